@@ -1,0 +1,148 @@
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A chunk of one page less malloc's own header wastes nothing; large plans grow by larger objects anyway. */
+#define CHUNK_SIZE ((size_t)4096 - 64)
+#define ALIGNMENT ((size_t)16)
+
+struct arena_chunk {
+        struct arena_chunk *next;
+        size_t size;
+        _Alignas(16) char bytes[];
+};
+
+static void *check(void *pointer)
+{
+        if (!pointer) {
+                static const char text[] = "out of memory\n";
+
+                (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+                abort();
+        }
+        return pointer;
+}
+
+void *xmalloc(size_t size)
+{
+        return check(malloc(size ? size : 1));
+}
+
+void *xcalloc(size_t count, size_t size)
+{
+        return check(calloc(count ? count : 1, size ? size : 1));
+}
+
+void *xrealloc(void *pointer, size_t size)
+{
+        return check(realloc(pointer, size ? size : 1));
+}
+
+char *xstrdup(const char *text)
+{
+        return check(strdup(text));
+}
+
+char *xasprintf(const char *format, ...)
+{
+        char *text = NULL;
+        va_list args;
+
+        va_start(args, format);
+        if (vasprintf(&text, format, args) < 0)
+                text = NULL;
+        va_end(args);
+        return check(text);
+}
+
+void arena_done(struct arena *arena)
+{
+        struct arena_chunk *next;
+
+        for (struct arena_chunk *chunk = arena->chunks; chunk; chunk = next) {
+                next = chunk->next;
+                free(chunk);
+        }
+        *arena = (struct arena)ARENA_INIT;
+}
+
+void *arena_alloc(struct arena *arena, size_t count, size_t size)
+{
+        struct arena_chunk *chunk;
+        size_t total;
+        void *object;
+
+        if (__builtin_mul_overflow(count, size, &total) || total > SIZE_MAX / 2)
+                check(NULL);
+        total = (total + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+        if (total > arena->left) {
+                size_t chunk_size = MAX(total, CHUNK_SIZE);
+
+                chunk = xcalloc(1, sizeof(*chunk) + chunk_size);
+                chunk->size = chunk_size;
+                /* A large object gets a chunk of its own behind the current one, whose rest stays in use. */
+                if (arena->chunks && chunk_size - total < arena->left) {
+                        chunk->next = arena->chunks->next;
+                        arena->chunks->next = chunk;
+                        return chunk->bytes;
+                }
+                chunk->next = arena->chunks;
+                arena->chunks = chunk;
+                arena->left = chunk_size;
+        }
+        object = arena->chunks->bytes + (arena->chunks->size - arena->left);
+        arena->left -= total;
+        return object;
+}
+
+char *arena_strndup(struct arena *arena, const char *text, size_t length)
+{
+        char *copy = arena_alloc(arena, 1, length + 1);
+
+        memcpy(copy, text, length);
+        return copy;
+}
+
+char *arena_strdup(struct arena *arena, const char *text)
+{
+        return arena_strndup(arena, text, strlen(text));
+}
+
+char *arena_vprintf(struct arena *arena, const char *format, va_list args)
+{
+        va_list again;
+        char *text;
+        int length;
+
+        va_copy(again, args);
+        length = vsnprintf(NULL, 0, format, args);
+        if (length < 0)
+                check(NULL);
+        text = arena_alloc(arena, 1, (size_t)length + 1);
+        vsnprintf(text, (size_t)length + 1, format, again);
+        va_end(again);
+        return text;
+}
+
+char *arena_printf(struct arena *arena, const char *format, ...)
+{
+        va_list args;
+        char *text;
+
+        va_start(args, format);
+        text = arena_vprintf(arena, format, args);
+        va_end(args);
+        return text;
+}
+
+size_t arena_footprint(const struct arena *arena)
+{
+        size_t total = 0;
+
+        for (const struct arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next)
+                total += sizeof(*chunk) + chunk->size;
+        return total;
+}

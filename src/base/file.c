@@ -1,0 +1,65 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+
+int file_read(const char *path, size_t limit, struct strbuf *content, struct error *err)
+{
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        size_t total = 0;
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", path);
+        for (;;) {
+                ssize_t got;
+
+                strbuf_reserve(content, 4096);
+                got = read(fd, content->data + content->size, content->capacity - content->size - 1);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0)
+                        return error_errno(err, errno, "read '%s'", path);
+                if (got == 0)
+                        return 0;
+                total += (size_t)got;
+                content->size += (size_t)got;
+                content->data[content->size] = '\0';
+                if (total > limit)
+                        return error_set(err, ERROR_INVALID, "'%s' is larger than the limit of %zu bytes", path, limit);
+        }
+}
+
+static int write_all(int fd, const char *bytes, size_t size)
+{
+        while (size) {
+                ssize_t put = write(fd, bytes, size);
+
+                if (put < 0 && errno == EINTR)
+                        continue;
+                if (put < 0)
+                        return -1;
+                bytes += put;
+                size -= (size_t)put;
+        }
+        return 0;
+}
+
+int file_write(const char *path, const void *content, size_t size, struct error *err)
+{
+        _free_ char *temporary = xasprintf("%s.XXXXXX", path);
+        _close_ int fd = mkostemp(temporary, O_CLOEXEC);
+
+        if (fd < 0)
+                return error_errno(err, errno, "create '%s'", temporary);
+        if (write_all(fd, content, size) < 0 || fchmod(fd, 0644) < 0 || rename(temporary, path) < 0) {
+                int saved = errno;
+
+                unlink(temporary);
+                return error_errno(err, saved, "write '%s'", path);
+        }
+        return 0;
+}

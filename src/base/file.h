@@ -1,0 +1,15 @@
+/*
+ * Whole files: read with a cap, write so that a reader sees the old or the new content and nothing between.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+/* Appends the content of |path| to |content|. More than |limit| bytes is an error that names the size limit. */
+int file_read(const char *path, size_t limit, struct strbuf *content, struct error *err) MUST_USE;
+
+/* Writes to a temporary file beside |path| and renames it. The mode of a new file is 0644. */
+int file_write(const char *path, const void *content, size_t size, struct error *err) MUST_USE;

@@ -1,0 +1,48 @@
+/*
+ * An intrusive doubly linked list. The link is embedded in the element; container_of() leads back to it.
+ *
+ * A callback may remove elements: walk with LIST_FOR_EACH only where none can be removed, else take the head in turn.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/macro.h"
+
+struct list {
+        struct list *next;
+        struct list *previous;
+};
+
+#define LIST_INIT(list)                                                                                                \
+        {                                                                                                              \
+                .next = &(list), .previous = &(list)                                                                   \
+        }
+
+static inline void list_init(struct list *list)
+{
+        list->next = list->previous = list;
+}
+
+static inline bool list_is_empty(const struct list *list)
+{
+        return list->next == list;
+}
+
+static inline void list_append(struct list *list, struct list *link)
+{
+        link->previous = list->previous;
+        link->next = list;
+        list->previous->next = link;
+        list->previous = link;
+}
+
+/* Safe to call again on a link that was removed. */
+static inline void list_remove(struct list *link)
+{
+        link->previous->next = link->next;
+        link->next->previous = link->previous;
+        list_init(link);
+}
+
+#define LIST_FOR_EACH(link, list) for (struct list *link = (list)->next; link != (list); link = link->next)

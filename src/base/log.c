@@ -1,0 +1,165 @@
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static enum log_level least_level = LOG_INFO;
+static enum log_format output_format = LOG_TEXT;
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+/* What is left of a line that is being built. Everything below stops writing, silently, when it is full. */
+struct cursor {
+        char *at;
+        size_t left;
+};
+
+static void put_char(struct cursor *cursor, char c)
+{
+        if (cursor->left == 0)
+                return;
+        *cursor->at++ = c;
+        cursor->left--;
+}
+
+static void put_text(struct cursor *cursor, const char *text)
+{
+        for (; *text; text++)
+                put_char(cursor, *text);
+}
+
+static void put_quoted(struct cursor *cursor, const char *text)
+{
+        static const char hex[] = "0123456789abcdef";
+
+        put_char(cursor, '"');
+        for (; *text; text++) {
+                unsigned char c = (unsigned char)*text;
+
+                if (c == '"' || c == '\\') {
+                        put_char(cursor, '\\');
+                        put_char(cursor, (char)c);
+                } else if (c == '\n') {
+                        put_text(cursor, "\\n");
+                } else if (c < 0x20 || c == 0x7f) {
+                        put_text(cursor, "\\u00");
+                        put_char(cursor, hex[c >> 4]);
+                        put_char(cursor, hex[c & 15]);
+                } else {
+                        put_char(cursor, (char)c);
+                }
+        }
+        put_char(cursor, '"');
+}
+
+static bool is_plain(const char *text)
+{
+        if (!*text)
+                return false;
+        for (; *text; text++)
+                if ((unsigned char)*text <= ' ' || *text == '"' || *text == '=' || *text == '\\' || *text == 0x7f)
+                        return false;
+        return true;
+}
+
+static void put_number(struct cursor *cursor, int64_t number)
+{
+        char digits[32];
+
+        snprintf(digits, sizeof(digits), "%lld", (long long)number);
+        put_text(cursor, digits);
+}
+
+static void put_time(struct cursor *cursor, int64_t unix_ms)
+{
+        time_t seconds = unix_ms / 1000;
+        char text[80];
+        struct tm parts;
+
+        gmtime_r(&seconds, &parts);
+        snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900, parts.tm_mon + 1,
+                parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, (int)(unix_ms % 1000));
+        put_text(cursor, text);
+}
+
+static void put_json(struct cursor *cursor, enum log_level level, int64_t unix_ms, const char *message,
+        const struct log_field *fields)
+{
+        put_text(cursor, "{\"time\":\"");
+        put_time(cursor, unix_ms);
+        put_text(cursor, "\",\"level\":\"");
+        put_text(cursor, level_names[level]);
+        put_text(cursor, "\",\"msg\":");
+        put_quoted(cursor, message);
+        for (; fields->key; fields++) {
+                put_char(cursor, ',');
+                put_quoted(cursor, fields->key);
+                put_char(cursor, ':');
+                if (fields->text)
+                        put_quoted(cursor, fields->text);
+                else
+                        put_number(cursor, fields->number);
+        }
+        put_char(cursor, '}');
+}
+
+static void put_plain(struct cursor *cursor, enum log_level level, int64_t unix_ms, const char *message,
+        const struct log_field *fields)
+{
+        put_time(cursor, unix_ms);
+        put_char(cursor, ' ');
+        put_text(cursor, level_names[level]);
+        put_text(cursor, strlen(level_names[level]) < 5 ? "  " : " ");
+        put_text(cursor, message);
+        for (; fields->key; fields++) {
+                put_char(cursor, ' ');
+                put_text(cursor, fields->key);
+                put_char(cursor, '=');
+                if (!fields->text)
+                        put_number(cursor, fields->number);
+                else if (is_plain(fields->text))
+                        put_text(cursor, fields->text);
+                else
+                        put_quoted(cursor, fields->text);
+        }
+}
+
+size_t log_format_line(char *line, size_t size, enum log_format format, enum log_level level, int64_t unix_ms,
+        const char *message, const struct log_field *fields)
+{
+        struct cursor cursor = {.at = line, .left = size - 2};
+
+        if (format == LOG_JSON)
+                put_json(&cursor, level, unix_ms, message, fields);
+        else
+                put_plain(&cursor, level, unix_ms, message, fields);
+        *cursor.at++ = '\n';
+        *cursor.at = '\0';
+        return (size_t)(cursor.at - line);
+}
+
+void log_setup(enum log_level least, enum log_format format)
+{
+        least_level = least;
+        output_format = format;
+}
+
+bool log_is_on(enum log_level level)
+{
+        return level >= least_level;
+}
+
+void log_write(enum log_level level, const char *message, const struct log_field *fields)
+{
+        struct timespec now;
+        char line[4096];
+        size_t length;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        length = log_format_line(line, sizeof(line), output_format, level,
+                (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, message, fields);
+        /* A log that cannot be written has nobody left to tell. */
+        (void)!write(STDERR_FILENO, line, length);
+}

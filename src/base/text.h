@@ -1,0 +1,22 @@
+/*
+ * Text to values and back, strictly: a whole string or an error, never a prefix, never a locale.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal digits only, no sign, no blank, at most |max|. */
+bool text_to_uint(const char *text, uint64_t max, uint64_t *ret_value);
+
+/* Go's spellings (strconv.ParseBool): 1 t T TRUE true True 0 f F FALSE false False. */
+bool text_to_bool(const char *text, bool *ret_value);
+
+/* The candidate nearest to |word| by edit distance (at most a third of its length), or NULL: for "did you mean". */
+const char *text_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* Replaces every byte sequence that is not valid UTF-8 by '?', in place: kubelet refuses a message with such a string. */
+void text_make_utf8(char *text);
+
+bool text_starts_with(const char *text, const char *prefix);

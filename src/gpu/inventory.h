@@ -1,0 +1,99 @@
+/*
+ * What GPUs this node has: a snapshot, immutable, in one arena, without any NVML handle in it.
+ *
+ * It is read by gpu/nvml_read.h (and made up by tests); plan, labels and CDI only ever see this. "Unknown" is a value: NVML
+ * answers NOT_SUPPORTED for many fields on many boards. A GPU whose reading failed is in the list all the same, with its
+ * reason, as long as its UUID could be found out.
+ *
+ * Sizes are bytes. Numbers that NVML reports as an index or minor are as NVML reports them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+
+#define GPU_UNKNOWN_INT (-1)
+
+enum gpu_architecture {
+        GPU_ARCHITECTURE_UNKNOWN = 0,
+        GPU_ARCHITECTURE_KEPLER = 2,
+        GPU_ARCHITECTURE_MAXWELL = 3,
+        GPU_ARCHITECTURE_PASCAL = 4,
+        GPU_ARCHITECTURE_VOLTA = 5,
+        GPU_ARCHITECTURE_TURING = 6,
+        GPU_ARCHITECTURE_AMPERE = 7,
+        GPU_ARCHITECTURE_ADA = 8,
+        GPU_ARCHITECTURE_HOPPER = 9,
+        GPU_ARCHITECTURE_BLACKWELL = 10,
+        GPU_ARCHITECTURE_RUBIN = 13,
+};
+
+/* One compute instance in one GPU instance. */
+struct mig_device {
+        const char *uuid;
+        unsigned int index; /* NVML's MIG index below its GPU: not stable over destroy and create */
+        unsigned int gpu_instance;
+        unsigned int compute_instance;
+        unsigned int gpu_slices;
+        unsigned int compute_slices;
+        unsigned int multiprocessors;
+        uint64_t memory; /* of the instance, total */
+};
+
+/* The link between two GPUs, from the point of view of the first. */
+struct gpu_link {
+        int level; /* nvmlGpuTopologyLevel: 0 same board, 10, 20, 30, 40, 50 different sockets; -1 unknown */
+        unsigned int
+                nvlinks; /* active NVLinks that end at the peer; with NVSwitch: all active ones, if P2P over NVLink is OK */
+        bool p2p;        /* peer reads work */
+};
+
+struct gpu {
+        const char *uuid;
+        const char *name; /* product name, valid UTF-8 */
+        const char *bus;  /* "0000:3b:00.0" as sysfs spells it, or NULL */
+        unsigned int index;
+        int minor;         /* /dev/nvidia<minor>, -1 unknown */
+        int brand;         /* nvmlBrandType, -1 unknown */
+        int numa_node;     /* -1: none or unknown */
+        int compute_major; /* -1 unknown */
+        int compute_minor;
+        enum gpu_architecture architecture;
+        uint64_t memory; /* total; 0 unknown */
+        bool mig_capable;
+        bool mig_enabled;
+        unsigned int mig_max;
+        const struct mig_device *mig_devices;
+        size_t n_mig_devices;
+        const struct gpu_link *links; /* one a GPU of the inventory, by position; the own one is zero */
+        const char *failure; /* why it cannot be used, or NULL; the fields read before the failure are filled */
+};
+
+struct inventory {
+        struct arena arena;         /* holds everything, this struct's strings included */
+        const char *driver_version; /* "580.105.08" */
+        const char *nvml_version;
+        int cuda_major;
+        int cuda_minor;
+        struct gpu *gpus; /* in NVML's order */
+        size_t n_gpus;
+        /* GPUs that NVML counts but that would not tell even a UUID: they cannot be advertised, only reported. */
+        const char **unnamed_failures;
+        size_t n_unnamed_failures;
+};
+
+struct inventory *inventory_new(void);
+struct inventory *inventory_free(struct inventory *inventory); /* accepts NULL, returns NULL */
+
+static inline void inventory_freep(struct inventory **inventory)
+{
+        inventory_free(*inventory);
+}
+
+const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid);
+
+/* True when a plan made from |a| holds for |b|: the same GPUs and MIG devices with the same properties. */
+bool inventory_is_same(const struct inventory *a, const struct inventory *b);

@@ -1,0 +1,23 @@
+/*
+ * GetPreferredAllocation: which of the available devices a container should get. Pure, linear in the request.
+ *
+ * Shared units: packed fills the fullest unit first, distributed the emptiest; a unit's fill counts every replica that is not
+ * available, and what this request already took breaks ties (reference/nvidia-device-plugin.md section 5.2). Whole units:
+ * the set with the best links, found exhaustively for up to 16 units; a single one is taken where it leaves the best sets
+ * intact. Ids that the resource does not have are ignored.
+ */
+#pragma once
+
+#include "share/plan.h"
+
+struct prefer_request {
+        const char *const *available;
+        size_t n_available;
+        const char *const *required; /* must be in the answer */
+        size_t n_required;
+        size_t size; /* of the answer, required ones included */
+};
+
+/* *ret_ids has room for request->size ids; they point into the plan. ERROR_INVALID if the request cannot be met. */
+int prefer(const struct resource *resource, enum allocation_policy policy, const struct prefer_request *request,
+        struct arena *scratch, const char **ret_ids, size_t *ret_n_ids, struct error *err) MUST_USE;

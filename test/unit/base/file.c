@@ -1,0 +1,75 @@
+#include "unit.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+static int make_folder(void **state)
+{
+        char *folder = xstrdup("/tmp/warpshare-file-XXXXXX");
+
+        *state = folder;
+        return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+        rmdir(*state);
+        free(*state);
+        return 0;
+}
+
+static void test_what_was_written_is_read(void **state)
+{
+        _free_ char *path = xasprintf("%s/f", (char *)*state);
+        struct strbuf content = STRBUF_INIT;
+        struct stat status;
+        struct error err;
+
+        assert_ok(file_write(path, "one", 3, &err), &err);
+        assert_ok(file_write(path, "other", 5, &err), &err);
+        assert_ok(file_read(path, 5, &content, &err), &err);
+        assert_string_equal(content.data, "other");
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0644);
+        strbuf_done(&content);
+        unlink(path);
+}
+
+static void test_a_file_beyond_the_limit_is_refused(void **state)
+{
+        _free_ char *path = xasprintf("%s/f", (char *)*state);
+        _free_ char *expected = xasprintf("'%s' is larger than the limit of 4 bytes", path);
+        struct strbuf content = STRBUF_INIT;
+        struct error err;
+
+        assert_ok(file_write(path, "12345", 5, &err), &err);
+        assert_fails(file_read(path, 4, &content, &err), &err, ERROR_INVALID, expected);
+        strbuf_done(&content);
+        unlink(path);
+}
+
+static void test_a_missing_file_is_named(void **state UNUSED)
+{
+        struct strbuf content = STRBUF_INIT;
+        struct error err;
+
+        assert_fails(file_read("/nonexistent/f", 4, &content, &err), &err, ERROR_NOT_FOUND,
+                "open '/nonexistent/f': No such file or directory");
+        assert_int_equal(file_write("/nonexistent/f", "x", 1, &err), -1);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_what_was_written_is_read),
+                cmocka_unit_test(test_a_file_beyond_the_limit_is_refused),
+                cmocka_unit_test(test_a_missing_file_is_named),
+        };
+
+        return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,63 @@
+#include "unit.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+#define TIME_MS INT64_C(1795169163123) /* 2026-11-20T10:06:03.123Z */
+
+static const char *format_one(enum log_format format, const char *message, const struct log_field *fields)
+{
+        static char line[256];
+
+        log_format_line(line, sizeof(line), format, LOG_INFO, TIME_MS, message, fields);
+        return line;
+}
+
+static void test_a_text_line_is_message_then_pairs(void **state UNUSED)
+{
+        assert_string_equal(
+                format_one(LOG_TEXT, "registered",
+                        (struct log_field[]){LOG_STR("resource", "nvidia.com/gpu"), LOG_UINT("devices", 80U), {NULL}}),
+                "2026-11-20T10:06:03.123Z info  registered resource=nvidia.com/gpu devices=80\n");
+}
+
+static void test_a_json_line_is_one_object(void **state UNUSED)
+{
+        assert_string_equal(format_one(LOG_JSON, "lost \"it\"", (struct log_field[]){LOG_INT("xid", -79), {NULL}}),
+                "{\"time\":\"2026-11-20T10:06:03.123Z\",\"level\":\"info\",\"msg\":\"lost \\\"it\\\"\",\"xid\":-79}\n");
+}
+
+static void test_a_hostile_value_cannot_forge_a_line(void **state UNUSED)
+{
+        assert_string_equal(
+                format_one(LOG_TEXT, "m", (struct log_field[]){LOG_STR("v", "a\nerror forged=\"x\"\x1b"), {NULL}}),
+                "2026-11-20T10:06:03.123Z info  m v=\"a\\nerror forged=\\\"x\\\"\\u001b\"\n");
+        assert_string_equal(
+                format_one(LOG_TEXT, "m", (struct log_field[]){LOG_STR("v", ""), LOG_STR("w", NULL), {NULL}}),
+                "2026-11-20T10:06:03.123Z info  m v=\"\" w=-\n");
+}
+
+static void test_a_long_line_is_cut_and_still_ends(void **state UNUSED)
+{
+        char huge[1000];
+        const char *line;
+
+        memset(huge, 'x', sizeof(huge) - 1);
+        huge[sizeof(huge) - 1] = '\0';
+        line = format_one(LOG_TEXT, huge, (struct log_field[]){LOG_STR("v", huge), {NULL}});
+        assert_int_equal(strlen(line), 255);
+        assert_int_equal(line[254], '\n');
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_text_line_is_message_then_pairs),
+                cmocka_unit_test(test_a_json_line_is_one_object),
+                cmocka_unit_test(test_a_hostile_value_cannot_forge_a_line),
+                cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
