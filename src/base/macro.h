@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/param.h> /* MIN, MAX */
 #include <unistd.h>
 
 #define MUST_USE __attribute__((warn_unused_result))
@@ -15,8 +16,6 @@
 #define UNUSED __attribute__((unused))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 /* The struct that holds |member| at |pointer|: how callbacks of embedded handles find their owner. */
 #define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -1,0 +1,39 @@
+#include "io/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+int lock_take(struct lock *lock, const char *directory, struct error *err)
+{
+        _close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat status;
+
+        lock_release(lock);
+        if (fd < 0)
+                return error_errno(err, errno, "open directory '%s'", directory);
+        if (fstat(fd, &status) < 0)
+                return error_errno(err, errno, "inspect directory '%s'", directory);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                if (errno == EWOULDBLOCK)
+                        return LOCK_BUSY;
+                return error_errno(err, errno, "lock directory '%s'", directory);
+        }
+        *lock = (struct lock){.fd = TAKE_FD(fd), .device = status.st_dev, .inode = status.st_ino};
+        return 0;
+}
+
+void lock_release(struct lock *lock)
+{
+        close_pointer(&lock->fd);
+        *lock = (struct lock)LOCK_INIT;
+}
+
+bool lock_is_current(const struct lock *lock, const char *directory)
+{
+        struct stat status;
+
+        return lock->fd >= 0 && stat(directory, &status) == 0 && status.st_dev == lock->device &&
+               status.st_ino == lock->inode;
+}

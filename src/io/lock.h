@@ -1,0 +1,33 @@
+/*
+ * A lock on a directory itself, held by at most one process of the node and given back by the kernel when it dies.
+ *
+ * It is flock(2) on the directory's descriptor: no file is made (kubelets up to 1.32 delete every file in their plugin
+ * directory at start), and containers that mount the same directory from the host share the lock. A directory that was
+ * removed and made again is another directory: the holder must take the lock anew (lock_is_current()).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct lock {
+        int fd; /* -1: not held */
+        dev_t device;
+        ino_t inode;
+};
+
+#define LOCK_INIT                                                                                                      \
+        {                                                                                                              \
+                .fd = -1                                                                                               \
+        }
+
+#define LOCK_BUSY 1 /* another process holds it */
+
+/* 0: held now; LOCK_BUSY; or -1. Releases what |lock| held before. */
+int lock_take(struct lock *lock, const char *directory, struct error *err) MUST_USE;
+void lock_release(struct lock *lock);
+
+/* Held, and still the lock of what is at |directory| now. */
+bool lock_is_current(const struct lock *lock, const char *directory);

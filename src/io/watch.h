@@ -1,0 +1,42 @@
+/*
+ * Notices that the entries of a directory may have changed, for as long as the loop runs: also when the directory does not
+ * exist yet, is removed, or is made again.
+ *
+ * It only hints: |changed| is called after a change was seen, once a turn of the loop, and at every poll as well, since
+ * inotify may lose events (overflow, a bind mount replaced). The owner compares what it finds with what it knew (struct file_identity).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+/*
+ * Tells one incarnation of a file from the next under the same name. The inode alone does not: file systems hand the number
+ * of a file just removed to the next one.
+ */
+struct file_identity {
+        dev_t device;
+        ino_t inode; /* 0: there is no such file */
+        int64_t change_ns;
+};
+
+/* A file that is missing or cannot be seen has the identity of no file. */
+struct file_identity file_identity_of(const char *path);
+bool file_identity_is_same(const struct file_identity *a, const struct file_identity *b);
+static inline bool file_identity_exists(const struct file_identity *identity)
+{
+        return identity->inode != 0;
+}
+
+struct watch;
+
+/* |poll_ms| is the period of the fallback; while the directory is missing it is a second at most. */
+int watch_new(struct watch **ret, uv_loop_t *loop, const char *directory, uint64_t poll_ms, void (*changed)(void *data),
+        void *data, struct error *err) MUST_USE;
+
+/* Stops at once, |changed| is not called again; the memory goes when the loop has closed the handles. Accepts NULL. */
+struct watch *watch_close(struct watch *watch);

@@ -1,0 +1,93 @@
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/lock.h"
+
+static char folder[64];
+
+static int make_folder(void **state UNUSED)
+{
+        strcpy(folder, "/tmp/warpshare-lock-XXXXXX");
+        return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state UNUSED)
+{
+        return rmdir(folder);
+}
+
+static void test_a_directory_is_locked_once(void **state UNUSED)
+{
+        struct lock first = LOCK_INIT;
+        struct lock second = LOCK_INIT;
+        struct error err;
+
+        assert_ok(lock_take(&first, folder, &err), &err);
+        assert_int_equal(lock_take(&second, folder, &err), LOCK_BUSY);
+        assert_int_equal(second.fd, -1);
+        lock_release(&first);
+        assert_int_equal(lock_take(&second, folder, &err), 0);
+        lock_release(&second);
+}
+
+static void test_a_process_that_dies_gives_the_lock_back(void **state UNUSED)
+{
+        struct lock lock = LOCK_INIT;
+        struct error err;
+        int status;
+        pid_t child = fork();
+
+        if (child == 0)
+                _exit(lock_take(&lock, folder, &err) == 0 ? 7 : 1); /* dies with the lock held */
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(WEXITSTATUS(status), 7);
+        assert_int_equal(lock_take(&lock, folder, &err), 0);
+        lock_release(&lock);
+}
+
+static void test_a_directory_made_again_is_not_the_locked_one(void **state UNUSED)
+{
+        char parked[80];
+        struct lock lock = LOCK_INIT;
+        struct error err;
+
+        assert_ok(lock_take(&lock, folder, &err), &err);
+        assert_true(lock_is_current(&lock, folder));
+        snprintf(parked, sizeof(parked), "%s-old", folder);
+        assert_int_equal(rename(folder, parked), 0);
+        assert_false(lock_is_current(&lock, folder));
+        assert_int_equal(mkdir(folder, 0700), 0);
+        assert_false(lock_is_current(&lock, folder));
+        assert_ok(lock_take(&lock, folder, &err), &err);
+        assert_true(lock_is_current(&lock, folder));
+        lock_release(&lock);
+        assert_false(lock_is_current(&lock, folder));
+        assert_int_equal(rmdir(parked), 0);
+}
+
+static void test_a_missing_directory_is_named(void **state UNUSED)
+{
+        struct lock lock = LOCK_INIT;
+        struct error err;
+
+        assert_fails(lock_take(&lock, "/nonexistent", &err), &err, ERROR_NOT_FOUND,
+                "open directory '/nonexistent': No such file or directory");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_directory_is_locked_once),
+                cmocka_unit_test(test_a_process_that_dies_gives_the_lock_back),
+                cmocka_unit_test(test_a_directory_made_again_is_not_the_locked_one),
+                cmocka_unit_test(test_a_missing_directory_is_named),
+        };
+
+        return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,169 @@
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/watch.h"
+
+/* A watch on <root>/d whose hints are counted; the poll is far away unless a test wants it. */
+struct fixture {
+        uv_loop_t loop;
+        uv_timer_t deadline;
+        struct watch *watch;
+        char root[64];
+        char directory[80];
+        char file[96];
+        unsigned int hints;
+};
+
+static void on_changed(void *data)
+{
+        struct fixture *f = data;
+
+        f->hints++;
+        uv_stop(&f->loop);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        uv_stop(timer->loop);
+}
+
+/* Runs the loop until a hint comes or |ms| have passed; true for a hint. */
+static bool hint_comes(struct fixture *f, uint64_t ms)
+{
+        unsigned int before = f->hints;
+
+        uv_timer_start(&f->deadline, on_deadline, ms, 0);
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        uv_timer_stop(&f->deadline);
+        return f->hints != before;
+}
+
+static void drain_hints(struct fixture *f)
+{
+        while (hint_comes(f, 20))
+                ;
+}
+
+static void write_file(const char *path)
+{
+        int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+
+        assert_true(fd >= 0);
+        close(fd);
+}
+
+static int set_up(void **state)
+{
+        struct fixture *f = calloc(1, sizeof(*f));
+
+        strcpy(f->root, "/tmp/warpshare-watch-XXXXXX");
+        if (!mkdtemp(f->root))
+                return -1;
+        snprintf(f->directory, sizeof(f->directory), "%s/d", f->root);
+        snprintf(f->file, sizeof(f->file), "%s/f", f->directory);
+        uv_loop_init(&f->loop);
+        uv_timer_init(&f->loop, &f->deadline);
+        *state = f;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        struct fixture *f = *state;
+
+        f->watch = watch_close(f->watch);
+        uv_close((uv_handle_t *)&f->deadline, NULL);
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        assert_int_equal(uv_loop_close(&f->loop), 0);
+        unlink(f->file);
+        rmdir(f->directory);
+        rmdir(f->root);
+        free(f);
+        return 0;
+}
+
+static void start(struct fixture *f, uint64_t poll_ms)
+{
+        struct error err;
+
+        assert_ok(watch_new(&f->watch, &f->loop, f->directory, poll_ms, on_changed, f, &err), &err);
+}
+
+static void test_a_new_entry_is_hinted_at_once(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        start(f, 60000);
+        assert_false(hint_comes(f, 30));
+        write_file(f->file);
+        assert_true(hint_comes(f, 1000));
+        drain_hints(f);
+        unlink(f->file);
+        assert_true(hint_comes(f, 1000));
+}
+
+static void test_a_directory_that_comes_later_is_watched(void **state)
+{
+        struct fixture *f = *state;
+
+        start(f, 20);
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        assert_true(hint_comes(f, 1000));
+        assert_true(hint_comes(f, 1000)); /* the poll: by now the directory is followed */
+        write_file(f->file);
+        assert_true(hint_comes(f, 1000));
+}
+
+static void test_a_directory_made_again_is_followed(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        start(f, 50);
+        assert_int_equal(rmdir(f->directory), 0);
+        assert_true(hint_comes(f, 1000));
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        for (int i = 0; i < 3; i++)
+                assert_true(hint_comes(f, 1500));
+        write_file(f->file);
+        assert_true(hint_comes(f, 40)); /* sooner than the poll */
+}
+
+static void test_a_file_made_again_has_another_identity(void **state)
+{
+        struct fixture *f = *state;
+        struct file_identity none = file_identity_of(f->file);
+        struct file_identity first;
+        struct file_identity second;
+
+        assert_false(file_identity_exists(&none));
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        write_file(f->file);
+        first = file_identity_of(f->file);
+        assert_true(file_identity_exists(&first));
+        assert_true(file_identity_is_same(&first, &first));
+        usleep(20000); /* the kernel's clock for files ticks every few milliseconds */
+        unlink(f->file);
+        write_file(f->file);
+        second = file_identity_of(f->file);
+        assert_false(file_identity_is_same(&first, &second));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_a_new_entry_is_hinted_at_once, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_directory_that_comes_later_is_watched, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_directory_made_again_is_followed, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_file_made_again_has_another_identity, set_up, tear_down),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
