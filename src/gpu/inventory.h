@@ -95,5 +95,15 @@ static inline void inventory_freep(struct inventory **inventory)
 
 const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid);
 
-/* True when a plan made from |a| holds for |b|: the same GPUs and MIG devices with the same properties. */
+/* True when what was made from |a| holds for |b|: the same GPUs and MIG devices with the same properties, the same ones of
+ * them failing; for which reason does not matter. */
 bool inventory_is_same(const struct inventory *a, const struct inventory *b);
+
+struct inventory *inventory_copy(const struct inventory *inventory);
+
+/*
+ * Completes |fresh|, just read, by what |previous| knew: a GPU that fails now keeps the properties it had, MIG devices and
+ * links included, and one that would not even tell its UUID takes its old place, as failed. So a GPU that gets lost stays in
+ * the inventory as long as NVML counts it, and kubelet never sees ids vanish that containers hold.
+ */
+void inventory_keep(struct inventory *fresh, const struct inventory *previous);

@@ -1,0 +1,78 @@
+#include "gpu/inventory.h"
+
+#include <string.h>
+
+struct inventory *inventory_new(void)
+{
+        return xcalloc(1, sizeof(struct inventory));
+}
+
+struct inventory *inventory_free(struct inventory *inventory)
+{
+        if (inventory) {
+                arena_done(&inventory->arena);
+                free(inventory);
+        }
+        return NULL;
+}
+
+const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                if (strcmp(inventory->gpus[i].uuid, uuid) == 0)
+                        return &inventory->gpus[i];
+        return NULL;
+}
+
+static bool text_is_same(const char *a, const char *b)
+{
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
+{
+        return text_is_same(a->uuid, b->uuid) && a->index == b->index && a->gpu_instance == b->gpu_instance &&
+               a->compute_instance == b->compute_instance && a->gpu_slices == b->gpu_slices &&
+               a->compute_slices == b->compute_slices && a->multiprocessors == b->multiprocessors &&
+               a->memory == b->memory;
+}
+
+static bool links_are_same(const struct gpu_link *a, const struct gpu_link *b, size_t count)
+{
+        if (!a || !b)
+                return a == b;
+        for (size_t i = 0; i < count; i++)
+                if (a[i].level != b[i].level || a[i].nvlinks != b[i].nvlinks || a[i].p2p != b[i].p2p)
+                        return false;
+        return true;
+}
+
+static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
+{
+        if (!text_is_same(a->uuid, b->uuid) || !text_is_same(a->name, b->name) || !text_is_same(a->bus, b->bus))
+                return false;
+        if (a->index != b->index || a->minor != b->minor || a->brand != b->brand || a->numa_node != b->numa_node)
+                return false;
+        if (a->compute_major != b->compute_major || a->compute_minor != b->compute_minor ||
+                a->architecture != b->architecture || a->memory != b->memory)
+                return false;
+        if (a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled || a->mig_max != b->mig_max ||
+                a->n_mig_devices != b->n_mig_devices || !a->failure != !b->failure)
+                return false;
+        for (size_t i = 0; i < a->n_mig_devices; i++)
+                if (!mig_is_same(&a->mig_devices[i], &b->mig_devices[i]))
+                        return false;
+        return true;
+}
+
+bool inventory_is_same(const struct inventory *a, const struct inventory *b)
+{
+        if (!text_is_same(a->driver_version, b->driver_version) || !text_is_same(a->nvml_version, b->nvml_version) ||
+                a->cuda_major != b->cuda_major || a->cuda_minor != b->cuda_minor || a->n_gpus != b->n_gpus)
+                return false;
+        for (size_t i = 0; i < a->n_gpus; i++)
+                if (!gpu_is_same(&a->gpus[i], &b->gpus[i]) ||
+                        !links_are_same(a->gpus[i].links, b->gpus[i].links, a->n_gpus))
+                        return false;
+        return true;
+}

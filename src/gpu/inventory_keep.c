@@ -1,0 +1,163 @@
+/*
+ * Copies of inventories, and the memory that a failing GPU needs to have: see inventory_keep().
+ */
+#include "gpu/inventory.h"
+
+#include <string.h>
+
+static const char *copy_text(struct arena *arena, const char *text)
+{
+        return text ? arena_strdup(arena, text) : NULL;
+}
+
+static void copy_mig_devices(struct arena *arena, struct gpu *to, const struct gpu *from)
+{
+        struct mig_device *devices = ARENA_ARRAY(arena, struct mig_device, from->n_mig_devices);
+
+        for (size_t i = 0; i < from->n_mig_devices; i++) {
+                devices[i] = from->mig_devices[i];
+                devices[i].uuid = arena_strdup(arena, from->mig_devices[i].uuid);
+        }
+        to->mig_devices = devices;
+        to->n_mig_devices = from->n_mig_devices;
+}
+
+/* Everything but the links, whose positions depend on the inventory. */
+static void copy_gpu(struct arena *arena, struct gpu *to, const struct gpu *from)
+{
+        *to = *from;
+        to->uuid = arena_strdup(arena, from->uuid);
+        to->name = copy_text(arena, from->name);
+        to->bus = copy_text(arena, from->bus);
+        to->failure = copy_text(arena, from->failure);
+        to->links = NULL;
+        copy_mig_devices(arena, to, from);
+}
+
+struct inventory *inventory_copy(const struct inventory *inventory)
+{
+        struct inventory *copy = inventory_new();
+        struct arena *arena = &copy->arena;
+
+        copy->driver_version = copy_text(arena, inventory->driver_version);
+        copy->nvml_version = copy_text(arena, inventory->nvml_version);
+        copy->cuda_major = inventory->cuda_major;
+        copy->cuda_minor = inventory->cuda_minor;
+        copy->n_gpus = inventory->n_gpus;
+        copy->gpus = ARENA_ARRAY(arena, struct gpu, inventory->n_gpus);
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu_link *links = inventory->gpus[i].links;
+
+                copy_gpu(arena, &copy->gpus[i], &inventory->gpus[i]);
+                if (links) {
+                        struct gpu_link *own = ARENA_ARRAY(arena, struct gpu_link, inventory->n_gpus);
+
+                        memcpy(own, links, inventory->n_gpus * sizeof(*own));
+                        copy->gpus[i].links = own;
+                }
+        }
+        copy->n_unnamed_failures = inventory->n_unnamed_failures;
+        copy->unnamed_failures = ARENA_ARRAY(arena, const char *, inventory->n_unnamed_failures);
+        for (size_t i = 0; i < inventory->n_unnamed_failures; i++)
+                copy->unnamed_failures[i] = arena_strdup(arena, inventory->unnamed_failures[i]);
+        return copy;
+}
+
+/* Fields are read in an order, MIG last: of a GPU that failed, MIG was not read to its end. */
+static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *known)
+{
+        if (!*gpu->name)
+                gpu->name = arena_strdup(arena, known->name);
+        if (!gpu->bus)
+                gpu->bus = copy_text(arena, known->bus);
+        if (gpu->minor < 0)
+                gpu->minor = known->minor;
+        if (gpu->brand < 0)
+                gpu->brand = known->brand;
+        if (gpu->numa_node < 0)
+                gpu->numa_node = known->numa_node;
+        if (gpu->compute_major < 0) {
+                gpu->compute_major = known->compute_major;
+                gpu->compute_minor = known->compute_minor;
+        }
+        if (gpu->architecture == GPU_ARCHITECTURE_UNKNOWN)
+                gpu->architecture = known->architecture;
+        if (gpu->memory == 0)
+                gpu->memory = known->memory;
+        gpu->mig_capable = known->mig_capable;
+        gpu->mig_enabled = known->mig_enabled;
+        gpu->mig_max = known->mig_max;
+        copy_mig_devices(arena, gpu, known);
+}
+
+/* Puts a known GPU, which would not tell its UUID this time, back in its place by index. */
+static void adopt(struct inventory *fresh, const struct gpu *known)
+{
+        struct gpu *gpus = ARENA_ARRAY(&fresh->arena, struct gpu, fresh->n_gpus + 1);
+        size_t at = 0;
+
+        while (at < fresh->n_gpus && fresh->gpus[at].index < known->index)
+                at++;
+        memcpy(gpus, fresh->gpus, at * sizeof(*gpus));
+        copy_gpu(&fresh->arena, &gpus[at], known);
+        gpus[at].failure = *fresh->unnamed_failures;
+        memcpy(gpus + at + 1, fresh->gpus + at, (fresh->n_gpus - at) * sizeof(*gpus));
+        fresh->gpus = gpus;
+        fresh->n_gpus++;
+        fresh->unnamed_failures++;
+        fresh->n_unnamed_failures--;
+}
+
+static const struct gpu_link *find_link(const struct inventory *inventory, const char *from, const char *to)
+{
+        const struct gpu *a = inventory_find(inventory, from);
+        const struct gpu *b = inventory_find(inventory, to);
+
+        return a && b && a->links ? &a->links[b - inventory->gpus] : NULL;
+}
+
+/* |fresh| as it was read, before GPUs were adopted, has links by the old positions: |read| tells them. */
+static void keep_links(struct inventory *fresh, const struct inventory *read, const struct inventory *previous)
+{
+        for (size_t i = 0; i < fresh->n_gpus; i++) {
+                struct gpu *from = &fresh->gpus[i];
+                struct gpu_link *links = ARENA_ARRAY(&fresh->arena, struct gpu_link, fresh->n_gpus);
+
+                for (size_t j = 0; j < fresh->n_gpus; j++) {
+                        const struct gpu *to = &fresh->gpus[j];
+                        const struct gpu_link *link = NULL;
+
+                        if (i == j)
+                                continue;
+                        if (from->failure || to->failure)
+                                link = find_link(previous, from->uuid, to->uuid);
+                        if (!link)
+                                link = find_link(read, from->uuid, to->uuid);
+                        links[j] = link ? *link : (struct gpu_link){.level = GPU_UNKNOWN_INT};
+                }
+                from->links = links;
+        }
+}
+
+void inventory_keep(struct inventory *fresh, const struct inventory *previous)
+{
+        struct inventory *read = NULL;
+        bool any_failure = fresh->n_unnamed_failures > 0;
+
+        for (size_t i = 0; i < fresh->n_gpus; i++)
+                any_failure = any_failure || fresh->gpus[i].failure;
+        if (!any_failure)
+                return;
+        read = inventory_copy(fresh);
+        for (size_t i = 0; i < fresh->n_gpus; i++) {
+                const struct gpu *known = inventory_find(previous, fresh->gpus[i].uuid);
+
+                if (known && fresh->gpus[i].failure)
+                        complete(&fresh->arena, &fresh->gpus[i], known);
+        }
+        for (size_t i = 0; i < previous->n_gpus && fresh->n_unnamed_failures > 0; i++)
+                if (!inventory_find(fresh, previous->gpus[i].uuid))
+                        adopt(fresh, &previous->gpus[i]);
+        keep_links(fresh, read, previous);
+        inventory_free(read);
+}

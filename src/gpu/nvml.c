@@ -1,0 +1,213 @@
+#include "gpu/nvml.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#define LIBRARY "libnvidia-ml.so.1"
+
+/* As NVIDIA's device plugin searches its driver root (k8s-device-plugin 0.20, internal/lookup). */
+static const char *const folders[] = {
+        "/usr/lib64",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/lib64",
+        "/lib/x86_64-linux-gnu",
+        "/lib/aarch64-linux-gnu",
+};
+
+struct symbol {
+        size_t offset; /* of the member in struct nvml */
+        bool needed;
+        const char *names[3]; /* best first */
+};
+
+#define NEED(member, arguments, ...) {offsetof(struct nvml, member), true, {__VA_ARGS__}},
+#define MAY(member, arguments, ...) {offsetof(struct nvml, member), false, {__VA_ARGS__}},
+static const struct symbol symbols[] = {NVML_FUNCTIONS(NEED, MAY)};
+#undef NEED
+#undef MAY
+
+char *nvml_locate(const char *library, const char *driver_root)
+{
+        char resolved[PATH_MAX];
+
+        if (library && *library)
+                return xstrdup(library);
+        if (!driver_root || !*driver_root || strcmp(driver_root, "/") == 0)
+                return xstrdup(LIBRARY);
+        for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+                _free_ char *path = xasprintf("%s%s/" LIBRARY, driver_root, folders[i]);
+
+                if (realpath(path, resolved))
+                        return xstrdup(resolved);
+        }
+        return xstrdup(LIBRARY);
+}
+
+static int raise_not_loaded(const char *path, const char *reason, struct error *err)
+{
+        if (!reason)
+                reason = "no reason given";
+        /* glibc's text is "<path>: cannot open shared object file: No such file or directory"; with another name in front,
+         * it is a library which that one needs that is missing. */
+        if (text_starts_with(reason, path) && strstr(reason, "No such file or directory"))
+                return error_set(err, ERROR_NOT_FOUND,
+                        "%s not found: is the NVIDIA driver installed on this node, and was this container started with "
+                        "the NVIDIA runtime (or with the driver mounted at its driver root)?",
+                        path);
+        return error_set(err, ERROR_INVALID, "cannot load NVML: %s", reason);
+}
+
+static int resolve(struct nvml *nvml, const char *path, struct error *err)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+                void *address = NULL;
+
+                for (size_t n = 0; n < ARRAY_SIZE(symbols[i].names) && symbols[i].names[n] && !address; n++)
+                        address = dlsym(nvml->library, symbols[i].names[n]);
+                if (!address && symbols[i].needed)
+                        return error_set(err, ERROR_INVALID, "%s is not NVIDIA's management library: it has no %s",
+                                path, symbols[i].names[0]);
+                /* A function pointer cannot be cast from void * in ISO C; POSIX promises that its bytes are the same. */
+                memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
+        }
+        *(void **)(void *)&nvml->error_string = dlsym(nvml->library, "nvmlErrorString");
+        return 0;
+}
+
+static int initialise(const struct nvml *nvml, struct error *err)
+{
+        nvmlReturn_t code = nvml->init();
+
+        switch (code) {
+        case NVML_SUCCESS:
+                return 0;
+        case NVML_ERROR_DRIVER_NOT_LOADED:
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "the NVIDIA driver is not loaded: is there a GPU in this node, and does 'nvidia-smi' work on it?");
+        case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "the NVIDIA library and the loaded kernel driver have different versions: after a driver upgrade, "
+                        "reload the kernel modules or reboot the node, then restart this container");
+        case NVML_ERROR_NO_PERMISSION:
+        case NVML_ERROR_OPERATING_SYSTEM:
+                return error_set(err, ERROR_DENIED,
+                        "the NVIDIA driver denies access (%s): may this container open /dev/nvidiactl and /dev/nvidia*? "
+                        "Run it privileged or with the NVIDIA runtime",
+                        nvml_code_name(code));
+        default:
+                return nvml_fail(nvml, code, "nvmlInit", err);
+        }
+}
+
+int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
+{
+        _free_ char *path = nvml_locate(library, driver_root);
+        _free_ struct nvml *nvml = xcalloc(1, sizeof(*nvml));
+
+        nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!nvml->library)
+                return raise_not_loaded(path, dlerror(), err);
+        if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
+                dlclose(nvml->library);
+                return -1;
+        }
+        *ret = TAKE_PTR(nvml);
+        return 0;
+}
+
+struct nvml *nvml_close(struct nvml *nvml)
+{
+        if (nvml) {
+                nvml->shutdown();
+                dlclose(nvml->library);
+                free(nvml);
+        }
+        return NULL;
+}
+
+const char *nvml_code_name(nvmlReturn_t code)
+{
+        switch (code) {
+#define CODE(name)                                                                                                     \
+        case NVML_ERROR_##name:                                                                                        \
+                return #name;
+        case NVML_SUCCESS:
+                return "SUCCESS";
+                CODE(UNINITIALIZED)
+                CODE(INVALID_ARGUMENT)
+                CODE(NOT_SUPPORTED)
+                CODE(NO_PERMISSION)
+                CODE(ALREADY_INITIALIZED)
+                CODE(NOT_FOUND)
+                CODE(INSUFFICIENT_SIZE)
+                CODE(INSUFFICIENT_POWER)
+                CODE(DRIVER_NOT_LOADED)
+                CODE(TIMEOUT)
+                CODE(IRQ_ISSUE)
+                CODE(LIBRARY_NOT_FOUND)
+                CODE(FUNCTION_NOT_FOUND)
+                CODE(CORRUPTED_INFOROM)
+                CODE(GPU_IS_LOST)
+                CODE(RESET_REQUIRED)
+                CODE(OPERATING_SYSTEM)
+                CODE(LIB_RM_VERSION_MISMATCH)
+                CODE(IN_USE)
+                CODE(MEMORY)
+                CODE(NO_DATA)
+                CODE(VGPU_ECC_NOT_SUPPORTED)
+                CODE(INSUFFICIENT_RESOURCES)
+                CODE(FREQ_NOT_SUPPORTED)
+                CODE(ARGUMENT_VERSION_MISMATCH)
+                CODE(DEPRECATED)
+                CODE(NOT_READY)
+                CODE(GPU_NOT_FOUND)
+                CODE(INVALID_STATE)
+                CODE(RESET_TYPE_NOT_SUPPORTED)
+                CODE(UNKNOWN)
+#undef CODE
+        }
+        return NULL;
+}
+
+static enum error_kind kind_of(nvmlReturn_t code)
+{
+        switch (code) {
+        case NVML_ERROR_NO_PERMISSION:
+        case NVML_ERROR_OPERATING_SYSTEM:
+                return ERROR_DENIED;
+        case NVML_ERROR_NOT_FOUND:
+        case NVML_ERROR_GPU_NOT_FOUND:
+                return ERROR_NOT_FOUND;
+        case NVML_ERROR_NOT_SUPPORTED:
+        case NVML_ERROR_FUNCTION_NOT_FOUND:
+                return ERROR_UNSUPPORTED;
+        default:
+                return ERROR_UNAVAILABLE;
+        }
+}
+
+int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err)
+{
+        const char *name = nvml_code_name(code);
+        const char *words = nvml && nvml->error_string ? nvml->error_string(code) : NULL;
+
+        if (!name && !words)
+                return error_set(err, kind_of(code), "%s: error %d", call, (int)code);
+        if (!name)
+                return error_set(err, kind_of(code), "%s: %s (%d)", call, words, (int)code);
+        if (!words)
+                return error_set(err, kind_of(code), "%s: %s", call, name);
+        return error_set(err, kind_of(code), "%s: %s (%s)", call, words, name);
+}
+
+bool nvml_is_unknown(nvmlReturn_t code)
+{
+        return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND ||
+               code == NVML_ERROR_NO_DATA || code == NVML_ERROR_NO_PERMISSION || code == NVML_ERROR_DEPRECATED;
+}

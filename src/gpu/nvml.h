@@ -1,0 +1,120 @@
+/*
+ * libnvidia-ml.so.1, loaded at run time: one table of functions, and errors that tell a person what to do.
+ *
+ * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Every
+ * function is looked up by its own name: a driver that is too old for one of them lacks that one only. Thread-safe as NVML
+ * is; one owner at a time is the rule here.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "gpu/nvml_abi.h"
+
+/*
+ * What we call: NEED or MAY, the member, its arguments, and the symbols that will do, best first. A library without one of
+ * the needed is not NVML; without one of the others the member is NULL and NVML_CALL answers FUNCTION_NOT_FOUND. Symbols of
+ * one line have one signature; where only the record differs (the process lists, the event), the caller's buffer suits all
+ * of them.
+ */
+#define NVML_FUNCTIONS(NEED, MAY)                                                                                      \
+        NEED(init, (void), "nvmlInit_v2", "nvmlInit")                                                                  \
+        NEED(shutdown, (void), "nvmlShutdown")                                                                         \
+        MAY(system_get_driver_version, (char *text, unsigned int size), "nvmlSystemGetDriverVersion")                  \
+        MAY(system_get_nvml_version, (char *text, unsigned int size), "nvmlSystemGetNVMLVersion")                      \
+        MAY(system_get_cuda_version, (int *version), "nvmlSystemGetCudaDriverVersion_v2",                              \
+                "nvmlSystemGetCudaDriverVersion")                                                                      \
+        NEED(device_get_count, (unsigned int *count), "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")                   \
+        NEED(device_get_by_index, (unsigned int index, nvmlDevice_t *device), "nvmlDeviceGetHandleByIndex_v2",         \
+                "nvmlDeviceGetHandleByIndex")                                                                          \
+        NEED(device_get_by_uuid, (const char *uuid, nvmlDevice_t *device), "nvmlDeviceGetHandleByUUID")                \
+        NEED(device_get_uuid, (nvmlDevice_t device, char *uuid, unsigned int size), "nvmlDeviceGetUUID")               \
+        NEED(device_get_name, (nvmlDevice_t device, char *name, unsigned int size), "nvmlDeviceGetName")               \
+        MAY(device_get_brand, (nvmlDevice_t device, nvmlBrandType_t * brand), "nvmlDeviceGetBrand")                    \
+        MAY(device_get_minor, (nvmlDevice_t device, unsigned int *minor), "nvmlDeviceGetMinorNumber")                  \
+        MAY(device_get_pci, (nvmlDevice_t device, nvmlPciInfo_t * pci), "nvmlDeviceGetPciInfo_v3")                     \
+        NEED(device_get_memory, (nvmlDevice_t device, nvmlMemory_t * memory), "nvmlDeviceGetMemoryInfo")               \
+        MAY(device_get_compute_capability, (nvmlDevice_t device, int *major, int *minor),                              \
+                "nvmlDeviceGetCudaComputeCapability")                                                                  \
+        MAY(device_get_architecture, (nvmlDevice_t device, nvmlDeviceArchitecture_t * architecture),                   \
+                "nvmlDeviceGetArchitecture")                                                                           \
+        MAY(device_get_memory_affinity,                                                                                \
+                (nvmlDevice_t device, unsigned int words, unsigned long *nodes, nvmlAffinityScope_t scope),            \
+                "nvmlDeviceGetMemoryAffinity")                                                                         \
+        MAY(device_get_mig_mode, (nvmlDevice_t device, unsigned int *current, unsigned int *pending),                  \
+                "nvmlDeviceGetMigMode")                                                                                \
+        MAY(device_get_mig_max, (nvmlDevice_t device, unsigned int *count), "nvmlDeviceGetMaxMigDeviceCount")          \
+        MAY(device_get_mig_by_index, (nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig),                     \
+                "nvmlDeviceGetMigDeviceHandleByIndex")                                                                 \
+        MAY(device_get_gpu_instance, (nvmlDevice_t mig, unsigned int *id), "nvmlDeviceGetGpuInstanceId")               \
+        MAY(device_get_compute_instance, (nvmlDevice_t mig, unsigned int *id), "nvmlDeviceGetComputeInstanceId")       \
+        MAY(device_get_attributes, (nvmlDevice_t mig, nvmlDeviceAttributes_t * attributes),                            \
+                "nvmlDeviceGetAttributes_v2")                                                                          \
+        MAY(device_get_common_ancestor, (nvmlDevice_t a, nvmlDevice_t b, nvmlGpuTopologyLevel_t * level),              \
+                "nvmlDeviceGetTopologyCommonAncestor")                                                                 \
+        MAY(device_get_p2p_status,                                                                                     \
+                (nvmlDevice_t a, nvmlDevice_t b, nvmlGpuP2PCapsIndex_t caps, nvmlGpuP2PStatus_t * status),             \
+                "nvmlDeviceGetP2PStatus")                                                                              \
+        MAY(device_get_nvlink_state, (nvmlDevice_t device, unsigned int link, nvmlEnableState_t *active),              \
+                "nvmlDeviceGetNvLinkState")                                                                            \
+        MAY(device_get_nvlink_remote, (nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci),                    \
+                "nvmlDeviceGetNvLinkRemotePciInfo_v2")                                                                 \
+        MAY(device_get_field_values, (nvmlDevice_t device, int count, nvmlFieldValue_t *values),                       \
+                "nvmlDeviceGetFieldValues")                                                                            \
+        MAY(device_get_remapped_rows,                                                                                  \
+                (nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected, unsigned int *pending,       \
+                        unsigned int *failure),                                                                        \
+                "nvmlDeviceGetRemappedRows")                                                                           \
+        MAY(device_get_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),            \
+                "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")                  \
+        MAY(device_get_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),      \
+                "nvmlDeviceGetComputeRunningProcesses")                                                                \
+        MAY(device_get_mps_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),        \
+                "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2")            \
+        MAY(device_get_mps_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),  \
+                "nvmlDeviceGetMPSComputeRunningProcesses")                                                             \
+        MAY(device_get_event_types, (nvmlDevice_t device, unsigned long long *types),                                  \
+                "nvmlDeviceGetSupportedEventTypes")                                                                    \
+        MAY(device_register_events, (nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set),               \
+                "nvmlDeviceRegisterEvents")                                                                            \
+        MAY(event_set_create, (nvmlEventSet_t * set), "nvmlEventSetCreate")                                            \
+        MAY(event_set_wait, (nvmlEventSet_t set, nvmlEventData_t * event, unsigned int timeout_ms),                    \
+                "nvmlEventSetWait_v2", "nvmlEventSetWait")                                                             \
+        MAY(event_set_free, (nvmlEventSet_t set), "nvmlEventSetFree")
+
+struct nvml {
+        void *library;
+        const char *(*error_string)(nvmlReturn_t code); /* "nvmlErrorString", or NULL */
+#define NVML_MEMBER(member, arguments, ...) nvmlReturn_t(*member) arguments;
+        NVML_FUNCTIONS(NVML_MEMBER, NVML_MEMBER)
+#undef NVML_MEMBER
+};
+
+#define NVML_CALL(nvml, member, ...) ((nvml)->member ? (nvml)->member(__VA_ARGS__) : NVML_ERROR_FUNCTION_NOT_FOUND)
+
+/*
+ * Which file to load, for the caller to free: |library| if it is given; else libnvidia-ml.so.1 in one of the six folders
+ * below |driver_root| in which distributions put it, symbolic links resolved; else the plain name, for the dynamic linker to
+ * find (the NVIDIA runtime puts the library there). Both may be "" or NULL; a |driver_root| of "/" leaves it to the linker.
+ */
+char *nvml_locate(const char *library, const char *driver_root);
+
+/* Locates, loads and initialises. NOT_FOUND: no library; UNAVAILABLE: no driver; INVALID: not NVML; DENIED: no access. */
+int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err) MUST_USE;
+
+struct nvml *nvml_close(struct nvml *nvml); /* accepts NULL, returns NULL */
+
+static inline void nvml_closep(struct nvml **nvml)
+{
+        nvml_close(*nvml);
+}
+
+/* "GPU_IS_LOST"; NULL for a number that is none of the interface's. */
+const char *nvml_code_name(nvmlReturn_t code);
+
+/* Raises "<call>: GPU is lost (GPU_IS_LOST)" in the library's own words where it has some. |nvml| may be NULL. */
+int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err);
+
+/* The value is not to be had on this board, driver or to this user: no failure, but "unknown". */
+bool nvml_is_unknown(nvmlReturn_t code);

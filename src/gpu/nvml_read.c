@@ -1,0 +1,331 @@
+#include "gpu/nvml_read.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "gpu/nvml_links.h"
+
+/* What the functions of one reading share. */
+struct reader {
+        const struct nvml *nvml;
+        const char *sysfs;
+        struct inventory *inventory;
+};
+
+/* 1: the call gave its value; 0: the value is not to be had; -1: the GPU fails. */
+static int outcome(const struct reader *reader, nvmlReturn_t code, const char *call, struct error *err)
+{
+        if (code == NVML_SUCCESS)
+                return 1;
+        if (nvml_is_unknown(code))
+                return 0;
+        return nvml_fail(reader->nvml, code, call, err);
+}
+
+/* The library's text as ours: ended, valid, in the arena. */
+static const char *take_text(struct reader *reader, char *text, size_t size)
+{
+        text[size - 1] = '\0';
+        text_make_utf8(text);
+        return arena_strdup(&reader->inventory->arena, text);
+}
+
+void nvml_bus_to_sysfs(const char *bus, char *text, size_t size)
+{
+        size_t domain = strcspn(bus, ":");
+
+        if (domain == 8 && strncmp(bus, "0000", 4) == 0)
+                bus += 4;
+        snprintf(text, size, "%s", bus);
+        for (char *c = text; *c; c++)
+                *c = (char)tolower((unsigned char)*c);
+}
+
+/* Where sysfs has the file, its word is final: -1 means that the machine has no NUMA. */
+static int read_numa_node(const struct reader *reader, nvmlDevice_t device, const char *bus)
+{
+        unsigned long nodes[16] = {0};
+
+        if (bus) {
+                _free_ char *path = xasprintf("%s/bus/pci/devices/%s/numa_node", reader->sysfs, bus);
+                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+                struct error ignored;
+
+                if (file_read(path, 64, &text, &ignored) == 0) {
+                        uint64_t node;
+
+                        while (text.size && isspace((unsigned char)text.data[text.size - 1]))
+                                text.data[--text.size] = '\0';
+                        return text_to_uint(text.data, INT16_MAX, &node) ? (int)node : GPU_UNKNOWN_INT;
+                }
+        }
+        if (NVML_CALL(reader->nvml, device_get_memory_affinity, device, ARRAY_SIZE(nodes), nodes,
+                    NVML_AFFINITY_SCOPE_NODE) != NVML_SUCCESS)
+                return GPU_UNKNOWN_INT;
+        for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
+                if (nodes[i])
+                        return (int)(i * 64) + __builtin_ctzl(nodes[i]);
+        return GPU_UNKNOWN_INT;
+}
+
+static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+{
+        const struct nvml *nvml = reader->nvml;
+        char bus[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+        nvmlBrandType_t brand;
+        nvmlPciInfo_t pci = {0};
+        unsigned int minor;
+        int known;
+
+        known = outcome(reader, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
+        if (known < 0)
+                return -1;
+        pci.busId[sizeof(pci.busId) - 1] = '\0';
+        if (known && pci.busId[0]) {
+                nvml_bus_to_sysfs(pci.busId, bus, sizeof(bus));
+                gpu->bus = take_text(reader, bus, sizeof(bus));
+        }
+        gpu->numa_node = read_numa_node(reader, device, gpu->bus);
+
+        known = outcome(reader, NVML_CALL(nvml, device_get_minor, device, &minor), "nvmlDeviceGetMinorNumber", err);
+        if (known < 0)
+                return -1;
+        if (known && minor <= INT32_MAX)
+                gpu->minor = (int)minor;
+
+        if (NVML_CALL(nvml, device_get_brand, device, &brand) == NVML_SUCCESS)
+                gpu->brand = (int)brand;
+        return 0;
+}
+
+static enum gpu_architecture architecture_of(nvmlDeviceArchitecture_t value)
+{
+        /* A generation newer than this list is kept as its number: newer than all of them is what matters. */
+        return value == NVML_DEVICE_ARCH_UNKNOWN || value > INT32_MAX ? GPU_ARCHITECTURE_UNKNOWN
+                                                                      : (enum gpu_architecture)value;
+}
+
+static int read_capability(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+{
+        const struct nvml *nvml = reader->nvml;
+        nvmlDeviceArchitecture_t architecture;
+        nvmlMemory_t memory;
+        int known;
+        int major;
+        int minor;
+
+        known = outcome(reader, nvml->device_get_memory(device, &memory), "nvmlDeviceGetMemoryInfo", err);
+        if (known < 0)
+                return -1;
+        if (known)
+                gpu->memory = memory.total;
+
+        known = outcome(reader, NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor),
+                "nvmlDeviceGetCudaComputeCapability", err);
+        if (known < 0)
+                return -1;
+        if (known) {
+                gpu->compute_major = major;
+                gpu->compute_minor = minor;
+        }
+
+        if (NVML_CALL(nvml, device_get_architecture, device, &architecture) == NVML_SUCCESS)
+                gpu->architecture = architecture_of(architecture);
+        return 0;
+}
+
+/* 0: read; 1: there is none at this index, which is normal; -1. */
+static int read_mig_device(
+        struct reader *reader, nvmlDevice_t parent, unsigned int index, struct mig_device *mig, struct error *err)
+{
+        const struct nvml *nvml = reader->nvml;
+        char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+        nvmlDeviceAttributes_t attributes = {0};
+        nvmlMemory_t memory = {0};
+        nvmlDevice_t device;
+        nvmlReturn_t code;
+
+        code = NVML_CALL(nvml, device_get_mig_by_index, parent, index, &device);
+        if (code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_INVALID_ARGUMENT)
+                return 1;
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetMigDeviceHandleByIndex", err);
+        code = nvml->device_get_uuid(device, uuid, sizeof(uuid));
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetUUID", err);
+        code = NVML_CALL(nvml, device_get_gpu_instance, device, &mig->gpu_instance);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetGpuInstanceId", err);
+        code = NVML_CALL(nvml, device_get_compute_instance, device, &mig->compute_instance);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetComputeInstanceId", err);
+        code = NVML_CALL(nvml, device_get_attributes, device, &attributes);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetAttributes", err);
+        mig->uuid = take_text(reader, uuid, sizeof(uuid));
+        mig->index = index;
+        mig->gpu_slices = attributes.gpuInstanceSliceCount;
+        mig->compute_slices = attributes.computeInstanceSliceCount;
+        mig->multiprocessors = attributes.multiprocessorCount;
+        if (nvml->device_get_memory(device, &memory) == NVML_SUCCESS && memory.total)
+                mig->memory = memory.total;
+        else
+                mig->memory = attributes.memorySizeMB << 20;
+        return 0;
+}
+
+static int read_mig(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+{
+        const struct nvml *nvml = reader->nvml;
+        struct mig_device *devices;
+        unsigned int current = NVML_DEVICE_MIG_DISABLE;
+        unsigned int pending;
+        int known;
+
+        known = outcome(
+                reader, NVML_CALL(nvml, device_get_mig_mode, device, &current, &pending), "nvmlDeviceGetMigMode", err);
+        if (known <= 0)
+                return known;
+        gpu->mig_capable = true;
+        gpu->mig_enabled = current == NVML_DEVICE_MIG_ENABLE;
+        known = outcome(reader, NVML_CALL(nvml, device_get_mig_max, device, &gpu->mig_max),
+                "nvmlDeviceGetMaxMigDeviceCount", err);
+        if (known < 0)
+                return -1;
+        gpu->mig_max = known ? MIN(gpu->mig_max, NVML_READ_MAX_MIG) : 0;
+        if (!gpu->mig_enabled)
+                return 0;
+        devices = ARENA_ARRAY(&reader->inventory->arena, struct mig_device, gpu->mig_max);
+        gpu->mig_devices = devices;
+        for (unsigned int i = 0; i < gpu->mig_max; i++) {
+                int hole = read_mig_device(reader, device, i, &devices[gpu->n_mig_devices], err);
+
+                if (hole < 0)
+                        return error_prefix(err, "MIG device %u", i);
+                if (!hole)
+                        gpu->n_mig_devices++;
+        }
+        return 0;
+}
+
+static bool is_display(const char *name)
+{
+        return strcmp(name, "DGX Display") == 0 || strcmp(name, "NVIDIA DGX Display") == 0;
+}
+
+static int read_gpu(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+{
+        char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE] = "";
+        nvmlReturn_t code = reader->nvml->device_get_name(device, name, sizeof(name));
+
+        if (code != NVML_SUCCESS)
+                return nvml_fail(reader->nvml, code, "nvmlDeviceGetName", err);
+        gpu->name = take_text(reader, name, sizeof(name));
+        if (is_display(gpu->name))
+                return 0;
+        if (read_identity(reader, device, gpu, err) < 0 || read_capability(reader, device, gpu, err) < 0)
+                return -1;
+        return read_mig(reader, device, gpu, err);
+}
+
+static void add_unnamed(struct inventory *inventory, unsigned int index, const char *text)
+{
+        inventory->unnamed_failures[inventory->n_unnamed_failures++] =
+                arena_printf(&inventory->arena, "GPU %u: %s", index, text);
+}
+
+/* A handle and a UUID that no other GPU has, without which a GPU cannot be in the list. */
+static int name_gpu(
+        struct reader *reader, unsigned int index, nvmlDevice_t *ret_device, const char **ret_uuid, struct error *err)
+{
+        char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+        const struct gpu *other;
+        nvmlReturn_t code;
+
+        code = reader->nvml->device_get_by_index(index, ret_device);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(reader->nvml, code, "nvmlDeviceGetHandleByIndex", err);
+        code = reader->nvml->device_get_uuid(*ret_device, uuid, sizeof(uuid));
+        if (code != NVML_SUCCESS)
+                return nvml_fail(reader->nvml, code, "nvmlDeviceGetUUID", err);
+        if (!*uuid)
+                return error_set(err, ERROR_UNAVAILABLE, "nvmlDeviceGetUUID: the UUID is empty");
+        *ret_uuid = take_text(reader, uuid, sizeof(uuid));
+        other = inventory_find(reader->inventory, *ret_uuid);
+        if (other)
+                return error_set(err, ERROR_INVALID, "it has the UUID of GPU %u, %s", other->index, *ret_uuid);
+        return 0;
+}
+
+static void read_gpus(struct reader *reader, unsigned int count)
+{
+        struct inventory *inventory = reader->inventory;
+        nvmlDevice_t *devices = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
+        struct error err;
+
+        inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, count);
+        inventory->unnamed_failures = ARENA_ARRAY(&inventory->arena, const char *, count);
+        for (unsigned int i = 0; i < count; i++) {
+                struct gpu *gpu = &inventory->gpus[inventory->n_gpus];
+                nvmlDevice_t device = NULL;
+                const char *uuid = NULL;
+
+                if (name_gpu(reader, i, &device, &uuid, &err) < 0) {
+                        add_unnamed(inventory, i, err.text);
+                        continue;
+                }
+                *gpu = (struct gpu){
+                        .uuid = uuid,
+                        .name = "",
+                        .index = i,
+                        .minor = GPU_UNKNOWN_INT,
+                        .brand = GPU_UNKNOWN_INT,
+                        .numa_node = GPU_UNKNOWN_INT,
+                        .compute_major = GPU_UNKNOWN_INT,
+                        .compute_minor = GPU_UNKNOWN_INT,
+                };
+                if (read_gpu(reader, device, gpu, &err) < 0)
+                        gpu->failure = arena_strdup(&inventory->arena, err.text);
+                if (is_display(gpu->name))
+                        continue;
+                devices[inventory->n_gpus++] = gpu->failure ? NULL : device;
+        }
+        nvml_read_links(inventory, reader->nvml, devices);
+}
+
+static void read_versions(struct reader *reader)
+{
+        struct inventory *inventory = reader->inventory;
+        const struct nvml *nvml = reader->nvml;
+        char text[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "";
+        int cuda = 0;
+
+        inventory->driver_version = inventory->nvml_version = "";
+        if (NVML_CALL(nvml, system_get_driver_version, text, sizeof(text)) == NVML_SUCCESS)
+                inventory->driver_version = take_text(reader, text, sizeof(text));
+        if (NVML_CALL(nvml, system_get_nvml_version, text, sizeof(text)) == NVML_SUCCESS)
+                inventory->nvml_version = take_text(reader, text, sizeof(text));
+        if (NVML_CALL(nvml, system_get_cuda_version, &cuda) == NVML_SUCCESS) {
+                inventory->cuda_major = cuda / 1000;
+                inventory->cuda_minor = cuda % 1000 / 10;
+        }
+}
+
+int nvml_read(struct inventory **ret, const struct nvml *nvml, const char *sysfs, struct error *err)
+{
+        struct reader reader = {.nvml = nvml, .sysfs = sysfs};
+        unsigned int count = 0;
+        nvmlReturn_t code;
+
+        code = nvml->device_get_count(&count);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetCount", err);
+        reader.inventory = inventory_new();
+        read_versions(&reader);
+        read_gpus(&reader, MIN(count, NVML_READ_MAX_GPUS));
+        *ret = reader.inventory;
+        return 0;
+}

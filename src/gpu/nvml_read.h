@@ -1,0 +1,23 @@
+/*
+ * NVML → inventory: every call that describes the node, in one pass. It knows nothing of events, health or threads.
+ *
+ * A call that the board, driver or user is not allowed (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION, …) leaves its field
+ * unknown. Any other error is that GPU's failure, and the next GPU is read. A GPU that cannot name itself, or that has the
+ * UUID of another, is an unnamed failure. Display GPUs of DGX stations are left out, as NVIDIA's plugin does.
+ */
+#pragma once
+
+#include "gpu/inventory.h"
+#include "gpu/nvml.h"
+
+#define NVML_READ_MAX_GPUS 256U /* the driver's own limit is below */
+#define NVML_READ_MAX_MIG 64U   /* of one GPU; today's have up to 7 */
+
+/*
+ * |sysfs| is where sysfs is mounted, "/sys". Fails only when NVML as a whole does; the kind of the error is DENIED or
+ * UNAVAILABLE.
+ */
+int nvml_read(struct inventory **ret, const struct nvml *nvml, const char *sysfs, struct error *err) MUST_USE;
+
+/* "00000000:3B:00.0" → "0000:3b:00.0", as sysfs has it; a domain that needs more than four digits keeps them. */
+void nvml_bus_to_sysfs(const char *bus, char *text, size_t size);
