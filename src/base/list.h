@@ -45,4 +45,5 @@ static inline void list_remove(struct list *link)
         list_init(link);
 }
 
-#define LIST_FOR_EACH(link, list) for (struct list *link = (list)->next; link != (list); link = link->next)
+#define LIST_FOR_EACH(element, head)                                                                                   \
+        for (struct list *element = (head)->next; element != (head); element = element->next)

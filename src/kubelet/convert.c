@@ -1,0 +1,252 @@
+#include "kubelet/convert.h"
+
+#include <string.h>
+
+#include <deviceplugin.pb-c.h>
+
+/*
+ * protobuf-c asks for memory field by field. An arena answers, so that a request of 10,000 ids costs a few large
+ * allocations and is freed in one step; beyond the limit it says no, and the message is refused.
+ */
+struct budget {
+        struct arena *arena;
+        size_t left;
+};
+
+static void *budget_alloc(void *data, size_t size)
+{
+        struct budget *budget = data;
+
+        /* What the arena adds to a small object counts too. */
+        if (size > budget->left || size + 16 > budget->left)
+                return NULL;
+        budget->left -= size + 16;
+        return arena_alloc(budget->arena, 1, size);
+}
+
+static void budget_free(void *data UNUSED, void *pointer UNUSED)
+{
+}
+
+static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err)
+{
+        struct budget budget = {.arena = arena, .left = CONVERT_MEMORY_LIMIT};
+        ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
+        ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, size, bytes);
+
+        if (!message)
+                error_set(err, ERROR_INVALID, "%s of %zu bytes: cannot be decoded within %zu bytes of memory",
+                        descriptor->short_name, size, CONVERT_MEMORY_LIMIT);
+        return message;
+}
+
+static struct rpc_message *pack(const ProtobufCMessage *source)
+{
+        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(source));
+
+        protobuf_c_message_pack(source, rpc_message_payload(message));
+        return message;
+}
+
+/* protobuf-c's structs have char * where they only read; it never writes through them when packing. */
+static char *borrow(const char *text)
+{
+        union {
+                const char *in;
+                char *out;
+        } pun = {.in = text};
+
+        return pun.out;
+}
+
+struct rpc_message *convert_empty(void)
+{
+        V1beta1__Empty empty = V1BETA1__EMPTY__INIT;
+
+        return pack(&empty.base);
+}
+
+struct rpc_message *convert_options(void)
+{
+        V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+
+        options.get_preferred_allocation_available = true;
+        return pack(&options.base);
+}
+
+struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name)
+{
+        V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
+        V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+
+        options.get_preferred_allocation_available = true;
+        request.version = borrow("v1beta1");
+        request.endpoint = borrow(endpoint);
+        request.resource_name = borrow(resource_name);
+        request.options = &options;
+        return pack(&request.base);
+}
+
+/* One NUMA node as kubelet wants it; all replicas of a unit point to the same one. */
+struct numa {
+        V1beta1__TopologyInfo topology;
+        V1beta1__NUMANode node;
+        V1beta1__NUMANode *nodes[1];
+};
+
+static void fill_numa(struct numa *numa, int node)
+{
+        v1beta1__topology_info__init(&numa->topology);
+        v1beta1__numanode__init(&numa->node);
+        numa->node.id = node;
+        numa->nodes[0] = &numa->node;
+        numa->topology.n_nodes = 1;
+        numa->topology.nodes = numa->nodes;
+}
+
+struct rpc_message *convert_device_list(
+        const struct resource *resource, const bool *healthy, const char *const *retired, size_t n_retired)
+{
+        V1beta1__ListAndWatchResponse response = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
+        size_t count = resource->n_devices + n_retired;
+        struct arena scratch = ARENA_INIT;
+        V1beta1__Device *devices = ARENA_ARRAY(&scratch, V1beta1__Device, count);
+        struct numa *numas = ARENA_ARRAY(&scratch, struct numa, resource->n_units);
+        struct rpc_message *message;
+
+        response.devices = ARENA_ARRAY(&scratch, V1beta1__Device *, count);
+        response.n_devices = count;
+        for (size_t i = 0; i < resource->n_units; i++)
+                fill_numa(&numas[i], resource->units[i].gpu->numa_node);
+        for (size_t i = 0; i < count; i++) {
+                v1beta1__device__init(&devices[i]);
+                response.devices[i] = &devices[i];
+                if (i < resource->n_devices) {
+                        const struct device *device = &resource->devices[i];
+
+                        devices[i].id = borrow(device->id);
+                        devices[i].health = borrow(healthy[device->unit] ? "Healthy" : "Unhealthy");
+                        /* An unknown node is no topology: kubelet takes a node -1 or an empty list for something else. */
+                        if (resource->units[device->unit].gpu->numa_node >= 0)
+                                devices[i].topology = &numas[device->unit].topology;
+                } else {
+                        devices[i].id = borrow(retired[i - resource->n_devices]);
+                        devices[i].health = borrow("Unhealthy");
+                }
+        }
+        message = pack(&response.base);
+        arena_done(&scratch);
+        return message;
+}
+
+int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err)
+{
+        const V1beta1__AllocateRequest *request = (const V1beta1__AllocateRequest *)unpack(
+                &v1beta1__allocate_request__descriptor, arena, bytes, size, err);
+        struct container_ids *containers;
+
+        if (!request)
+                return -1;
+        containers = ARENA_ARRAY(arena, struct container_ids, request->n_container_requests);
+        for (size_t i = 0; i < request->n_container_requests; i++) {
+                containers[i].ids = (const char *const *)request->container_requests[i]->devices_ids;
+                containers[i].n_ids = request->container_requests[i]->n_devices_ids;
+        }
+        *ret = containers;
+        *ret_count = request->n_container_requests;
+        return 0;
+}
+
+static void fill_container(
+        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+{
+        v1beta1__container_allocate_response__init(container);
+        container->n_envs = allocation->n_environment;
+        container->envs =
+                ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__EnvsEntry *, allocation->n_environment);
+        for (size_t i = 0; i < allocation->n_environment; i++) {
+                V1beta1__ContainerAllocateResponse__EnvsEntry *entry =
+                        ARENA_NEW(scratch, V1beta1__ContainerAllocateResponse__EnvsEntry);
+
+                v1beta1__container_allocate_response__envs_entry__init(entry);
+                entry->key = borrow(allocation->environment[i].name);
+                entry->value = borrow(allocation->environment[i].value);
+                container->envs[i] = entry;
+        }
+        container->n_mounts = allocation->n_mounts;
+        container->mounts = ARENA_ARRAY(scratch, V1beta1__Mount *, allocation->n_mounts);
+        for (size_t i = 0; i < allocation->n_mounts; i++) {
+                V1beta1__Mount *mount = ARENA_NEW(scratch, V1beta1__Mount);
+
+                v1beta1__mount__init(mount);
+                mount->container_path = borrow(allocation->mounts[i].container_path);
+                mount->host_path = borrow(allocation->mounts[i].host_path);
+                mount->read_only = allocation->mounts[i].read_only;
+                container->mounts[i] = mount;
+        }
+}
+
+struct rpc_message *convert_allocate_response(const struct allocation *allocations, size_t count, struct arena *scratch)
+{
+        V1beta1__AllocateResponse response = V1BETA1__ALLOCATE_RESPONSE__INIT;
+        V1beta1__ContainerAllocateResponse *containers =
+                ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse, count);
+
+        response.n_container_responses = count;
+        response.container_responses = ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse *, count);
+        for (size_t i = 0; i < count; i++) {
+                fill_container(&containers[i], &allocations[i], scratch);
+                response.container_responses[i] = &containers[i];
+        }
+        return pack(&response.base);
+}
+
+int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err)
+{
+        const V1beta1__PreferredAllocationRequest *request = (const V1beta1__PreferredAllocationRequest *)unpack(
+                &v1beta1__preferred_allocation_request__descriptor, arena, bytes, size, err);
+        struct prefer_request *containers;
+
+        if (!request)
+                return -1;
+        containers = ARENA_ARRAY(arena, struct prefer_request, request->n_container_requests);
+        for (size_t i = 0; i < request->n_container_requests; i++) {
+                const V1beta1__ContainerPreferredAllocationRequest *container = request->container_requests[i];
+
+                if (container->allocation_size < 0)
+                        return error_set(err, ERROR_INVALID, "allocation_size: %d, must not be negative",
+                                container->allocation_size);
+                containers[i] = (struct prefer_request){
+                        .available = (const char *const *)container->available_deviceids,
+                        .n_available = container->n_available_deviceids,
+                        .required = (const char *const *)container->must_include_deviceids,
+                        .n_required = container->n_must_include_deviceids,
+                        .size = (size_t)container->allocation_size,
+                };
+        }
+        *ret = containers;
+        *ret_count = request->n_container_requests;
+        return 0;
+}
+
+struct rpc_message *convert_prefer_response(const struct container_ids *containers, size_t count, struct arena *scratch)
+{
+        V1beta1__PreferredAllocationResponse response = V1BETA1__PREFERRED_ALLOCATION_RESPONSE__INIT;
+        V1beta1__ContainerPreferredAllocationResponse *answers =
+                ARENA_ARRAY(scratch, V1beta1__ContainerPreferredAllocationResponse, count);
+
+        response.n_container_responses = count;
+        response.container_responses = ARENA_ARRAY(scratch, V1beta1__ContainerPreferredAllocationResponse *, count);
+        for (size_t i = 0; i < count; i++) {
+                v1beta1__container_preferred_allocation_response__init(&answers[i]);
+                answers[i].n_deviceids = containers[i].n_ids;
+                answers[i].deviceids = ARENA_ARRAY(scratch, char *, containers[i].n_ids);
+                for (size_t j = 0; j < containers[i].n_ids; j++)
+                        answers[i].deviceids[j] = borrow(containers[i].ids[j]);
+                response.container_responses[i] = &answers[i];
+        }
+        return pack(&response.base);
+}

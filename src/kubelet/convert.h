@@ -1,0 +1,42 @@
+/*
+ * Between kubelet's protobuf messages and our structs. The only file that includes generated code.
+ *
+ * Requests come from outside: what cannot be decoded is ERROR_INVALID, and decoding one message takes at most
+ * CONVERT_MEMORY_LIMIT of memory however the message is made. Decoded strings live in the caller's arena.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rpc/message.h"
+#include "share/allocate.h"
+#include "share/prefer.h"
+
+/* 50,000 ids of 63 bytes, twice over. */
+#define CONVERT_MEMORY_LIMIT ((size_t)16 * 1024 * 1024)
+
+/* The ids that one container of a request names. */
+struct container_ids {
+        const char *const *ids;
+        size_t n_ids;
+};
+
+struct rpc_message *convert_empty(void);
+struct rpc_message *convert_options(void);
+struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name);
+
+/* |healthy| is by unit; |retired| ids follow the resource's devices as unhealthy. */
+struct rpc_message *convert_device_list(
+        const struct resource *resource, const bool *healthy, const char *const *retired, size_t n_retired);
+
+int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err) MUST_USE;
+struct rpc_message *convert_allocate_response(
+        const struct allocation *allocations, size_t count, struct arena *scratch);
+
+int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err) MUST_USE;
+struct rpc_message *convert_prefer_response(
+        const struct container_ids *containers, size_t count, struct arena *scratch);

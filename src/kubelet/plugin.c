@@ -1,0 +1,465 @@
+/*
+ * The socket side of a registration: a server and a Register call are made and dropped as kubelet/registration.h says. The
+ * two may exist at the same time, and must: kubelet calls GetDevicePluginOptions on our server before it answers Register.
+ */
+#include "kubelet/plugin.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "kubelet/convert.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "share/allocate.h"
+#include "share/prefer.h"
+
+/* kubelet dials us for up to 10 s inside Register before it fails the call. */
+#define REGISTER_TIMEOUT_MS UINT64_C(20000)
+/* How long kubelet is given to close its side of a connection whose streams have ended. */
+#define CLOSE_GRACE_MS UINT64_C(1000)
+
+struct plugin {
+        const struct plugin_place *place;
+        char *name;
+        struct registration registration;
+        uv_timer_t timer;
+        unsigned int servers_made;
+
+        struct rpc_server *server; /* NULL: none */
+        struct list streams;       /* open ListAndWatch calls */
+        size_t n_streams;
+        struct rpc_client *client; /* of the Register call in flight */
+
+        struct device_list list;
+        struct rpc_message *packed; /* of |list|, for the streams that open later */
+        const struct config *config;
+        const struct config *config_before;
+        const struct resource *resource_before; /* what kubelet may still ask for, NULL at first */
+
+        char last_failure[sizeof(((struct error *)0)->text)]; /* logged once, not at every retry */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+struct stream {
+        struct list link;
+        struct plugin *plugin;
+        struct rpc_call *call;
+};
+
+static void step(struct plugin *plugin, enum registration_event event);
+
+/* ---- the service ---- */
+
+static void finish_with(struct rpc_call *call, struct rpc_message *answer)
+{
+        rpc_call_send(call, answer);
+        rpc_message_unref(answer);
+        rpc_call_finish(call, RPC_OK, NULL);
+}
+
+static void refuse(struct plugin *plugin, struct rpc_call *call, const char *method, const struct error *err)
+{
+        log_warn("request refused", LOG_STR("resource", plugin->name), LOG_STR("method", method), LOG_ERR(err));
+        rpc_call_finish(call, rpc_status_of_error(err), err->text);
+}
+
+static void handle_options(
+        struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context UNUSED)
+{
+        finish_with(call, convert_options());
+}
+
+static void handle_pre_start(
+        struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context UNUSED)
+{
+        finish_with(call, convert_empty());
+}
+
+static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
+{
+        struct stream *stream = data;
+        struct plugin *plugin = stream->plugin;
+
+        list_remove(&stream->link);
+        free(stream);
+        if (--plugin->n_streams == 0)
+                step(plugin, REGISTRATION_WATCH_LOST);
+}
+
+/* What is written to one stream may end it, or all of its connection: so each is taken from the front and put back first. */
+static void for_each_stream(struct plugin *plugin, void (*visit)(struct plugin *plugin, struct rpc_call *call))
+{
+        struct list todo;
+
+        list_init(&todo);
+        while (!list_is_empty(&plugin->streams)) {
+                struct list *link = plugin->streams.next;
+
+                list_remove(link);
+                list_append(&todo, link);
+        }
+        while (!list_is_empty(&todo)) {
+                struct list *link = todo.next;
+
+                list_remove(link);
+                list_append(&plugin->streams, link);
+                visit(plugin, container_of(link, struct stream, link)->call);
+        }
+}
+
+static void send_list(struct plugin *plugin, struct rpc_call *call)
+{
+        rpc_call_send_latest(call, plugin->packed);
+        rpc_call_flush(call);
+}
+
+static void end_stream(struct plugin *plugin UNUSED, struct rpc_call *call)
+{
+        rpc_call_finish(call, RPC_OK, NULL);
+        rpc_call_flush(call);
+}
+
+static void handle_list_and_watch(
+        struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
+{
+        struct plugin *plugin = context;
+        struct stream *stream = xcalloc(1, sizeof(*stream));
+
+        stream->plugin = plugin;
+        stream->call = call;
+        list_append(&plugin->streams, &stream->link);
+        plugin->n_streams++;
+        rpc_call_on_ended(call, on_stream_ended, stream);
+        rpc_call_send_latest(call, plugin->packed);
+        step(plugin, REGISTRATION_WATCH_OPENED);
+}
+
+static int check_open(const struct plugin *plugin, struct error *err)
+{
+        if (plugin->list.resource)
+                return 0;
+        return error_set(err, ERROR_UNAVAILABLE, "resource '%s' is being withdrawn", plugin->name);
+}
+
+static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        struct plugin *plugin = context;
+        const struct resource *resource = plugin->list.resource;
+        struct arena scratch = ARENA_INIT;
+        struct prefer_request *requests;
+        struct container_ids *answers;
+        struct error err;
+        size_t count;
+
+        if (check_open(plugin, &err) < 0)
+                goto failed;
+        if (convert_prefer_request(&requests, &count, &scratch, message, size, &err) < 0)
+                goto failed;
+        answers = ARENA_ARRAY(&scratch, struct container_ids, count);
+        for (size_t i = 0; i < count; i++) {
+                const char **ids;
+
+                if (requests[i].size > requests[i].n_available + requests[i].n_required) {
+                        error_set(&err, ERROR_INVALID, "allocation_size: %zu, but only %zu devices are available",
+                                requests[i].size, requests[i].n_available + requests[i].n_required);
+                        goto failed;
+                }
+                ids = ARENA_ARRAY(&scratch, const char *, requests[i].size);
+                if (prefer(resource, plugin->config->policy, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
+                        goto failed;
+                answers[i].ids = ids;
+        }
+        finish_with(call, convert_prefer_response(answers, count, &scratch));
+        arena_done(&scratch);
+        return;
+
+failed:
+        refuse(plugin, call, "GetPreferredAllocation", &err);
+        arena_done(&scratch);
+}
+
+/* From the list that kubelet has now, or, in the moment before it has our newest, from the one before. */
+static int allocate_container(struct plugin *plugin, struct allocation *allocation, struct arena *scratch,
+        const struct container_ids *container, struct error *err)
+{
+        int rc = allocate(
+                allocation, scratch, plugin->config, plugin->list.resource, container->ids, container->n_ids, err);
+
+        if (rc < 0 && err->kind == ERROR_NOT_FOUND && plugin->resource_before) {
+                struct error ignored;
+
+                if (allocate(allocation, scratch, plugin->config_before, plugin->resource_before, container->ids,
+                            container->n_ids, &ignored) == 0)
+                        return 0;
+        }
+        return rc;
+}
+
+static void log_allocation(const struct plugin *plugin, const struct allocation *allocation)
+{
+        for (size_t i = 0; i < allocation->n_parts; i++) {
+                const struct allocate_part *part = &allocation->parts[i];
+
+                log_info("allocated", LOG_STR("resource", plugin->name), LOG_STR("gpu", part->unit->uuid),
+                        LOG_UINT("replicas", part->replicas), LOG_UINT("of", part->unit->replicas),
+                        LOG_UINT("memory_mib", part->share.memory_mib),
+                        LOG_UINT("threads_permille", part->share.threads_permille));
+        }
+}
+
+static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        struct plugin *plugin = context;
+        struct arena scratch = ARENA_INIT;
+        struct allocation *allocations;
+        struct container_ids *containers;
+        struct error err;
+        size_t count;
+
+        if (check_open(plugin, &err) < 0)
+                goto failed;
+        if (convert_allocate_request(&containers, &count, &scratch, message, size, &err) < 0)
+                goto failed;
+        allocations = ARENA_ARRAY(&scratch, struct allocation, count);
+        for (size_t i = 0; i < count; i++)
+                if (allocate_container(plugin, &allocations[i], &scratch, &containers[i], &err) < 0)
+                        goto failed;
+        finish_with(call, convert_allocate_response(allocations, count, &scratch));
+        for (size_t i = 0; i < count; i++)
+                log_allocation(plugin, &allocations[i]);
+        arena_done(&scratch);
+        return;
+
+failed:
+        refuse(plugin, call, "Allocate", &err);
+        arena_done(&scratch);
+}
+
+static const struct rpc_method methods[] = {
+        {"/v1beta1.DevicePlugin/Allocate", handle_allocate},
+        {"/v1beta1.DevicePlugin/GetPreferredAllocation", handle_prefer},
+        {"/v1beta1.DevicePlugin/ListAndWatch", handle_list_and_watch},
+        {"/v1beta1.DevicePlugin/GetDevicePluginOptions", handle_options},
+        {"/v1beta1.DevicePlugin/PreStartContainer", handle_pre_start},
+};
+
+/* ---- registration ---- */
+
+/* One line when the reason changes, not one a retry. */
+static void report_failure(struct plugin *plugin, const char *text)
+{
+        enum log_level level = strcmp(plugin->last_failure, text) == 0 ? LOG_DEBUG : LOG_WARN;
+
+        snprintf(plugin->last_failure, sizeof(plugin->last_failure), "%s", text);
+        LOG_AT(level, "registration with kubelet failed, will try again", LOG_STR("resource", plugin->name),
+                LOG_STR("error", text));
+}
+
+static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
+{
+        struct plugin *plugin = data;
+        _free_ char *reason = NULL;
+
+        plugin->client = rpc_client_close(plugin->client);
+        if (status == RPC_OK) {
+                struct device_list_counts counts = device_list_count(&plugin->list);
+
+                plugin->last_failure[0] = '\0';
+                log_info("registered with kubelet", LOG_STR("resource", plugin->name),
+                        LOG_UINT("healthy", counts.healthy), LOG_UINT("unhealthy", counts.unhealthy),
+                        LOG_STR("socket", rpc_server_path(plugin->server)));
+                step(plugin, REGISTRATION_REGISTER_OK);
+                return;
+        }
+        reason = xasprintf("Register on '%s': %s: %s", plugin->place->kubelet_socket, rpc_status_name(status), text);
+        report_failure(plugin, reason);
+        step(plugin, REGISTRATION_REGISTER_FAILED);
+}
+
+static int listen_on_new_socket(struct plugin *plugin, struct error *err)
+{
+        /* The part after the slash, as NVIDIA's plugin does: "nvidia.com/gpu.shared" is "gpu.shared". */
+        const char *slash = strrchr(plugin->name, '/');
+        _free_ char *path = xasprintf("%s/" PLUGIN_SOCKET_PREFIX "%s-%" PRIx64 "-%u.sock", plugin->place->directory,
+                slash ? slash + 1 : plugin->name, plugin->place->incarnation, ++plugin->servers_made);
+        struct rpc_server_options options = {
+                .service = {.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = plugin},
+        };
+
+        return rpc_server_new(&plugin->server, plugin->place->loop, path, &options, err);
+}
+
+static int call_register(struct plugin *plugin, struct error *err)
+{
+        const char *path = rpc_server_path(plugin->server);
+        const struct rpc_client_options options = {0};
+        const struct rpc_handlers handlers = {.ended = on_registered};
+        struct rpc_message *request;
+
+        if (rpc_client_new(&plugin->client, plugin->place->loop, plugin->place->kubelet_socket, &options, err) < 0)
+                return -1;
+        request = convert_register_request(strrchr(path, '/') + 1, plugin->name);
+        rpc_client_call(plugin->client, NULL, "/v1beta1.Registration/Register", request, REGISTER_TIMEOUT_MS, &handlers,
+                plugin);
+        rpc_message_unref(request);
+        return 0;
+}
+
+static void serve(struct plugin *plugin)
+{
+        struct error err;
+
+        if (listen_on_new_socket(plugin, &err) < 0) {
+                report_failure(plugin, err.text);
+                step(plugin, REGISTRATION_REGISTER_FAILED);
+                return;
+        }
+        if (!plugin->place->kubelet_socket)
+                return; /* nobody to register with: it serves whoever comes */
+        if (call_register(plugin, &err) < 0) {
+                report_failure(plugin, err.text);
+                step(plugin, REGISTRATION_REGISTER_FAILED);
+        }
+}
+
+static void on_server_closed(void *data)
+{
+        step(data, REGISTRATION_SERVER_CLOSED);
+}
+
+/* From the loop, so that no step ever runs inside another one. */
+static void on_nothing_to_close(uv_timer_t *timer)
+{
+        step(timer->data, REGISTRATION_SERVER_CLOSED);
+}
+
+static void close_server(struct plugin *plugin)
+{
+        struct rpc_server *server = TAKE_PTR(plugin->server);
+
+        plugin->client = rpc_client_close(plugin->client);
+        if (!server) {
+                uv_timer_start(&plugin->timer, on_nothing_to_close, 0, 0);
+                return;
+        }
+        for_each_stream(plugin, end_stream);
+        rpc_server_close(server, CLOSE_GRACE_MS, on_server_closed, plugin);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        struct plugin *plugin = handle->data;
+        void (*closed)(void *) = plugin->closed;
+        void *data = plugin->closed_data;
+
+        rpc_message_unref(plugin->packed);
+        device_list_done(&plugin->list);
+        free(plugin->name);
+        free(plugin);
+        closed(data);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+        step(timer->data, REGISTRATION_TIMEOUT);
+}
+
+static void step(struct plugin *plugin, enum registration_event event)
+{
+        enum registration_state before = plugin->registration.state;
+        struct registration_action action = registration_step(
+                &plugin->registration, event, (int64_t)uv_now(plugin->place->loop), (uint32_t)(uv_hrtime() >> 8));
+        enum registration_state after = plugin->registration.state;
+
+        if (before != after)
+                log_debug("registration", LOG_STR("resource", plugin->name),
+                        LOG_STR("from", registration_state_name(before)),
+                        LOG_STR("to", registration_state_name(after)));
+        if (before == REGISTRATION_WATCHED && event == REGISTRATION_WATCH_LOST)
+                log_warn("kubelet closed the device list, registering again", LOG_STR("resource", plugin->name),
+                        LOG_UINT("times", plugin->registration.failures + 1));
+        if (before != after)
+                uv_timer_stop(&plugin->timer);
+        if (action.timeout_ms)
+                uv_timer_start(&plugin->timer, on_timeout, action.timeout_ms, 0);
+        switch (action.command) {
+        case REGISTRATION_NOTHING:
+                break;
+        case REGISTRATION_SERVE:
+                serve(plugin);
+                break;
+        case REGISTRATION_CLOSE:
+                close_server(plugin);
+                break;
+        case REGISTRATION_DONE:
+                uv_close((uv_handle_t *)&plugin->timer, on_timer_closed);
+                break;
+        }
+}
+
+/* ---- public ---- */
+
+struct plugin *plugin_new(const struct plugin_place *place, const char *resource_name)
+{
+        struct plugin *plugin = xcalloc(1, sizeof(*plugin));
+        int rc = uv_timer_init(place->loop, &plugin->timer);
+
+        assert(rc == 0); /* uv_timer_init cannot fail in libuv 1.x */
+        plugin->place = place;
+        plugin->name = xstrdup(resource_name);
+        plugin->timer.data = plugin;
+        list_init(&plugin->streams);
+        registration_init(&plugin->registration);
+        return plugin;
+}
+
+static void publish(struct plugin *plugin)
+{
+        struct device_list_counts counts = device_list_count(&plugin->list);
+
+        rpc_message_unref(plugin->packed);
+        plugin->packed = device_list_pack(&plugin->list);
+        for_each_stream(plugin, send_list);
+        log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
+                LOG_UINT("unhealthy", counts.unhealthy));
+}
+
+void plugin_set_resource(struct plugin *plugin, const struct config *config, const struct resource *resource,
+        device_list_health_fn *health, void *data)
+{
+        plugin->config_before = plugin->config;
+        plugin->resource_before = plugin->list.resource;
+        plugin->config = config;
+        if (device_list_update(&plugin->list, resource, health, data))
+                publish(plugin);
+}
+
+void plugin_refresh_health(struct plugin *plugin, device_list_health_fn *health, void *data)
+{
+        if (device_list_refresh(&plugin->list, health, data))
+                publish(plugin);
+}
+
+void plugin_kubelet_came(struct plugin *plugin)
+{
+        step(plugin, REGISTRATION_KUBELET_CAME);
+}
+
+void plugin_kubelet_went(struct plugin *plugin)
+{
+        step(plugin, REGISTRATION_KUBELET_WENT);
+}
+
+void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
+{
+        plugin->closed = closed;
+        plugin->closed_data = data;
+        /* The plan may go before the last connection does. */
+        plugin->resource_before = NULL;
+        plugin->list.resource = NULL;
+        step(plugin, REGISTRATION_STOP);
+}

@@ -1,0 +1,49 @@
+/*
+ * One resource as kubelet meets it: a socket of its own, the DevicePlugin service on it, and its registration.
+ *
+ * It carries out what kubelet/registration.h decides. It does not know where plans come from, nor the other resources. It
+ * starts serving when it is told that kubelet's socket is there. Nothing in a request handler waits, reads a file or calls
+ * NVML: kubelet admits one pod at a time, and a slow answer holds up the node.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "kubelet/device_list.h"
+#include "kubelet/registration.h"
+
+struct plugin;
+
+/* Where plugins live; shared by all of them, outlives them. */
+struct plugin_place {
+        uv_loop_t *loop;
+        const char *directory;      /* for our sockets: kubelet's device plugin directory */
+        const char *kubelet_socket; /* NULL: serve, but never register */
+        uint64_t incarnation;       /* differs with each start of the process: part of the socket names */
+};
+
+/* Our sockets are called warpshare-<resource>-<incarnation>-<n>.sock. */
+#define PLUGIN_SOCKET_PREFIX "warpshare-"
+
+struct plugin *plugin_new(const struct plugin_place *place, const char *resource_name);
+
+/*
+ * |resource| and |config| replace the ones before, which must stay valid until the next call: a request that kubelet made
+ * from the list before is answered from them.
+ */
+void plugin_set_resource(struct plugin *plugin, const struct config *config, const struct resource *resource,
+        device_list_health_fn *health, void *data);
+
+/* Asks |health| again for every unit; kubelet is told if anything changed. */
+void plugin_refresh_health(struct plugin *plugin, device_list_health_fn *health, void *data);
+
+/* kubelet's socket appeared or was replaced; or is gone. */
+void plugin_kubelet_came(struct plugin *plugin);
+void plugin_kubelet_went(struct plugin *plugin);
+
+/*
+ * Ends the streams, waits shortly until kubelet has closed its side, removes the socket. |closed| is called from the loop
+ * when all of it is done, never from within this call; the plugin is freed before.
+ */
+void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data);

@@ -1,0 +1,366 @@
+#include "kubelet/plugins.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "io/lock.h"
+#include "io/watch.h"
+#include "kubelet/plugin.h"
+
+/* kubelet.sock's directory when no socket is named; fixed in kubelet below its root directory. */
+#define STANDARD_DIRECTORY "/var/lib/kubelet/device-plugins"
+#define POLL_MS UINT64_C(5000)
+#define LOCK_RETRY_MS UINT64_C(500)
+
+struct member {
+        struct list link;
+        struct plugins *plugins;
+        struct plugin *plugin;
+        char *name;
+        bool wanted; /* in the plan that is being applied */
+};
+
+struct plugins {
+        struct plugin_place place;
+        char *directory;
+        char *kubelet_socket;
+        struct watch *watch;
+        uv_timer_t lock_timer;
+        struct lock lock;
+        bool lock_refused;            /* logged */
+        struct file_identity kubelet; /* its socket, as last seen */
+        const struct plan *plan;
+        struct list members;
+        struct list leaving; /* closing; their names are not to be registered again before they are gone */
+        char **unhealthy;
+        size_t n_unhealthy;
+
+        void (*on_stranded)(void *data);
+        void *data;
+        bool closing;
+        unsigned int open; /* members and handles still to be closed */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+static void on_part_closed(struct plugins *plugins)
+{
+        void (*closed)(void *) = plugins->closed;
+        void *data = plugins->closed_data;
+
+        if (--plugins->open || !plugins->closing)
+                return;
+        lock_release(&plugins->lock);
+        for (size_t i = 0; i < plugins->n_unhealthy; i++)
+                free(plugins->unhealthy[i]);
+        free(plugins->unhealthy);
+        free(plugins->directory);
+        free(plugins->kubelet_socket);
+        free(plugins);
+        closed(data);
+}
+
+/* ---- health ---- */
+
+static size_t find_unhealthy(const struct plugins *plugins, const char *uuid)
+{
+        size_t i = 0;
+
+        while (i < plugins->n_unhealthy && strcmp(plugins->unhealthy[i], uuid) != 0)
+                i++;
+        return i;
+}
+
+static bool unit_is_healthy(const struct unit *unit, void *data)
+{
+        return find_unhealthy(data, unit->uuid) == ((struct plugins *)data)->n_unhealthy;
+}
+
+void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
+{
+        size_t i = find_unhealthy(plugins, uuid);
+
+        if (healthy == (i == plugins->n_unhealthy))
+                return;
+        if (healthy) {
+                free(plugins->unhealthy[i]);
+                plugins->unhealthy[i] = plugins->unhealthy[--plugins->n_unhealthy];
+        } else {
+                plugins->unhealthy =
+                        xrealloc(plugins->unhealthy, (plugins->n_unhealthy + 1) * sizeof(*plugins->unhealthy));
+                plugins->unhealthy[plugins->n_unhealthy++] = xstrdup(uuid);
+        }
+        LIST_FOR_EACH(link, &plugins->members)
+                plugin_refresh_health(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
+}
+
+/* ---- members ---- */
+
+static void carry_out_plan(struct plugins *plugins);
+
+static void on_plugin_closed(void *data)
+{
+        struct member *member = data;
+        struct plugins *plugins = member->plugins;
+
+        list_remove(&member->link);
+        free(member->name);
+        free(member);
+        if (!plugins->closing && plugins->plan && plugins->lock.fd >= 0)
+                carry_out_plan(plugins);
+        on_part_closed(plugins);
+}
+
+static void close_member(struct member *member)
+{
+        list_remove(&member->link);
+        list_append(&member->plugins->leaving, &member->link);
+        plugin_close(member->plugin, on_plugin_closed, member);
+}
+
+static void close_members(struct plugins *plugins)
+{
+        while (!list_is_empty(&plugins->members))
+                close_member(container_of(plugins->members.next, struct member, link));
+}
+
+static struct member *find_member(struct list *members, const char *name)
+{
+        LIST_FOR_EACH(link, members) {
+                struct member *member = container_of(link, struct member, link);
+
+                if (strcmp(member->name, name) == 0)
+                        return member;
+        }
+        return NULL;
+}
+
+static struct member *add_member(struct plugins *plugins, const char *name)
+{
+        struct member *member = xcalloc(1, sizeof(*member));
+
+        member->plugins = plugins;
+        member->name = xstrdup(name);
+        member->plugin = plugin_new(&plugins->place, name);
+        list_append(&plugins->members, &member->link);
+        plugins->open++;
+        return member;
+}
+
+/* Brings the members in line with the plan; may be called again at any time. */
+static void carry_out_plan(struct plugins *plugins)
+{
+        const struct plan *plan = plugins->plan;
+        struct list *next;
+
+        LIST_FOR_EACH(link, &plugins->members)
+                container_of(link, struct member, link)->wanted = false;
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+                struct member *member = find_member(&plugins->members, resource->name);
+                bool is_new = !member;
+
+                if (is_new && find_member(&plugins->leaving, resource->name))
+                        continue; /* starts when the one before is gone: see kubelet/registration.h */
+                if (is_new)
+                        member = add_member(plugins, resource->name);
+                member->wanted = true;
+                plugin_set_resource(member->plugin, plan->config, resource, unit_is_healthy, plugins);
+                if (is_new && (!plugins->place.kubelet_socket || file_identity_exists(&plugins->kubelet)))
+                        plugin_kubelet_came(member->plugin);
+        }
+        for (struct list *link = plugins->members.next; link != &plugins->members; link = next) {
+                struct member *member = container_of(link, struct member, link);
+
+                next = link->next;
+                if (!member->wanted)
+                        close_member(member);
+        }
+}
+
+void plugins_apply(struct plugins *plugins, const struct plan *plan)
+{
+        plugins->plan = plan;
+        if (plugins->lock.fd >= 0)
+                carry_out_plan(plugins);
+}
+
+/* ---- kubelet's directory ---- */
+
+/* Sockets of an agent that died. Safe, since the lock says that no other agent lives here. */
+static void remove_stale_sockets(struct plugins *plugins)
+{
+        DIR *directory = opendir(plugins->directory);
+        const struct dirent *entry;
+
+        if (!directory)
+                return;
+        while ((entry = readdir(directory))) {
+                struct stat status;
+
+                if (strncmp(entry->d_name, PLUGIN_SOCKET_PREFIX, strlen(PLUGIN_SOCKET_PREFIX)) != 0)
+                        continue;
+                if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                        S_ISSOCK(status.st_mode))
+                        unlinkat(dirfd(directory), entry->d_name, 0);
+        }
+        closedir(directory);
+}
+
+/* Compares kubelet's socket with what was last seen and tells the plugins. */
+static void look_for_kubelet(struct plugins *plugins)
+{
+        struct file_identity now;
+
+        if (!plugins->place.kubelet_socket)
+                return;
+        now = file_identity_of(plugins->place.kubelet_socket);
+        if (file_identity_is_same(&now, &plugins->kubelet))
+                return;
+        log_info(file_identity_exists(&now) ? "kubelet's socket is there" : "kubelet's socket is gone",
+                LOG_STR("socket", plugins->place.kubelet_socket));
+        plugins->kubelet = now;
+        LIST_FOR_EACH(link, &plugins->members) {
+                struct plugin *plugin = container_of(link, struct member, link)->plugin;
+
+                if (file_identity_exists(&now))
+                        plugin_kubelet_came(plugin);
+                else
+                        plugin_kubelet_went(plugin);
+        }
+}
+
+static void on_lock_timer(uv_timer_t *timer);
+
+static void report_lock(struct plugins *plugins, const char *reason)
+{
+        if (!plugins->lock_refused)
+                log_warn("not serving yet", LOG_STR("reason", reason));
+        plugins->lock_refused = true;
+}
+
+/* Takes the lock if it is not held; whoever gets it starts to serve. */
+static void take_lock(struct plugins *plugins)
+{
+        struct error err;
+        int rc;
+
+        if (lock_is_current(&plugins->lock, plugins->directory))
+                return;
+        if (plugins->lock.fd >= 0)
+                log_warn("kubelet's directory was replaced", LOG_STR("directory", plugins->directory));
+        rc = lock_take(&plugins->lock, plugins->directory, &err);
+        if (rc == 0) {
+                plugins->lock_refused = false;
+                uv_timer_stop(&plugins->lock_timer);
+                remove_stale_sockets(plugins);
+                if (plugins->plan)
+                        carry_out_plan(plugins);
+                return;
+        }
+        if (rc == LOCK_BUSY) {
+                _free_ char *reason = xasprintf(
+                        "another warpshare agent holds the lock on '%s'; taking over when it ends", plugins->directory);
+
+                close_members(plugins);
+                report_lock(plugins, reason);
+        } else {
+                report_lock(plugins, err.text);
+        }
+        uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
+}
+
+static void on_lock_timer(uv_timer_t *timer)
+{
+        struct plugins *plugins = timer->data;
+
+        take_lock(plugins);
+        look_for_kubelet(plugins);
+}
+
+static void on_directory_changed(void *data)
+{
+        struct plugins *plugins = data;
+        struct stat status;
+
+        if (stat(plugins->directory, &status) == 0 && status.st_nlink == 0 && plugins->on_stranded) {
+                plugins->on_stranded(plugins->data);
+                return;
+        }
+        take_lock(plugins);
+        look_for_kubelet(plugins);
+}
+
+/* ---- life ---- */
+
+static uint64_t make_incarnation(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return ((uint64_t)now.tv_sec << 20) | ((uint64_t)now.tv_nsec >> 10);
+}
+
+static char *directory_of(const char *socket)
+{
+        const char *slash = strrchr(socket, '/');
+
+        if (!slash)
+                return xstrdup(".");
+        return slash == socket ? xstrdup("/") : strndup(socket, (size_t)(slash - socket));
+}
+
+int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err)
+{
+        bool registers = options->kubelet_socket[0] != '\0';
+        struct plugins *plugins = xcalloc(1, sizeof(*plugins));
+
+        plugins->directory = registers ? directory_of(options->kubelet_socket) : xstrdup(STANDARD_DIRECTORY);
+        plugins->kubelet_socket = xstrdup(options->kubelet_socket);
+        plugins->place = (struct plugin_place){
+                .loop = options->loop,
+                .directory = plugins->directory,
+                .kubelet_socket = registers ? plugins->kubelet_socket : NULL,
+                .incarnation = make_incarnation(),
+        };
+        plugins->lock = (struct lock)LOCK_INIT;
+        plugins->on_stranded = options->on_stranded;
+        plugins->data = options->data;
+        list_init(&plugins->members);
+        list_init(&plugins->leaving);
+        if (watch_new(&plugins->watch, options->loop, plugins->directory, options->poll_ms ? options->poll_ms : POLL_MS,
+                    on_directory_changed, plugins, err) < 0) {
+                free(plugins->directory);
+                free(plugins->kubelet_socket);
+                free(plugins);
+                return -1;
+        }
+        uv_timer_init(options->loop, &plugins->lock_timer);
+        plugins->lock_timer.data = plugins;
+        plugins->open = 1;
+        take_lock(plugins);
+        look_for_kubelet(plugins);
+        *ret = plugins;
+        return 0;
+}
+
+static void on_lock_timer_closed(uv_handle_t *handle)
+{
+        on_part_closed(handle->data);
+}
+
+void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data)
+{
+        plugins->closing = true;
+        plugins->closed = closed;
+        plugins->closed_data = data;
+        plugins->watch = watch_close(plugins->watch);
+        close_members(plugins);
+        uv_close((uv_handle_t *)&plugins->lock_timer, on_lock_timer_closed);
+}

@@ -1,0 +1,42 @@
+/*
+ * Everything this node shows to kubelet: one plugin a resource, the watch on kubelet's directory, and the lock that keeps a
+ * second agent out.
+ *
+ * A plan is applied resource by resource: a resource that is the same in the new plan sees no message, one that changed gets a
+ * new list on the stream it has, one that is new starts, one that is gone closes. Until the lock is held nothing is served;
+ * the agent that waits for it takes over when the other one ends. If kubelet's directory is replaced, the lock is taken anew
+ * on the new one.
+ *
+ * Health is kept here by UUID, so that it survives changes of the plan.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "share/plan.h"
+
+struct plugins;
+
+struct plugins_options {
+        uv_loop_t *loop;
+        const char *kubelet_socket; /* "": serve in the standard directory, but do not register */
+        uint64_t poll_ms;           /* of kubelet's directory, beside inotify; 0: 5,000 */
+        /*
+         * The directory is gone for good for this process: it is the mount point of a directory that was removed on the
+         * host. Only a new container can see the new one.
+         */
+        void (*on_stranded)(void *data);
+        void *data;
+};
+
+int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err) MUST_USE;
+
+/* The plan before must stay valid until the next call, and |plan| until the one after it. */
+void plugins_apply(struct plugins *plugins, const struct plan *plan);
+
+/* A unit is healthy until it is said not to be. */
+void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy);
+
+/* Closes everything; |closed| is called from the loop when all is gone. */
+void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data);
