@@ -4,7 +4,10 @@
  * Rules (reference/nvidia-device-plugin.md section 1.2): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
  * a bare bool flag is true and "--x=false" is false. "Set" means: given on the command line, or an environment variable
  * present, even if empty. Of several environment names the first that is present wins. An empty variable is false for a bool and
- * "" for a string; an empty DEVICE_LIST_STRATEGY counts as unset (DESIGN.md section 5).
+ * "" for a string; for a choice it counts as unset, since no choice is empty and charts do set DEVICE_LIST_STRATEGY="". A flag
+ * that is repeated counts with its last value.
+ *
+ * Values are checked and put in one spelling where they are read: "true" or "false", and one of the choices.
  */
 #pragma once
 
@@ -15,7 +18,8 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
-enum option_type { OPTION_STRING, OPTION_BOOL, OPTION_CHOICE };
+/* OPTION_LIST: choices, separated by commas on the command line and in the environment, a string or a list in the file. */
+enum option_type { OPTION_STRING, OPTION_BOOL, OPTION_CHOICE, OPTION_LIST };
 
 struct option {
         const char *flag;       /* "mig-strategy" */
@@ -23,10 +27,11 @@ struct option {
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
         enum option_type type;
-        const char *const *choices; /* NULL-terminated, for OPTION_CHOICE */
-        const char *fallback;       /* the default, in text */
-        const char *argument;       /* the placeholder in --help: "PATH" */
-        const char *help;           /* one line */
+        const char *const *choices;     /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
+        const char *const *unsupported; /* NULL-terminated or NULL: known to the schema, but not to this version */
+        const char *fallback;           /* the default, in text */
+        const char *argument;           /* the placeholder in --help: "PATH" */
+        const char *help;               /* one line */
 };
 
 extern const struct option option_table[];
@@ -47,6 +52,16 @@ int option_set_parse(struct option_set *set, struct arena *arena, int argc, char
 
 /* The value set on command line or in the environment, or NULL. |flag| must be in the table. */
 const char *option_set_get(const struct option_set *set, const char *flag);
+
+/* Position in the table. |flag| must be in it; aliases do not count. */
+size_t option_find(const char *flag);
+
+/*
+ * Checks one value, from wherever it comes, and gives its one spelling. Errors begin with the value: "'x' is not a boolean,
+ * use true or false"; the caller knows where it stood.
+ */
+int option_check(const struct option *option, const char *value, struct arena *arena, const char **ret,
+        struct error *err) MUST_USE;
 
 /* The option part of --help: flags, environment, YAML key, default, meaning, aligned for 100 columns. */
 void option_print_help(struct strbuf *text);

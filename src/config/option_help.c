@@ -1,0 +1,72 @@
+/*
+ * The option part of --help: the flag at the left, its meaning and its other names at the right.
+ */
+#include <string.h>
+
+#include "config/option.h"
+
+#define HELP_INDENT ((size_t)32)
+#define HELP_WIDTH ((size_t)100)
+
+/* Appends the words of |text| from column |*column| on, in lines that begin at HELP_INDENT. */
+static void put_words(struct strbuf *help, size_t *column, const char *text)
+{
+        while (*text) {
+                size_t length = strcspn(text, " ");
+
+                if (*column > HELP_INDENT && *column + 1 + length > HELP_WIDTH) {
+                        strbuf_printf(help, "\n%*s", (int)HELP_INDENT, "");
+                        *column = HELP_INDENT;
+                } else if (*column > HELP_INDENT) {
+                        strbuf_putc(help, ' ');
+                        (*column)++;
+                }
+                strbuf_append(help, text, length);
+                *column += length;
+                text += length;
+                text += strspn(text, " ");
+        }
+}
+
+static void put_flag(struct strbuf *help, const char *flag)
+{
+        size_t length = strlen(flag);
+
+        /* A flag that is too long has a line of its own. */
+        if (length + 2 >= HELP_INDENT)
+                strbuf_printf(help, "  %s\n%*s", flag, (int)HELP_INDENT, "");
+        else
+                strbuf_printf(help, "  %s%*s", flag, (int)(HELP_INDENT - 2 - length), "");
+}
+
+static void put_option(struct strbuf *help, const struct option *option)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        size_t column = HELP_INDENT;
+
+        strbuf_printf(
+                &text, "--%s%s%s", option->flag, option->argument ? " " : "", option->argument ? option->argument : "");
+        put_flag(help, text.data);
+        put_words(help, &column, option->help);
+        strbuf_clear(&text);
+        strbuf_printf(&text, "(default %s", *option->fallback ? option->fallback : "empty");
+        for (size_t i = 0; i < ARRAY_SIZE(option->environment) && option->environment[i]; i++)
+                strbuf_printf(&text, "%s %s", i ? " or" : "; env", option->environment[i]);
+        if (option->key)
+                strbuf_printf(&text, "; key %s", option->key);
+        for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
+                strbuf_printf(&text, "; also --%s", option->aliases[i]);
+        strbuf_puts(&text, ")");
+        put_words(help, &column, text.data);
+        strbuf_putc(help, '\n');
+}
+
+void option_print_help(struct strbuf *text)
+{
+        for (size_t i = 0; i < option_count; i++)
+                put_option(text, &option_table[i]);
+        put_flag(text, "-h, --help");
+        strbuf_puts(text, "show this text\n");
+        put_flag(text, "-v, --version");
+        strbuf_puts(text, "show the version\n");
+}
