@@ -15,9 +15,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* The largest file that is read, and the largest number of replicas of a unit that any architecture could serve. */
+/*
+ * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a lower
+ * bound, which the plan checks); and the largest number of entries of one sharing section.
+ */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
 #define CONFIG_MAX_REPLICAS 1000U
+#define CONFIG_MAX_RESOURCES ((size_t)64)
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
@@ -31,13 +35,13 @@ struct shared_resource {
         const char *name;   /* "nvidia.com/gpu" */
         const char *rename; /* the name advertised, or NULL to keep |name|; "<name>.shared" under renameByDefault */
         unsigned int replicas;
-        int line; /* in the file, 1-based; 0 unknown */
+        int line; /* of |replicas| in the file, 1-based; 0 unknown */
 };
 
 struct sharing {
         enum sharing_strategy strategy;
-        bool fail_requests_greater_than_one;
-        enum provisioning provisioning; /* mps */
+        bool fail_requests_greater_than_one; /* default: only under MPS with uniform shares */
+        enum provisioning provisioning;      /* mps */
         const struct shared_resource *resources;
         size_t n_resources;
 };

@@ -1,0 +1,227 @@
+#include "config/tree.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+/* ---- places ---- */
+
+static int fail_at(const struct tree *tree, const struct tree_node *node, struct error *err, const char *text)
+{
+        return yaml_fail(tree->yaml, node->line, err, "%.200s%s%s", node->path, *node->path ? ": " : "", text);
+}
+
+int tree_fail(const struct tree *tree, const struct tree_node *node, struct error *err, const char *format, ...)
+{
+        char text[sizeof(err->text)];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        return fail_at(tree, node, err, text);
+}
+
+int tree_prefix(const struct tree *tree, const struct tree_node *node, struct error *err)
+{
+        enum error_kind kind = err->kind;
+        struct error inner = *err;
+
+        fail_at(tree, node, err, inner.text);
+        err->kind = kind;
+        return -1;
+}
+
+void tree_warn(const struct tree *tree, const struct tree_node *node, const char *format, ...)
+{
+        struct error err;
+        char text[sizeof(err.text)];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        fail_at(tree, node, &err, text);
+        tree->warn(err.text, tree->warn_data);
+}
+
+/* ---- keys ---- */
+
+static bool key_is(const struct tree_node *node, const char *a, const char *b)
+{
+        return node->fold ? strcasecmp(a, b) == 0 : strcmp(a, b) == 0;
+}
+
+/* The spelling in the file: the exact one, else the last that matches in another case, as encoding/json has it. */
+static const char *spelling_of(const struct tree_node *node, const char *key)
+{
+        const char *found = NULL;
+        const char *name;
+        json_t *value;
+
+        if (json_object_get(node->json, key))
+                return key;
+        if (!node->fold)
+                return NULL;
+        /* jansson iterates over const objects only through a non-const pointer; nothing is changed. */
+        json_object_foreach((json_t *)(uintptr_t)node->json, name, value) if (strcasecmp(name, key) == 0) found = name;
+        return found;
+}
+
+static const char *path_below(const struct tree *tree, const struct tree_node *node, const char *key)
+{
+        return arena_printf(tree->arena, "%s%s%.100s", node->path, *node->path ? "." : "", key);
+}
+
+bool tree_member(const struct tree *tree, const struct tree_node *node, const char *key, struct tree_node *ret)
+{
+        const char *spelling = spelling_of(node, key);
+        const json_t *value = spelling ? json_object_get(node->json, spelling) : NULL;
+
+        if (!value || json_is_null(value))
+                return false;
+        *ret = (struct tree_node){
+                .json = value,
+                .path = path_below(tree, node, key),
+                .line = yaml_line_of(tree->yaml, node->json, spelling),
+                .fold = node->fold,
+        };
+        return true;
+}
+
+void tree_item(const struct tree *tree, const struct tree_node *array, size_t index, struct tree_node *ret)
+{
+        *ret = (struct tree_node){
+                .json = json_array_get(array->json, index),
+                .path = arena_printf(tree->arena, "%s[%zu]", array->path, index),
+                .line = yaml_line_at(tree->yaml, array->json, index),
+                .fold = array->fold,
+        };
+}
+
+const char *tree_print(const struct tree_node *node, char text[static TREE_VALUE_SIZE])
+{
+        size_t room = TREE_VALUE_SIZE - sizeof("...");
+        size_t length = json_dumpb(node->json, text, room, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        if (length > room)
+                strcpy(text + room, "...");
+        else
+                text[length] = '\0';
+        text_make_utf8(text);
+        return text;
+}
+
+static bool is_harmless(const char *text, const char *harmless)
+{
+        size_t length = strlen(text);
+
+        while (*harmless) {
+                size_t one = strcspn(harmless, "|");
+
+                if (one == length && memcmp(harmless, text, length) == 0)
+                        return true;
+                harmless += one;
+                harmless += *harmless == '|';
+        }
+        return false;
+}
+
+static void check_known(const struct tree *tree, const struct tree_node *value, const char *harmless)
+{
+        char text[TREE_VALUE_SIZE];
+
+        if (!harmless || strcmp(harmless, "*") == 0 || json_is_null(value->json))
+                return;
+        if (!is_harmless(tree_print(value, text), harmless))
+                tree_warn(tree, value, "%s is not supported by this version and ignored", text);
+}
+
+void tree_check_keys(const struct tree *tree, const struct tree_node *node, const struct tree_key *keys, size_t n_keys)
+{
+        const char *candidates[16];
+        const char *name;
+        json_t *value;
+
+        for (size_t i = 0; i < n_keys && i < ARRAY_SIZE(candidates); i++)
+                candidates[i] = keys[i].name;
+        json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
+        {
+                struct tree_node member = {.json = value,
+                        .path = path_below(tree, node, name),
+                        .line = yaml_line_of(tree->yaml, node->json, name)};
+                const char *nearest;
+                size_t i = 0;
+
+                while (i < n_keys && !key_is(node, keys[i].name, name))
+                        i++;
+                if (i < n_keys) {
+                        check_known(tree, &member, keys[i].harmless);
+                        continue;
+                }
+                nearest = text_nearest(name, candidates, MIN(n_keys, ARRAY_SIZE(candidates)));
+                if (nearest)
+                        tree_warn(tree, &member, "unknown key, ignored; did you mean '%s'?", nearest);
+                else
+                        tree_warn(tree, &member, "unknown key, ignored");
+        }
+}
+
+/* ---- values ---- */
+
+static int fail_type(const struct tree *tree, const struct tree_node *node, struct error *err, const char *wanted)
+{
+        char text[TREE_VALUE_SIZE];
+
+        return tree_fail(tree, node, err, "%s, must be %s", tree_print(node, text), wanted);
+}
+
+int tree_object(const struct tree *tree, const struct tree_node *node, struct error *err)
+{
+        return json_is_object(node->json) ? 0 : fail_type(tree, node, err, "a mapping");
+}
+
+int tree_array(const struct tree *tree, const struct tree_node *node, struct error *err)
+{
+        return json_is_array(node->json) ? 0 : fail_type(tree, node, err, "a list");
+}
+
+int tree_string(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)
+{
+        const json_t *value = node->json;
+
+        if (json_is_string(value))
+                *ret = arena_strdup(tree->arena, json_string_value(value));
+        else if (json_is_boolean(value))
+                *ret = json_is_true(value) ? "true" : "false";
+        else if (json_is_integer(value))
+                *ret = arena_printf(tree->arena, "%lld", (long long)json_integer_value(value));
+        else if (json_is_real(value))
+                *ret = arena_printf(tree->arena, "%.17g", json_real_value(value));
+        else
+                return fail_type(tree, node, err, "text");
+        return 0;
+}
+
+int tree_bool(const struct tree *tree, const struct tree_node *node, bool *ret, struct error *err)
+{
+        if (!json_is_boolean(node->json))
+                return fail_type(tree, node, err, "true or false");
+        *ret = json_is_true(node->json);
+        return 0;
+}
+
+int tree_uint(const struct tree *tree, const struct tree_node *node, unsigned int least, unsigned int most,
+        unsigned int *ret, struct error *err)
+{
+        json_int_t value = json_integer_value(node->json);
+
+        if (!json_is_integer(node->json))
+                return fail_type(tree, node, err, "a whole number");
+        if (value < (json_int_t)least || value > (json_int_t)most)
+                return tree_fail(tree, node, err, "%lld, must be from %u to %u", (long long)value, least, most);
+        *ret = (unsigned int)value;
+        return 0;
+}
