@@ -68,7 +68,8 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
 bool inventory_is_same(const struct inventory *a, const struct inventory *b)
 {
         if (!text_is_same(a->driver_version, b->driver_version) || !text_is_same(a->nvml_version, b->nvml_version) ||
-                a->cuda_major != b->cuda_major || a->cuda_minor != b->cuda_minor || a->n_gpus != b->n_gpus)
+                a->cuda_major != b->cuda_major || a->cuda_minor != b->cuda_minor || a->n_gpus != b->n_gpus ||
+                a->n_unnamed_failures != b->n_unnamed_failures)
                 return false;
         for (size_t i = 0; i < a->n_gpus; i++)
                 if (!gpu_is_same(&a->gpus[i], &b->gpus[i]) ||

@@ -9,14 +9,20 @@
  *             ▲                                                                  │
  *             └────────────(no GPU left, library failing for good)───────────────┘
  *
- * In SEARCHING it tries again with a capped back-off and reports each *change* of the reason. The policy of what an event
- * means for a GPU's health, and when a GPU may return, is pure and lives in gpu/health.h.
+ * In SEARCHING it tries again with a capped back-off and reports each *change* of the reason; zero GPUs is an inventory, not
+ * a reason, and searched on. In WATCHING it waits for Xid events, probes the units that are not healthy, follows changes of
+ * MIG devices, and reads everything again every |refresh_ms| for what no event tells. The policy of what an event means for a
+ * GPU's health, and when a GPU may return, is pure and lives in gpu/health.h.
+ *
+ * An idle monitor wakes once a second, and the loop never.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/error.h"
+#include "gpu/health.h"
 #include "gpu/inventory.h"
 
 struct gpu_monitor;
@@ -24,20 +30,24 @@ struct gpu_monitor;
 struct gpu_monitor_options {
         const char *library; /* "": found by |driver_root|, see nvml_locate() */
         const char *driver_root;
-        uint64_t retry_ms; /* first retry in SEARCHING; 0: 1,000; doubles up to 30 s */
-        uint64_t probe_ms; /* between probes of an unhealthy GPU; 0: 1,000 */
+        uint64_t retry_ms;                  /* first retry in SEARCHING; 0: 1,000; doubles up to 30 s */
+        uint64_t probe_ms;                  /* between probes of an unhealthy GPU; 0: 1,000 */
+        uint64_t refresh_ms;                /* between readings of the inventory while nothing happens; 0: 30,000 */
+        const struct health_policy *policy; /* copied; NULL: every Xid but those of applications counts */
 
         /* All are called on the loop's thread. */
 
-        /* A new inventory, for the receiver to keep and free. The first one, and whenever it differs from the last one, and
-         * as the answer to each rescan, changed or not. Zero GPUs is a valid inventory. */
+        /* A new inventory, for the receiver to keep and free. The first one, and whenever it differs from the last one,
+         * after on_unavailable, and as the answer to rescans, changed or not (several at once may get one answer). Zero GPUs
+         * is a valid inventory. */
         void (*on_inventory)(struct inventory *inventory, void *data);
 
         /* NVML cannot be used; the text is a sentence for people. Repeated only when it changes. */
         void (*on_unavailable)(const char *reason, void *data);
 
-        /* One GPU's health changed (both ways), or that of one MIG device: |uuid| names the GPU or the MIG device. Comes after
-         * the inventory that has it. */
+        /* One GPU's health changed (both ways), or that of one MIG device: |uuid| names the GPU or the MIG device. A GPU's
+         * setback is told of its MIG devices too, one by one. Comes after the inventory that has it; every inventory is
+         * followed, in the same turn of the loop, by all that are unhealthy, and those not heard of are healthy. */
         void (*on_health)(const char *uuid, bool healthy, const char *reason, void *data);
 
         void *data;
@@ -47,11 +57,13 @@ struct gpu_monitor_options {
 int gpu_monitor_new(struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options,
         struct error *err) MUST_USE;
 
-/* Reads the inventory again soon (within about a second: a wait for events cannot be interrupted). */
+/* Reads the inventory again soon (within about a second: a wait for events cannot be interrupted). In SEARCHING it makes the
+ * monitor try again at once. */
 void gpu_monitor_rescan(struct gpu_monitor *monitor);
 
 /*
- * Asks the thread to end and returns at once. |closed| is called on the loop's thread when it has; a driver that hangs may
- * keep it from ever doing so, hence the owner's own deadline.
+ * Asks the thread to end and returns at once; no callback but |closed| comes any more. |closed| is called on the loop's
+ * thread when the thread has ended, within about a second; a driver that hangs may keep it from ever doing so, hence the
+ * owner's own deadline. May be called from a callback of the monitor.
  */
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data);

@@ -1,0 +1,40 @@
+/*
+ * What the monitor's thread has to tell the loop: at most one inventory, one reason, and one note a unit. Newer news replace
+ * older ones, so a loop that is slow finds little to do, and memory is bounded by the number of units. Knows no threads.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gpu/inventory.h"
+
+struct mail_note {
+        char *uuid;
+        char *reason;
+        bool healthy;
+};
+
+struct mail {
+        struct inventory *inventory;
+        struct mail_note *notes; /* they concern |inventory|, or the one told before */
+        size_t n_notes;
+        size_t capacity;
+        char *unavailable; /* newer than the inventory */
+};
+
+#define MAIL_INIT                                                                                                      \
+        {                                                                                                              \
+                0                                                                                                      \
+        }
+
+void mail_done(struct mail *mail);
+bool mail_is_empty(const struct mail *mail);
+
+/* Takes |inventory|. Drops the notes and the reason: who puts an inventory adds the notes on it afterwards. */
+void mail_put_inventory(struct mail *mail, struct inventory *inventory);
+void mail_put_unavailable(struct mail *mail, const char *reason);
+void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason);
+
+/* Moves all of |from|, the newer one, into |mail|; |from| is empty afterwards. */
+void mail_merge(struct mail *mail, struct mail *from);

@@ -1,0 +1,303 @@
+#include "gpu/monitor.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/watch.h"
+
+#define RETRY_MS 1000U
+#define RETRY_MAX_MS 30000U
+#define STEADY_MS 30000U /* a watch that lasted this long makes the next search start with the first back-off */
+
+/*
+ * The lock guards what both sides touch: the requests, the mail and |has_ended|. All else belongs to one side: |watch|,
+ * |options| and |told| to the thread, the rest to the loop.
+ */
+struct gpu_monitor {
+        uv_mutex_t lock;
+        uv_cond_t wake;
+        bool must_stop;
+        bool must_rescan;
+        struct mail mail;
+        bool has_ended;
+
+        uv_thread_t thread;
+        struct watch watch;
+        struct watch_options options;
+        char *library;
+        char *driver_root;
+        uint64_t retry_ms;
+        char *told; /* the reason that was told last; NULL: NVML works */
+
+        uv_async_t async;
+        struct gpu_monitor_options callbacks;
+        bool is_closing;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* ---- the thread ---- */
+
+static void post(struct gpu_monitor *monitor, struct mail *mail)
+{
+        if (mail_is_empty(mail))
+                return;
+        uv_mutex_lock(&monitor->lock);
+        mail_merge(&monitor->mail, mail);
+        uv_mutex_unlock(&monitor->lock);
+        uv_async_send(&monitor->async);
+}
+
+static bool must_stop(struct gpu_monitor *monitor)
+{
+        bool stop;
+
+        uv_mutex_lock(&monitor->lock);
+        stop = monitor->must_stop;
+        uv_mutex_unlock(&monitor->lock);
+        return stop;
+}
+
+static bool take_rescan(struct gpu_monitor *monitor)
+{
+        bool rescan;
+
+        uv_mutex_lock(&monitor->lock);
+        rescan = monitor->must_rescan;
+        monitor->must_rescan = false;
+        uv_mutex_unlock(&monitor->lock);
+        return rescan;
+}
+
+/* Sleeps, but not through a request. */
+static void sleep_ms(struct gpu_monitor *monitor, uint64_t ms)
+{
+        uint64_t end = uv_hrtime() + ms * 1000000;
+
+        uv_mutex_lock(&monitor->lock);
+        while (!monitor->must_stop && !monitor->must_rescan) {
+                uint64_t now = uv_hrtime();
+
+                if (now >= end)
+                        break;
+                uv_cond_timedwait(&monitor->wake, &monitor->lock, end - now);
+        }
+        uv_mutex_unlock(&monitor->lock);
+}
+
+static void tell_unavailable(struct gpu_monitor *monitor, const char *reason)
+{
+        struct mail mail = MAIL_INIT;
+
+        if (monitor->told && strcmp(monitor->told, reason) == 0)
+                return;
+        free(monitor->told);
+        monitor->told = xstrdup(reason);
+        mail_put_unavailable(&mail, reason);
+        post(monitor, &mail);
+}
+
+/* Returns when the watch is over: 0 because of a request to stop or because no GPU is left, -1 with the reason. */
+static int keep_watch(struct gpu_monitor *monitor, struct error *err)
+{
+        struct mail mail = MAIL_INIT;
+        int result = 0;
+
+        while (result == 0 && !must_stop(monitor) && watch_has_gpus(&monitor->watch)) {
+                uint64_t sleep = 0;
+
+                if (take_rescan(monitor))
+                        result = watch_refresh(&monitor->watch, true, &mail, err);
+                else
+                        result = watch_step(&monitor->watch, &sleep, &mail, err);
+                post(monitor, &mail);
+                if (result == 0 && sleep)
+                        sleep_ms(monitor, sleep);
+        }
+        mail_done(&mail);
+        return result;
+}
+
+/* From one opening of the library to its closing. */
+static void search_and_watch(struct gpu_monitor *monitor)
+{
+        bool tell = take_rescan(monitor) || monitor->told;
+        struct mail mail = MAIL_INIT;
+        struct error err;
+        int result;
+
+        result = watch_open(&monitor->watch, tell, &mail, &err);
+        if (result == 0) {
+                free(monitor->told);
+                monitor->told = NULL;
+        }
+        post(monitor, &mail);
+        mail_done(&mail);
+        if (result == 0)
+                result = keep_watch(monitor, &err);
+        watch_close(&monitor->watch);
+        if (result < 0)
+                tell_unavailable(monitor, err.text);
+}
+
+static void run(void *argument)
+{
+        struct gpu_monitor *monitor = argument;
+        uint64_t retry_ms = monitor->retry_ms;
+
+        while (!must_stop(monitor)) {
+                uint64_t start = uv_hrtime();
+
+                search_and_watch(monitor);
+                if (uv_hrtime() - start > (uint64_t)STEADY_MS * 1000000)
+                        retry_ms = monitor->retry_ms;
+                sleep_ms(monitor, retry_ms);
+                retry_ms = MIN(retry_ms * 2, MAX((uint64_t)RETRY_MAX_MS, monitor->retry_ms));
+        }
+        watch_done(&monitor->watch);
+        uv_mutex_lock(&monitor->lock);
+        monitor->has_ended = true;
+        uv_mutex_unlock(&monitor->lock);
+        /* The last touch: the loop joins this thread before it frees anything. */
+        uv_async_send(&monitor->async);
+}
+
+/* ---- the loop ---- */
+
+static void free_monitor(struct gpu_monitor *monitor)
+{
+        mail_done(&monitor->mail);
+        uv_cond_destroy(&monitor->wake);
+        uv_mutex_destroy(&monitor->lock);
+        free(monitor->library);
+        free(monitor->driver_root);
+        free(monitor->told);
+        free(monitor);
+}
+
+static void on_async_closed(uv_handle_t *handle)
+{
+        struct gpu_monitor *monitor = container_of((uv_async_t *)handle, struct gpu_monitor, async);
+        void (*closed)(void *data) = monitor->closed;
+        void *data = monitor->closed_data;
+
+        free_monitor(monitor);
+        if (closed)
+                closed(data);
+}
+
+/* A callback may close the monitor: the rest of the mail is then nobody's. */
+static void deliver(struct gpu_monitor *monitor, struct mail *mail)
+{
+        const struct gpu_monitor_options *to = &monitor->callbacks;
+
+        if (mail->inventory && !monitor->is_closing)
+                to->on_inventory(TAKE_PTR(mail->inventory), to->data);
+        for (size_t i = 0; i < mail->n_notes && !monitor->is_closing; i++) {
+                const struct mail_note *note = &mail->notes[i];
+
+                to->on_health(note->uuid, note->healthy, note->reason, to->data);
+        }
+        if (mail->unavailable && !monitor->is_closing)
+                to->on_unavailable(mail->unavailable, to->data);
+}
+
+static void on_async(uv_async_t *async)
+{
+        struct gpu_monitor *monitor = container_of(async, struct gpu_monitor, async);
+        struct mail mail;
+        bool has_ended;
+
+        uv_mutex_lock(&monitor->lock);
+        mail = monitor->mail;
+        monitor->mail = (struct mail)MAIL_INIT;
+        has_ended = monitor->has_ended;
+        uv_mutex_unlock(&monitor->lock);
+
+        deliver(monitor, &mail);
+        mail_done(&mail);
+        if (has_ended && !uv_is_closing((uv_handle_t *)async)) {
+                uv_thread_join(&monitor->thread);
+                uv_close((uv_handle_t *)async, on_async_closed);
+        }
+}
+
+/* Signals are the loop's: a thread inside a driver call must not be the one that is interrupted. */
+static int start_thread(struct gpu_monitor *monitor)
+{
+        sigset_t all;
+        sigset_t before;
+        int result;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        result = uv_thread_create(&monitor->thread, run, monitor);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return result;
+}
+
+static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_options *options)
+{
+        monitor->callbacks = *options;
+        monitor->retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS;
+        monitor->library = xstrdup(options->library ? options->library : "");
+        monitor->driver_root = xstrdup(options->driver_root ? options->driver_root : "");
+        monitor->options = (struct watch_options){
+                .library = monitor->library,
+                .driver_root = monitor->driver_root,
+                .sysfs = "/sys",
+                .probe_ms = options->probe_ms,
+                .refresh_ms = options->refresh_ms,
+        };
+        if (options->policy)
+                monitor->options.policy = *options->policy;
+        else
+                health_policy_parse(&monitor->options.policy, NULL, NULL, NULL);
+        watch_init(&monitor->watch, &monitor->options);
+}
+
+int gpu_monitor_new(
+        struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options, struct error *err)
+{
+        struct gpu_monitor *monitor = xcalloc(1, sizeof(*monitor));
+        int result;
+
+        assert(options->on_inventory && options->on_unavailable && options->on_health);
+        if (uv_mutex_init(&monitor->lock) < 0 || uv_cond_init(&monitor->wake) < 0)
+                abort(); /* glibc fails here only for lack of memory */
+        init_options(monitor, options);
+        result = uv_async_init(loop, &monitor->async, on_async);
+        if (result < 0) {
+                free_monitor(monitor);
+                return error_errno(err, -result, "prepare the GPU monitor");
+        }
+        result = start_thread(monitor);
+        if (result < 0) {
+                uv_close((uv_handle_t *)&monitor->async, on_async_closed);
+                return error_errno(err, -result, "start the GPU monitor's thread");
+        }
+        *ret = monitor;
+        return 0;
+}
+
+void gpu_monitor_rescan(struct gpu_monitor *monitor)
+{
+        uv_mutex_lock(&monitor->lock);
+        monitor->must_rescan = true;
+        uv_cond_signal(&monitor->wake);
+        uv_mutex_unlock(&monitor->lock);
+}
+
+void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
+{
+        assert(!monitor->is_closing);
+        monitor->is_closing = true;
+        monitor->closed = closed;
+        monitor->closed_data = data;
+        uv_mutex_lock(&monitor->lock);
+        monitor->must_stop = true;
+        uv_cond_signal(&monitor->wake);
+        uv_mutex_unlock(&monitor->lock);
+}

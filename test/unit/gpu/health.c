@@ -1,0 +1,248 @@
+#include "unit.h"
+
+#include <string.h>
+
+#include "gpu/health.h"
+
+/* ---- the policy ---- */
+
+static void test_which_xids_count_follows_the_two_lists(void **state UNUSED)
+{
+        static const struct {
+                const char *disable;
+                const char *enable;
+                unsigned int xid;
+                bool counts;
+        } table[] = {
+                {NULL, NULL, 79, true},
+                {"", "", 79, true},
+                {NULL, NULL, 13, false},
+                {NULL, NULL, 31, false},
+                {NULL, NULL, 43, false},
+                {NULL, NULL, 45, false},
+                {NULL, NULL, 68, false},
+                {NULL, NULL, 109, false},
+                {"79", NULL, 79, false},
+                {"79", NULL, 80, true},
+                {"80,79", NULL, 79, false},
+                {" 79 ,", NULL, 79, false},
+                {",79", NULL, 79, false},
+                {"-79", NULL, 79, true},
+                {"79x", NULL, 79, true},
+                {"all", NULL, 79, false},
+                {"ALL", NULL, 555, false},
+                {"xids", NULL, 555, false},
+                {"48, Xids", NULL, 555, false},
+                {NULL, "all", 13, true},
+                {NULL, "xids", 109, true},
+                {NULL, "13", 13, true},
+                {NULL, "13", 31, false},
+                {"11", "11", 11, true},
+                {"11", "11", 555, true},
+                {"all", "all", 13, true},
+                /* What NVIDIA's manual promises and its plugin 0.20 does not do. */
+                {"all", "79", 79, true},
+                {"all", "79", 48, false},
+                {"all", "79, 13", 13, true},
+                /* Beyond the table of bits, neither list can name it. */
+                {NULL, NULL, 100000, true},
+                {"all", NULL, 100000, false},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct strbuf ignored = STRBUF_INIT;
+                struct health_policy policy;
+
+                health_policy_parse(&policy, table[i].disable, table[i].enable, &ignored);
+                if (health_policy_counts(&policy, table[i].xid) != table[i].counts)
+                        fail_msg("row %zu: Xid %u", i, table[i].xid);
+                strbuf_done(&ignored);
+        }
+}
+
+static void test_what_is_no_xid_is_named_for_a_warning(void **state UNUSED)
+{
+        struct strbuf ignored = STRBUF_INIT;
+        struct health_policy policy;
+
+        health_policy_parse(&policy, "68,not-an-int, 67", "-1,1024,1023,99999999999999999999", &ignored);
+        assert_string_equal(ignored.data, "'not-an-int', '-1', '1024', '99999999999999999999'");
+        assert_false(health_policy_counts(&policy, 67));
+        assert_false(health_policy_counts(&policy, 68));
+        assert_true(health_policy_counts(&policy, 1023));
+        strbuf_done(&ignored);
+}
+
+static void test_a_well_known_xid_has_a_name(void **state UNUSED)
+{
+        char text[64];
+
+        health_xid_text(79, text, sizeof(text));
+        assert_string_equal(text, "Xid 79 (GPU has fallen off the bus)");
+        health_xid_text(7, text, sizeof(text));
+        assert_string_equal(text, "Xid 7");
+        health_xid_text(UINT64_C(0x100000000) + 79, text, sizeof(text));
+        assert_string_equal(text, "Xid 4294967375");
+}
+
+/* ---- the state machine ---- */
+
+/* One thing that happens, and what must be true after it. */
+struct step {
+        uint64_t at;
+        enum { XID, FAIL, GOOD, BAD } what;
+        unsigned int xid;
+        bool is_news;
+        bool suspect;
+        uint64_t probe_at;
+};
+
+static void play(struct health *health, const struct step *steps, size_t count)
+{
+        struct health_policy policy;
+
+        health_policy_parse(&policy, NULL, NULL, NULL);
+        for (size_t i = 0; i < count; i++) {
+                const struct step *step = &steps[i];
+                bool is_news = false;
+
+                switch (step->what) {
+                case XID:
+                        is_news = health_xid(health, &policy, step->xid, step->at);
+                        break;
+                case FAIL:
+                        is_news = health_fail(health, "cannot be read", step->at);
+                        break;
+                case GOOD:
+                        is_news = health_probe(health, NULL, step->at);
+                        break;
+                case BAD:
+                        is_news = health_probe(health, "still lost", step->at);
+                        break;
+                }
+                if (is_news != step->is_news || health->suspect != step->suspect ||
+                        health->probe_at_ms != step->probe_at)
+                        fail_msg("step %zu: news %d, suspect %d, probe at %llu", i, is_news, health->suspect,
+                                (unsigned long long)health->probe_at_ms);
+        }
+}
+#define PLAY(health, ...)                                                                                              \
+        play((health), (const struct step[]){__VA_ARGS__},                                                             \
+                sizeof((const struct step[]){__VA_ARGS__}) / sizeof(struct step))
+
+static void test_an_application_fault_changes_nothing(void **state UNUSED)
+{
+        struct health health;
+
+        health_init(&health, 0);
+        PLAY(&health, {1000, XID, 31, false, false, HEALTH_NEVER}, {1001, GOOD, 0, false, false, HEALTH_NEVER});
+        assert_string_equal(health.reason, "");
+}
+
+static void test_three_good_probes_lead_back(void **state UNUSED)
+{
+        struct health health;
+
+        health_init(&health, 0);
+        PLAY(&health, {5000, XID, 79, true, true, 6000}, {6000, GOOD, 0, false, true, 7000},
+                {7000, GOOD, 0, false, true, 8000});
+        assert_string_equal(health.reason, "Xid 79 (GPU has fallen off the bus)");
+        PLAY(&health, {8000, GOOD, 0, true, false, HEALTH_NEVER});
+        assert_string_equal(health.reason, "");
+}
+
+static void test_a_bad_probe_or_another_xid_starts_from_zero(void **state UNUSED)
+{
+        struct health health;
+
+        health_init(&health, 100);
+        PLAY(&health, {0, FAIL, 0, true, true, 100}, {100, GOOD, 0, false, true, 200}, {200, GOOD, 0, false, true, 300},
+                {300, BAD, 0, true, true, 500}, {500, GOOD, 0, false, true, 600}, {600, GOOD, 0, false, true, 700},
+                {650, XID, 48, true, true, 750}, {750, GOOD, 0, false, true, 850}, {850, GOOD, 0, false, true, 950},
+                {950, GOOD, 0, true, false, HEALTH_NEVER});
+}
+
+static void test_the_same_reason_again_is_no_news(void **state UNUSED)
+{
+        struct health health;
+
+        health_init(&health, 100);
+        PLAY(&health, {0, XID, 79, true, true, 100}, {10, XID, 79, false, true, 110}, {20, XID, 48, true, true, 120},
+                {120, BAD, 0, true, true, 320}, {320, BAD, 0, false, true, 720});
+        assert_string_equal(health.reason, "still lost");
+}
+
+static void test_bad_probes_get_rarer_but_never_end(void **state UNUSED)
+{
+        struct health health;
+        uint64_t now = 1000;
+
+        health_init(&health, 1000);
+        PLAY(&health, {now, FAIL, 0, true, true, now + 1000});
+        for (unsigned int i = 0; i < 20; i++) {
+                now = health.probe_at_ms;
+                (void)health_probe(&health, "still lost", now);
+        }
+        assert_int_equal(health.probe_at_ms - now, 32000);
+        /* The first good one sets the pace back. */
+        now = health.probe_at_ms;
+        assert_false(health_probe(&health, NULL, now));
+        assert_int_equal(health.probe_at_ms - now, 1000);
+}
+
+/* Falls at |now| and counts the good probes of the way back, one every 1,000 ms; |now| is then the time of return. */
+static unsigned int probes_to_return(struct health *health, uint64_t *now)
+{
+        unsigned int count = 0;
+
+        assert_true(health_fail(health, "gone", *now));
+        while (health->suspect) {
+                *now = health->probe_at_ms;
+                (void)health_probe(health, NULL, *now);
+                count++;
+        }
+        return count;
+}
+
+static void test_a_relapse_makes_the_way_back_longer(void **state UNUSED)
+{
+        struct health health;
+        uint64_t now = 0;
+
+        health_init(&health, 1000);
+        assert_int_equal(probes_to_return(&health, &now), 3);
+        now += HEALTH_RELAPSE_MS - 1;
+        assert_int_equal(probes_to_return(&health, &now), 6);
+        assert_int_equal(probes_to_return(&health, &now), 12);
+        assert_int_equal(probes_to_return(&health, &now), 24);
+        assert_int_equal(probes_to_return(&health, &now), 48);
+        assert_int_equal(probes_to_return(&health, &now), 48);
+        now += HEALTH_RELAPSE_MS;
+        assert_int_equal(probes_to_return(&health, &now), 3);
+}
+
+static void test_a_healthy_unit_that_fails_a_probe_falls(void **state UNUSED)
+{
+        struct health health;
+
+        health_init(&health, 1000);
+        PLAY(&health, {50, BAD, 0, true, true, 1050});
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_which_xids_count_follows_the_two_lists),
+                cmocka_unit_test(test_what_is_no_xid_is_named_for_a_warning),
+                cmocka_unit_test(test_a_well_known_xid_has_a_name),
+                cmocka_unit_test(test_an_application_fault_changes_nothing),
+                cmocka_unit_test(test_three_good_probes_lead_back),
+                cmocka_unit_test(test_a_bad_probe_or_another_xid_starts_from_zero),
+                cmocka_unit_test(test_the_same_reason_again_is_no_news),
+                cmocka_unit_test(test_bad_probes_get_rarer_but_never_end),
+                cmocka_unit_test(test_a_relapse_makes_the_way_back_longer),
+                cmocka_unit_test(test_a_healthy_unit_that_fails_a_probe_falls),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

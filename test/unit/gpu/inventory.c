@@ -1,0 +1,238 @@
+#include "unit.h"
+
+#include <string.h>
+
+#include "gpu/inventory.h"
+
+/* Two GPUs, the second with two MIG devices, joined by four NVLinks. */
+static struct inventory *make(void)
+{
+        struct inventory *inventory = inventory_new();
+        struct arena *arena = &inventory->arena;
+        struct mig_device *mig = ARENA_ARRAY(arena, struct mig_device, 2);
+
+        inventory->driver_version = arena_strdup(arena, "580.105.08");
+        inventory->nvml_version = arena_strdup(arena, "13.580");
+        inventory->cuda_major = 13;
+        inventory->n_gpus = 2;
+        inventory->gpus = ARENA_ARRAY(arena, struct gpu, 2);
+        for (unsigned int i = 0; i < 2; i++) {
+                struct gpu_link *links = ARENA_ARRAY(arena, struct gpu_link, 2);
+
+                links[1 - i] = (struct gpu_link){.level = 50, .nvlinks = 4, .p2p = true};
+                inventory->gpus[i] = (struct gpu){
+                        .uuid = arena_printf(arena, "GPU-%u", i),
+                        .name = arena_strdup(arena, "NVIDIA A100-SXM4-40GB"),
+                        .bus = arena_printf(arena, "0000:%02x:00.0", i),
+                        .index = i,
+                        .minor = (int)i,
+                        .compute_major = 8,
+                        .architecture = GPU_ARCHITECTURE_AMPERE,
+                        .memory = UINT64_C(40) << 30,
+                        .mig_capable = true,
+                        .links = links,
+                };
+        }
+        mig[0] = (struct mig_device){.uuid = arena_strdup(arena, "MIG-a"), .gpu_instance = 1, .gpu_slices = 3};
+        mig[1] = (struct mig_device){
+                .uuid = arena_strdup(arena, "MIG-b"), .gpu_instance = 2, .gpu_slices = 3, .index = 1};
+        inventory->gpus[1].mig_enabled = true;
+        inventory->gpus[1].mig_max = 7;
+        inventory->gpus[1].mig_devices = mig;
+        inventory->gpus[1].n_mig_devices = 2;
+        return inventory;
+}
+
+static struct mig_device *mig_of(struct inventory *inventory)
+{
+        return (struct mig_device *)(uintptr_t)inventory->gpus[1].mig_devices;
+}
+
+static void test_a_copy_is_the_same_and_shares_nothing(void **state UNUSED)
+{
+        struct inventory *a = make();
+        struct inventory *b = inventory_copy(a);
+        const struct gpu *gpu;
+
+        assert_true(inventory_is_same(a, b));
+        inventory_free(a);
+        gpu = inventory_find(b, "GPU-1");
+        assert_non_null(gpu);
+        assert_string_equal(gpu->name, "NVIDIA A100-SXM4-40GB");
+        assert_string_equal(gpu->mig_devices[1].uuid, "MIG-b");
+        assert_int_equal(gpu->links[0].nvlinks, 4);
+        assert_null(inventory_find(b, "MIG-b"));
+        inventory_free(b);
+}
+
+static void change_uuid(struct inventory *inventory)
+{
+        inventory->gpus[0].uuid = "GPU-x";
+}
+static void change_name(struct inventory *inventory)
+{
+        inventory->gpus[0].name = "other";
+}
+static void change_bus(struct inventory *inventory)
+{
+        inventory->gpus[0].bus = NULL;
+}
+static void change_index(struct inventory *inventory)
+{
+        inventory->gpus[1].index = 5;
+}
+static void change_minor(struct inventory *inventory)
+{
+        inventory->gpus[1].minor = 5;
+}
+static void change_numa(struct inventory *inventory)
+{
+        inventory->gpus[1].numa_node = 1;
+}
+static void change_memory(struct inventory *inventory)
+{
+        inventory->gpus[1].memory++;
+}
+static void change_mig_mode(struct inventory *inventory)
+{
+        inventory->gpus[0].mig_enabled = true;
+}
+static void change_mig_count(struct inventory *inventory)
+{
+        inventory->gpus[1].n_mig_devices = 1;
+}
+static void change_mig_uuid(struct inventory *inventory)
+{
+        mig_of(inventory)[1].uuid = "MIG-c";
+}
+static void change_mig_slices(struct inventory *inventory)
+{
+        mig_of(inventory)[0].compute_slices = 1;
+}
+static void change_link(struct inventory *inventory)
+{
+        ((struct gpu_link *)(uintptr_t)inventory->gpus[0].links)[1].nvlinks = 3;
+}
+static void change_failure(struct inventory *inventory)
+{
+        inventory->gpus[0].failure = "lost";
+}
+static void change_count(struct inventory *inventory)
+{
+        inventory->n_gpus = 1;
+}
+static void change_driver(struct inventory *inventory)
+{
+        inventory->driver_version = "590.10";
+}
+static void change_unnamed(struct inventory *inventory)
+{
+        inventory->n_unnamed_failures = 1;
+}
+
+static void test_every_property_counts_when_inventories_are_compared(void **state UNUSED)
+{
+        static void (*const changes[])(struct inventory *) = {change_uuid, change_name, change_bus, change_index,
+                change_minor, change_numa, change_memory, change_mig_mode, change_mig_count, change_mig_uuid,
+                change_mig_slices, change_link, change_failure, change_count, change_driver, change_unnamed};
+
+        for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+                struct inventory *a = make();
+                struct inventory *b = make();
+
+                assert_true(inventory_is_same(a, b));
+                changes[i](b);
+                if (inventory_is_same(a, b) || inventory_is_same(b, a))
+                        fail_msg("change %zu goes unseen", i);
+                inventory_free(a);
+                inventory_free(b);
+        }
+}
+
+static void test_another_reason_of_the_same_failure_is_no_change(void **state UNUSED)
+{
+        struct inventory *a = make();
+        struct inventory *b = make();
+
+        a->gpus[0].failure = "lost";
+        b->gpus[0].failure = "reset required";
+        assert_true(inventory_is_same(a, b));
+        inventory_free(a);
+        inventory_free(b);
+}
+
+static void test_a_gpu_that_fails_now_keeps_what_was_known(void **state UNUSED)
+{
+        struct inventory *previous = make();
+        struct inventory *fresh = make();
+        struct gpu *gpu = &fresh->gpus[1];
+
+        *gpu = (struct gpu){.uuid = "GPU-1",
+                .name = "",
+                .index = 1,
+                .minor = -1,
+                .brand = -1,
+                .numa_node = -1,
+                .compute_major = -1,
+                .compute_minor = -1,
+                .links = gpu->links,
+                .failure = "nvmlDeviceGetName: GPU is lost"};
+        ((struct gpu_link *)(uintptr_t)gpu->links)[0] = (struct gpu_link){.level = -1};
+        inventory_keep(fresh, previous);
+        previous->gpus[1].failure = "some";
+        assert_true(inventory_is_same(previous, fresh));
+        inventory_free(previous);
+        assert_string_equal(fresh->gpus[1].failure, "nvmlDeviceGetName: GPU is lost");
+        assert_string_equal(fresh->gpus[1].mig_devices[0].uuid, "MIG-a");
+        inventory_free(fresh);
+}
+
+static void test_a_gpu_that_cannot_be_named_any_more_keeps_its_place(void **state UNUSED)
+{
+        struct inventory *previous = make();
+        struct inventory *fresh = make();
+
+        /* GPU 0 is gone from the list; GPU 1 is the only one. */
+        fresh->gpus++;
+        fresh->n_gpus = 1;
+        fresh->gpus[0].links++;
+        fresh->unnamed_failures = ARENA_ARRAY(&fresh->arena, const char *, 1);
+        fresh->unnamed_failures[0] = "GPU 0: nvmlDeviceGetHandleByIndex: GPU is lost";
+        fresh->n_unnamed_failures = 1;
+        inventory_keep(fresh, previous);
+        assert_int_equal(fresh->n_gpus, 2);
+        assert_int_equal(fresh->n_unnamed_failures, 0);
+        assert_string_equal(fresh->gpus[0].uuid, "GPU-0");
+        assert_string_equal(fresh->gpus[0].failure, "GPU 0: nvmlDeviceGetHandleByIndex: GPU is lost");
+        assert_string_equal(fresh->gpus[1].uuid, "GPU-1");
+        previous->gpus[0].failure = "some";
+        assert_true(inventory_is_same(previous, fresh));
+        inventory_free(previous);
+        inventory_free(fresh);
+}
+
+static void test_a_gpu_that_nvml_counts_no_more_is_gone(void **state UNUSED)
+{
+        struct inventory *previous = make();
+        struct inventory *fresh = make();
+
+        fresh->n_gpus = 1;
+        inventory_keep(fresh, previous);
+        assert_int_equal(fresh->n_gpus, 1);
+        inventory_free(previous);
+        inventory_free(fresh);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_copy_is_the_same_and_shares_nothing),
+                cmocka_unit_test(test_every_property_counts_when_inventories_are_compared),
+                cmocka_unit_test(test_another_reason_of_the_same_failure_is_no_change),
+                cmocka_unit_test(test_a_gpu_that_fails_now_keeps_what_was_known),
+                cmocka_unit_test(test_a_gpu_that_cannot_be_named_any_more_keeps_its_place),
+                cmocka_unit_test(test_a_gpu_that_nvml_counts_no_more_is_gone),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+#include "unit.h"
+
+#include "gpu/mail.h"
+
+static void test_the_latest_note_on_a_unit_wins(void **state UNUSED)
+{
+        struct mail mail = MAIL_INIT;
+
+        assert_true(mail_is_empty(&mail));
+        mail_put_note(&mail, "GPU-0", false, "Xid 79");
+        mail_put_note(&mail, "GPU-1", false, "Xid 48");
+        mail_put_note(&mail, "GPU-0", true, "");
+        assert_false(mail_is_empty(&mail));
+        assert_int_equal(mail.n_notes, 2);
+        assert_string_equal(mail.notes[0].uuid, "GPU-0");
+        assert_true(mail.notes[0].healthy);
+        assert_string_equal(mail.notes[1].reason, "Xid 48");
+        mail_done(&mail);
+}
+
+static void test_a_new_inventory_replaces_all_that_is_older(void **state UNUSED)
+{
+        struct mail mail = MAIL_INIT;
+        struct mail newer = MAIL_INIT;
+        struct inventory *second = inventory_new();
+
+        mail_put_inventory(&mail, inventory_new());
+        mail_put_note(&mail, "GPU-0", false, "Xid 79");
+        mail_put_unavailable(&mail, "no driver");
+        mail_put_inventory(&newer, second);
+        mail_put_note(&newer, "GPU-1", false, "Xid 48");
+        mail_merge(&mail, &newer);
+        assert_true(mail_is_empty(&newer));
+        assert_ptr_equal(mail.inventory, second);
+        assert_null(mail.unavailable);
+        assert_int_equal(mail.n_notes, 1);
+        assert_string_equal(mail.notes[0].uuid, "GPU-1");
+        mail_done(&mail);
+}
+
+static void test_a_reason_leaves_the_older_inventory_to_be_told_first(void **state UNUSED)
+{
+        struct mail mail = MAIL_INIT;
+        struct mail newer = MAIL_INIT;
+        struct inventory *inventory = inventory_new();
+
+        mail_put_inventory(&mail, inventory);
+        mail_put_unavailable(&newer, "driver gone");
+        mail_merge(&mail, &newer);
+        assert_ptr_equal(mail.inventory, inventory);
+        assert_string_equal(mail.unavailable, "driver gone");
+        mail_done(&mail);
+        assert_true(mail_is_empty(&mail));
+}
+
+static void test_a_thousand_events_of_one_unit_stay_one_note(void **state UNUSED)
+{
+        struct mail mail = MAIL_INIT;
+
+        for (int i = 0; i < 1000; i++)
+                mail_put_note(&mail, "GPU-0", i % 2, "flapping");
+        assert_int_equal(mail.n_notes, 1);
+        mail_done(&mail);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_the_latest_note_on_a_unit_wins),
+                cmocka_unit_test(test_a_new_inventory_replaces_all_that_is_older),
+                cmocka_unit_test(test_a_reason_leaves_the_older_inventory_to_be_told_first),
+                cmocka_unit_test(test_a_thousand_events_of_one_unit_stay_one_note),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
