@@ -2,7 +2,7 @@
  * The configuration of the agent: command line, environment, file and defaults, merged by one rule.
  *
  * Precedence: command line, environment, file, default. Command line and environment are frozen at start; the file is read
- * again on every reload. The schema is NVIDIA's v1 and a superset of it (reference/nvidia-device-plugin.md section 1). One
+ * again on every reload. The schema is that of NVIDIA's k8s-device-plugin, version v1, and a superset of it. One
  * table of options (config/option.h) carries the flag, its aliases, environment names, YAML key, type, default and help.
  *
  * Everything a config points to lives in the arena it was built in. A config is immutable once built.
@@ -25,7 +25,7 @@
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
-/* DESIGN.md section 6: how many threads and how much memory a share of k of N replicas has. */
+/* How many threads and how much memory a share of k of N replicas has: share/share.h. */
 enum provisioning { PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED };
 
 enum allocation_policy { POLICY_DISTRIBUTED, POLICY_PACKED };

@@ -1,7 +1,7 @@
 /*
  * The one table of options, and what command line and environment said about them.
  *
- * Rules (reference/nvidia-device-plugin.md section 1.2): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
+ * Rules (those of NVIDIA's k8s-device-plugin): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
  * a bare bool flag is true and "--x=false" is false. "Set" means: given on the command line, or an environment variable
  * present, even if empty. Of several environment names the first that is present wins. An empty variable is false for a bool and
  * "" for a string; for a choice it counts as unset, since no choice is empty and charts do set DEVICE_LIST_STRATEGY="". A flag

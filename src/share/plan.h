@@ -28,6 +28,7 @@ struct unit {
         const struct gpu *gpu;
         uint64_t memory;       /* bytes, total; 0 unknown */
         unsigned int replicas; /* 1 when not shared */
+        size_t position;       /* of |gpu| in the inventory: gpu->links go by it */
         size_t first_device;   /* position of its first device in the resource */
 };
 

@@ -2,7 +2,7 @@
  * GetPreferredAllocation: which of the available devices a container should get. Pure, linear in the request.
  *
  * Shared units: packed fills the fullest unit first, distributed the emptiest; a unit's fill counts every replica that is not
- * available, and what this request already took breaks ties (reference/nvidia-device-plugin.md section 5.2). Whole units:
+ * available, and what this request already took breaks ties, as in NVIDIA's k8s-device-plugin. Whole units:
  * the set with the best links, found exhaustively for up to 16 units; a single one is taken where it leaves the best sets
  * intact. Ids that the resource does not have are ignored.
  */

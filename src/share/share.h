@@ -1,5 +1,5 @@
 /*
- * What k of N replicas of a unit are worth (DESIGN.md section 6). Pure arithmetic.
+ * What k of N replicas of a unit are worth. Pure arithmetic.
  */
 #pragma once
 
