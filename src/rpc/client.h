@@ -21,7 +21,7 @@ struct rpc_client_options {
         void *data;
 };
 
-/* Never fails for a socket that is not there: the calls do. */
+/* Never fails for a socket that is not there: the calls do. A path that no socket can have is an error. */
 int rpc_client_new(struct rpc_client **ret, uv_loop_t *loop, const char *path, const struct rpc_client_options *options,
         struct error *err) MUST_USE;
 
@@ -32,5 +32,8 @@ int rpc_client_new(struct rpc_client **ret, uv_loop_t *loop, const char *path, c
 void rpc_client_call(struct rpc_client *client, struct rpc_call **ret, const char *path, struct rpc_message *request,
         uint64_t timeout_ms, const struct rpc_handlers *handlers, void *data);
 
-/* Ends all calls with CANCELLED and closes; the memory goes when the loop has closed the handles. Accepts NULL, returns NULL. */
+/*
+ * Ends all calls with CANCELLED and closes; the memory goes when the loop has closed the handles. May be called from
+ * inside any callback of the client. No call may be made any more. Accepts NULL, returns NULL.
+ */
 struct rpc_client *rpc_client_close(struct rpc_client *client);

@@ -6,11 +6,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/macro.h"
-#include "rpc/status.h"
+#include "base/strbuf.h"
 
 #define RPC_PREFIX_SIZE 5
 

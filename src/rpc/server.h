@@ -39,5 +39,8 @@ size_t rpc_server_connections(const struct rpc_server *server);
 /* False when the socket file is gone or was replaced: nobody can reach this server any more. */
 bool rpc_server_is_reachable(const struct rpc_server *server);
 
-/* To be called by the owner after it sent on calls outside a request handler: writes what is pending. */
+/*
+ * To be called by the owner after it sent on calls outside a request handler: writes what is pending on the connection.
+ * Harmless inside handlers. The call may have ended, and be dead, when this returns: its trailers may have been written.
+ */
 void rpc_call_flush(struct rpc_call *call);

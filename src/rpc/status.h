@@ -1,7 +1,7 @@
 /*
  * gRPC's own vocabulary: status codes, the percent-encoding of grpc-message, the text form of grpc-timeout.
  *
- * Source: gRPC over HTTP/2 (PROTOCOL-HTTP2.md), and reference/kubelet-device-plugin.md section 8.
+ * Source: gRPC's PROTOCOL-HTTP2.md, statuscodes.md and http-grpc-status-mapping.md.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ enum rpc_status rpc_status_of_reset(uint32_t http2_error);
 void rpc_message_encode(const char *text, struct strbuf *encoded);
 void rpc_message_decode(const char *encoded, size_t size, struct strbuf *text);
 
-/* At most 8 digits and one of n u m S M H. False if it is not that. A value beyond INT64_MAX nanoseconds is clamped. */
+/* One to eight digits and one of n u m S M H. False if it is not that. A value beyond INT64_MAX nanoseconds is clamped. */
 bool rpc_timeout_parse(const char *text, size_t size, int64_t *ret_nanoseconds);
 /* Rounds up to what 8 digits can say; |text| needs 10 bytes. */
 void rpc_timeout_format(uint64_t milliseconds, char text[static 10]);
