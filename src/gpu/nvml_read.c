@@ -35,10 +35,9 @@ static const char *take_text(struct reader *reader, char *text, size_t size)
 
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size)
 {
-        size_t domain = strcspn(bus, ":");
-
-        if (domain == 8 && strncmp(bus, "0000", 4) == 0)
-                bus += 4;
+        /* The kernel prints domains with "%04x", NVML with "%08X". */
+        for (size_t digits = strcspn(bus, ":"); digits > 4 && *bus == '0'; digits--)
+                bus++;
         snprintf(text, size, "%s", bus);
         for (char *c = text; *c; c++)
                 *c = (char)tolower((unsigned char)*c);

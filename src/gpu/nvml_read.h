@@ -19,5 +19,5 @@
  */
 int nvml_read(struct inventory **ret, const struct nvml *nvml, const char *sysfs, struct error *err) MUST_USE;
 
-/* "00000000:3B:00.0" → "0000:3b:00.0", as sysfs has it; a domain that needs more than four digits keeps them. */
+/* "00000000:3B:00.0" → "0000:3b:00.0", as sysfs has it: a domain has four digits, or as many more as it needs. */
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size);
