@@ -116,8 +116,11 @@ static void test_the_real_library_without_a_driver_is_explained(void **state UNU
         struct nvml *nvml = NULL;
         struct error err;
 
-        if (!library || access(library, R_OK) < 0 || access("/proc/driver/nvidia", F_OK) == 0)
-                skip();
+        if (!library || access(library, R_OK) < 0 || access("/proc/driver/nvidia", F_OK) == 0) {
+                /* cmocka's own skip() prints "not ok", which Meson takes at its word. */
+                print_message("# skipped: no library from tools/fetch-nonfree, or a driver is loaded\n");
+                return;
+        }
         assert_int_equal(nvml_open(&nvml, library, "", &err), -1);
         assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         assert_non_null(strstr(err.text, "the NVIDIA driver is not loaded"));
