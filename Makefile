@@ -1,0 +1,55 @@
+# One word a task; Meson does the work. `make help` lists them.
+
+BUILD := build
+PYTHON := /usr/bin/python3
+FUZZ_SECONDS ?= 60
+DEMO_ARGS ?=
+
+.DEFAULT_GOAL := all
+.PHONY: all run check unit asan tsan valgrind fuzz bench fmt lint clean help bootstrap
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+bootstrap: ## install what building and testing need (Debian 12), or say what is missing
+	@scripts/bootstrap
+
+$(BUILD)/main/build.ninja: | bootstrap
+	@meson setup $(BUILD)/main >/dev/null
+
+all: $(BUILD)/main/build.ninja ## build, into build/main
+	@ninja -C $(BUILD)/main
+
+run: $(BUILD)/main/build.ninja ## the main job: a simulated node, three pods, a GPU that fails and comes back
+	@ninja -C $(BUILD)/main --quiet
+	@$(BUILD)/main/src/cmd/warpshare demo $(DEMO_ARGS)
+
+check: bootstrap ## all tests: unit and end to end, plain, under address+undefined and thread sanitizers; lint
+	@tools/check
+
+unit: $(BUILD)/main/build.ninja ## the tests of the plain build only
+	@meson test -C $(BUILD)/main --print-errorlogs
+
+asan: bootstrap ## all tests under address and undefined behaviour sanitizers
+	@tools/check asan
+
+tsan: bootstrap ## all tests under the thread sanitizer
+	@tools/check tsan
+
+valgrind: bootstrap ## the soak test under valgrind: 10,000 allocations, 100 restarts of kubelet
+	@tools/check valgrind
+
+fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (60)
+	@tools/fuzz $(FUZZ_SECONDS)
+
+bench: bootstrap ## the budgets: every figure, and the command that made it
+	@bench/run
+
+fmt: ## format every C file
+	@git ls-files '*.[ch]' | xargs clang-format-14 -i
+
+lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
+	@tools/lint
+
+clean: ## remove build/
+	@rm -rf $(BUILD)

@@ -1,0 +1,394 @@
+/*
+ * warpshare demo: the whole thing on simulated GPUs, told as a story. Every figure shown is what kubelet was told or what a
+ * container would get; where one differs from what the story promises, the demonstration says so and fails.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "cmd/command.h"
+#include "cmd/demo_node.h"
+
+#define RESOURCE "nvidia.com/gpu"
+#define GPUS 4U
+#define REPLICAS 20U
+#define FAILING_GPU 2U
+
+struct pod {
+        const char *name;
+        unsigned int replicas;
+        bool answered;
+        char *error;
+        char *gpu; /* NVIDIA_VISIBLE_DEVICES */
+        double threads;
+        unsigned int memory_mib;
+};
+
+struct demo {
+        uv_loop_t loop;
+        uv_signal_t interrupt;
+        struct demo_node node;
+        bool colour;
+        bool interrupted;
+        bool wrong;       /* something was not as promised */
+        char *gpus[GPUS]; /* UUIDs, in the order in which pods met them */
+};
+
+/* ---- looks ---- */
+
+enum style { PLAIN, BOLD, DIM, GREEN, RED, YELLOW, CYAN };
+
+static const char *style(const struct demo *demo, enum style wanted)
+{
+        static const char *const codes[] = {
+                "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[36m"};
+
+        return demo->colour ? codes[wanted] : "";
+}
+
+static void heading(const struct demo *demo, const char *text)
+{
+        printf("\n%s%s%s\n\n", style(demo, BOLD), text, style(demo, PLAIN));
+        fflush(stdout);
+}
+
+static void bar(const struct demo *demo, unsigned int used, unsigned int total, enum style wanted)
+{
+        fputs(style(demo, wanted), stdout);
+        for (unsigned int i = 0; i < total; i++)
+                fputs(i < used ? "█" : "░", stdout);
+        fputs(style(demo, PLAIN), stdout);
+}
+
+/* What was promised did not come. */
+static void fail(struct demo *demo, const char *format, ...) PRINTF_LIKE(2, 3);
+static void fail(struct demo *demo, const char *format, ...)
+{
+        va_list args;
+
+        demo->wrong = true;
+        printf("  %sNot as it should be: ", style(demo, RED));
+        va_start(args, format);
+        vprintf(format, args);
+        va_end(args);
+        printf("%s\n", style(demo, PLAIN));
+}
+
+/* ---- the node ---- */
+
+static bool allocatable_is(struct demo_node *node, void *wanted)
+{
+        return kubelet_allocatable(node->kubelet, RESOURCE) == *(size_t *)wanted || !node->agent_runs;
+}
+
+/* Waits for kubelet to count |wanted| allocatable and shows both counts, with the time it took. */
+static void show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
+{
+        uint64_t started = uv_hrtime();
+        size_t capacity;
+        size_t allocatable;
+        double took_ms;
+
+        demo_node_wait(&demo->node, allocatable_is, &wanted, timeout_ms);
+        took_ms = (double)(uv_hrtime() - started) / 1e6;
+        capacity = kubelet_capacity(demo->node.kubelet, RESOURCE);
+        allocatable = kubelet_allocatable(demo->node.kubelet, RESOURCE);
+        printf("  %s$ kubectl describe node demo%s\n", style(demo, DIM), style(demo, PLAIN));
+        printf("  Capacity:\n    " RESOURCE ":  %s%zu%s\n", style(demo, BOLD), capacity, style(demo, PLAIN));
+        printf("  Allocatable:\n    " RESOURCE ":  %s%zu%s      %safter %.*f ms%s\n",
+                style(demo, allocatable == (size_t)GPUS * REPLICAS ? GREEN : YELLOW), allocatable, style(demo, PLAIN),
+                style(demo, DIM), took_ms < 10 ? 1 : 0, took_ms, style(demo, PLAIN));
+        fflush(stdout);
+        if (allocatable != wanted || capacity != (size_t)GPUS * REPLICAS)
+                fail(demo, "kubelet should count %zu of %u", wanted, GPUS * REPLICAS);
+}
+
+/* ---- pods ---- */
+
+static const char *find_value(const struct kubelet_answer *answer, const char *name)
+{
+        for (size_t i = 0; i < answer->n_environment; i++)
+                if (strcmp(answer->names[i], name) == 0)
+                        return answer->values[i];
+        return "";
+}
+
+static void on_admitted(const struct kubelet_answer *answer, void *data)
+{
+        struct pod *pod = data;
+
+        pod->answered = true;
+        if (!answer->admitted) {
+                pod->error = xstrdup(answer->error);
+                return;
+        }
+        pod->gpu = xstrdup(find_value(answer, "NVIDIA_VISIBLE_DEVICES"));
+        pod->threads = strtod(find_value(answer, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), NULL);
+        if (sscanf(find_value(answer, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=%uM", &pod->memory_mib) != 1)
+                pod->memory_mib = 0;
+}
+
+static bool is_answered(struct demo_node *node UNUSED, void *pod)
+{
+        return ((struct pod *)pod)->answered;
+}
+
+static unsigned int number_of_gpu(struct demo *demo, const char *uuid)
+{
+        unsigned int i = 0;
+
+        while (i < GPUS - 1 && demo->gpus[i] && strcmp(demo->gpus[i], uuid) != 0)
+                i++;
+        if (!demo->gpus[i])
+                demo->gpus[i] = xstrdup(uuid);
+        return i;
+}
+
+static void check_pod(struct demo *demo, const struct pod *pod)
+{
+        /* 32,605 MiB in 20 parts; k parts are k times as much before rounding, hence up to a MiB for each. */
+        unsigned int least = 1630 * pod->replicas;
+
+        if (pod->memory_mib < least || pod->memory_mib >= least + pod->replicas)
+                fail(demo, "%s should have %u MiB", pod->name, least);
+        if (pod->threads < 5.0 * pod->replicas - 0.05 || pod->threads > 5.0 * pod->replicas + 0.05)
+                fail(demo, "%s should have %u %% of the threads", pod->name, 5 * pod->replicas);
+        if (strchr(pod->gpu, ','))
+                fail(demo, "%s should have one GPU", pod->name);
+}
+
+static void admit(struct demo *demo, struct pod *pod)
+{
+        kubelet_admit(demo->node.kubelet, pod->name, RESOURCE, pod->replicas, on_admitted, pod);
+        if (!demo_node_wait(&demo->node, is_answered, pod, 5000)) {
+                fail(demo, "kubelet got no answer for %s", pod->name);
+                return;
+        }
+        if (pod->error) {
+                fail(demo, "%s was refused: %s", pod->name, pod->error);
+                return;
+        }
+        printf("  %-10s " RESOURCE ": %-4u %s%-42s%s %5.1f %%  %6.2f GiB\n", pod->name, pod->replicas,
+                style(demo, CYAN), pod->gpu, style(demo, PLAIN), pod->threads, pod->memory_mib / 1024.0);
+        fflush(stdout);
+        check_pod(demo, pod);
+}
+
+static void show_pods(struct demo *demo)
+{
+        struct pod pods[] = {{"notebook", 1}, {"training", 10}, {"inference", 4}};
+        unsigned int used[GPUS] = {0};
+
+        printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", style(demo, DIM), "POD", "ASKS FOR", "GETS", "THREADS", "MEMORY",
+                style(demo, PLAIN));
+        for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
+                admit(demo, &pods[i]);
+                if (pods[i].gpu)
+                        used[number_of_gpu(demo, pods[i].gpu)] += pods[i].replicas;
+        }
+        putchar('\n');
+        for (unsigned int i = 0; i < GPUS; i++) {
+                if (!demo->gpus[i])
+                        continue;
+                printf("  %s  ", demo->gpus[i]);
+                bar(demo, used[i], REPLICAS, CYAN);
+                printf("  %u of %u replicas\n", used[i], REPLICAS);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
+                free(pods[i].gpu);
+                free(pods[i].error);
+        }
+}
+
+/* ---- the story ---- */
+
+static void show_agent_log(const struct demo *demo)
+{
+        FILE *log = fopen(demo->node.log, "re");
+        char line[4096];
+
+        if (!log)
+                return;
+        printf("\n  %swhat the agent logged:%s\n", style(demo, DIM), style(demo, PLAIN));
+        while (fgets(line, sizeof(line), log))
+                printf("  %s%s%s", style(demo, DIM), line, style(demo, PLAIN));
+        fclose(log);
+}
+
+static void set_lost(struct demo *demo, bool lost)
+{
+        struct error err;
+
+        if (demo_node_set_lost(&demo->node, FAILING_GPU, lost, &err) < 0)
+                fail(demo, "%s", err.text);
+}
+
+static bool is_interrupted(struct demo_node *node UNUSED, void *demo)
+{
+        return ((struct demo *)demo)->interrupted;
+}
+
+static void keep(struct demo *demo)
+{
+        const struct demo_node *node = &demo->node;
+
+        heading(demo, "The node stays up until Ctrl-C. Try:");
+        printf("  %s\n      the agent's log\n", node->log);
+        printf("  %s\n      the GPUs: edit it and watch the agent's log\n", node->scenario);
+        printf("  %s\n      the configuration; 'kill -HUP %d' puts a change in force\n", node->config, node->agent.pid);
+        printf("  WARPSHARE_SIM_SCENARIO=%s LD_PRELOAD=%s nvidia-smi\n      NVIDIA's own tool on the simulated GPUs\n",
+                node->scenario, node->library);
+        fflush(stdout);
+        while (!demo_node_wait(&demo->node, is_interrupted, demo, 3600000))
+                ;
+}
+
+static void tell(struct demo *demo)
+{
+        printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, each shared by MPS in %u replicas.\n",
+                style(demo, BOLD), style(demo, PLAIN), REPLICAS);
+        printf("%sThe agent is the real one; GPUs and kubelet are stand-ins.%s\n", style(demo, DIM),
+                style(demo, PLAIN));
+
+        heading(demo, "1. The agent finds the GPUs and registers with kubelet");
+        show_counts(demo, (size_t)GPUS * REPLICAS, 5000);
+        if (demo->wrong)
+                return;
+
+        heading(demo, "2. Three pods ask for 1, 10 and 4 replicas");
+        show_pods(demo);
+
+        heading(demo, "3. A GPU falls off the bus (Xid 79): its 20 replicas go, the rest serves on");
+        set_lost(demo, true);
+        show_counts(demo, (size_t)(GPUS - 1) * REPLICAS, 5000);
+
+        heading(demo, "4. The GPU answers again: three good probes, and its replicas are back by themselves");
+        set_lost(demo, false);
+        show_counts(demo, (size_t)GPUS * REPLICAS, 30000);
+}
+
+static void on_interrupt(uv_signal_t *handle, int number UNUSED)
+{
+        ((struct demo *)handle->data)->interrupted = true;
+}
+
+static void print_help(void)
+{
+        puts("usage: warpshare demo [OPTION...]\n\n"
+             "Starts a simulated node with 4 V100-32GB, a kubelet stand-in and the real agent, lets three pods ask for\n"
+             "shares, makes a GPU fail and come back, and ends with status 0 if all was as it should be.\n\n"
+             "options:\n"
+             "  --keep                 stay up until Ctrl-C, and say where things are\n"
+             "  --log                  show the agent's log at the end\n"
+             "  --color WHEN           always, never or auto (default: auto; NO_COLOR is respected)\n"
+             "  --nvml-library PATH    the simulated NVML library\n"
+             "  -h, --help             this text");
+}
+
+struct demo_options {
+        bool keep;
+        bool log;
+        bool help;
+        const char *colour;
+        const char *library;
+};
+
+static int parse_options(struct demo_options *options, int argc, char **argv)
+{
+        static const struct option table[] = {
+                {"keep", no_argument, NULL, 'k'},
+                {"log", no_argument, NULL, 'l'},
+                {"color", required_argument, NULL, 'c'},
+                {"nvml-library", required_argument, NULL, 'n'},
+                {"help", no_argument, NULL, 'h'},
+                {NULL, 0, NULL, 0},
+        };
+        int letter;
+
+        *options = (struct demo_options){.colour = "auto"};
+        while ((letter = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+                switch (letter) {
+                case 'k':
+                        options->keep = true;
+                        break;
+                case 'l':
+                        options->log = true;
+                        break;
+                case 'c':
+                        options->colour = optarg;
+                        break;
+                case 'n':
+                        options->library = optarg;
+                        break;
+                case 'h':
+                        options->help = true;
+                        break;
+                default:
+                        return -1;
+                }
+        }
+        if (optind < argc) {
+                fprintf(stderr, "warpshare demo: unexpected argument '%s'\n", argv[optind]);
+                return -1;
+        }
+        if (strcmp(options->colour, "auto") != 0 && strcmp(options->colour, "always") != 0 &&
+                strcmp(options->colour, "never") != 0) {
+                fprintf(stderr, "warpshare demo: --color %s: must be always, never or auto\n", options->colour);
+                return -1;
+        }
+        return 0;
+}
+
+static bool wants_colour(const char *when)
+{
+        const char *no_colour = getenv("NO_COLOR");
+
+        if (strcmp(when, "auto") != 0)
+                return strcmp(when, "always") == 0;
+        return isatty(STDOUT_FILENO) && (!no_colour || !*no_colour);
+}
+
+int command_demo(int argc, char **argv)
+{
+        struct demo_options options;
+        struct demo demo = {0};
+        struct error err;
+
+        if (parse_options(&options, argc, argv) < 0)
+                return EXIT_USAGE;
+        if (options.help) {
+                print_help();
+                return 0;
+        }
+        signal(SIGPIPE, SIG_IGN);
+        demo.colour = wants_colour(options.colour);
+        uv_loop_init(&demo.loop);
+        uv_signal_init(&demo.loop, &demo.interrupt);
+        demo.interrupt.data = &demo;
+        uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
+        if (demo_node_start(&demo.node, &demo.loop, options.library, &err) < 0) {
+                fprintf(stderr, "warpshare demo: %s\n", err.text);
+                demo.wrong = true;
+        } else {
+                tell(&demo);
+                if (options.keep && !demo.wrong)
+                        keep(&demo);
+                if (options.log || demo.wrong)
+                        show_agent_log(&demo);
+        }
+        demo_node_stop(&demo.node);
+        uv_close((uv_handle_t *)&demo.interrupt, NULL);
+        uv_run(&demo.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&demo.loop);
+        for (size_t i = 0; i < GPUS; i++)
+                free(demo.gpus[i]);
+        if (!demo.wrong)
+                printf("\n%sAll as it should be.%s\n", style(&demo, GREEN), style(&demo, PLAIN));
+        return demo.wrong ? EXIT_FAILED : 0;
+}
