@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "io/lock.h"
-#include "io/watch.h"
+#include "io/dirwatch.h"
 #include "kubelet/plugin.h"
 
 /* kubelet.sock's directory when no socket is named; fixed in kubelet below its root directory. */
@@ -30,7 +30,7 @@ struct plugins {
         struct plugin_place place;
         char *directory;
         char *kubelet_socket;
-        struct watch *watch;
+        struct dirwatch *watch;
         uv_timer_t lock_timer;
         struct lock lock;
         bool lock_refused;            /* logged */
@@ -334,8 +334,8 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->data = options->data;
         list_init(&plugins->members);
         list_init(&plugins->leaving);
-        if (watch_new(&plugins->watch, options->loop, plugins->directory, options->poll_ms ? options->poll_ms : POLL_MS,
-                    on_directory_changed, plugins, err) < 0) {
+        if (dirwatch_new(&plugins->watch, options->loop, plugins->directory,
+                    options->poll_ms ? options->poll_ms : POLL_MS, on_directory_changed, plugins, err) < 0) {
                 free(plugins->directory);
                 free(plugins->kubelet_socket);
                 free(plugins);
@@ -360,7 +360,7 @@ void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *da
         plugins->closing = true;
         plugins->closed = closed;
         plugins->closed_data = data;
-        plugins->watch = watch_close(plugins->watch);
+        plugins->watch = dirwatch_close(plugins->watch);
         close_members(plugins);
         uv_close((uv_handle_t *)&plugins->lock_timer, on_lock_timer_closed);
 }

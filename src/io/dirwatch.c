@@ -2,7 +2,7 @@
  * inotify by uv_fs_event_t, plus a timer. The kernel's watch follows the inode, so a directory that was removed and made
  * again needs a new one: each poll compares the identity of what is watched with what is at the path now.
  */
-#include "io/watch.h"
+#include "io/dirwatch.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 #define MISSING_POLL_MS UINT64_C(1000)
 
-struct watch {
+struct dirwatch {
         uv_fs_event_t *event; /* NULL while the directory is missing; a handle of its own, as it is replaced */
         uv_timer_t poll;
         uv_check_t coalesce;
@@ -46,7 +46,7 @@ static void free_event(uv_handle_t *handle)
         free(handle);
 }
 
-static void forget_event(struct watch *watch)
+static void forget_event(struct dirwatch *watch)
 {
         if (!watch->event)
                 return;
@@ -56,7 +56,7 @@ static void forget_event(struct watch *watch)
 
 static void on_coalesced(uv_check_t *check)
 {
-        struct watch *watch = check->data;
+        struct dirwatch *watch = check->data;
 
         uv_check_stop(check);
         watch->changed(watch->data);
@@ -66,7 +66,7 @@ static void on_event(uv_fs_event_t *event, const char *name, int events, int sta
 static void on_poll(uv_timer_t *timer);
 
 /* Makes the kernel's watch follow what is at the path now. */
-static void follow(struct watch *watch)
+static void follow(struct dirwatch *watch)
 {
         struct file_identity now = file_identity_of(watch->directory);
 
@@ -87,7 +87,7 @@ static void follow(struct watch *watch)
 
 static void on_event(uv_fs_event_t *event, const char *name, int events, int status UNUSED)
 {
-        struct watch *watch = event->data;
+        struct dirwatch *watch = event->data;
         const char *slash = strrchr(watch->directory, '/');
 
         /*
@@ -105,7 +105,7 @@ static void on_event(uv_fs_event_t *event, const char *name, int events, int sta
 
 static void on_poll(uv_timer_t *timer)
 {
-        struct watch *watch = timer->data;
+        struct dirwatch *watch = timer->data;
 
         follow(watch);
         uv_timer_start(timer, on_poll, watch->event ? watch->poll_ms : MIN(watch->poll_ms, MISSING_POLL_MS), 0);
@@ -114,7 +114,7 @@ static void on_poll(uv_timer_t *timer)
 
 static void on_closed(uv_handle_t *handle)
 {
-        struct watch *watch = handle->data;
+        struct dirwatch *watch = handle->data;
 
         if (--watch->open_handles)
                 return;
@@ -122,10 +122,10 @@ static void on_closed(uv_handle_t *handle)
         free(watch);
 }
 
-int watch_new(struct watch **ret, uv_loop_t *loop, const char *directory, uint64_t poll_ms, void (*changed)(void *data),
-        void *data, struct error *err)
+int dirwatch_new(struct dirwatch **ret, uv_loop_t *loop, const char *directory, uint64_t poll_ms,
+        void (*changed)(void *data), void *data, struct error *err)
 {
-        struct watch *watch = xcalloc(1, sizeof(*watch));
+        struct dirwatch *watch = xcalloc(1, sizeof(*watch));
         int rc;
 
         watch->directory = xstrdup(directory);
@@ -149,7 +149,7 @@ int watch_new(struct watch **ret, uv_loop_t *loop, const char *directory, uint64
         return 0;
 }
 
-struct watch *watch_close(struct watch *watch)
+struct dirwatch *dirwatch_close(struct dirwatch *watch)
 {
         if (!watch)
                 return NULL;

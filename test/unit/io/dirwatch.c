@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/watch.h"
+#include "io/dirwatch.h"
 
 /* A watch on <root>/d whose hints are counted; the poll is far away unless a test wants it. */
 struct fixture {
         uv_loop_t loop;
         uv_timer_t deadline;
-        struct watch *watch;
+        struct dirwatch *watch;
         char root[64];
         char directory[80];
         char file[96];
@@ -77,7 +77,7 @@ static int tear_down(void **state)
 {
         struct fixture *f = *state;
 
-        f->watch = watch_close(f->watch);
+        f->watch = dirwatch_close(f->watch);
         uv_close((uv_handle_t *)&f->deadline, NULL);
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
@@ -92,7 +92,7 @@ static void start(struct fixture *f, uint64_t poll_ms)
 {
         struct error err;
 
-        assert_ok(watch_new(&f->watch, &f->loop, f->directory, poll_ms, on_changed, f, &err), &err);
+        assert_ok(dirwatch_new(&f->watch, &f->loop, f->directory, poll_ms, on_changed, f, &err), &err);
 }
 
 static void test_a_new_entry_is_hinted_at_once(void **state)

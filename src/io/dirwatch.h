@@ -32,11 +32,11 @@ static inline bool file_identity_exists(const struct file_identity *identity)
         return identity->inode != 0;
 }
 
-struct watch;
+struct dirwatch;
 
 /* |poll_ms| is the period of the fallback; while the directory is missing it is a second at most. */
-int watch_new(struct watch **ret, uv_loop_t *loop, const char *directory, uint64_t poll_ms, void (*changed)(void *data),
-        void *data, struct error *err) MUST_USE;
+int dirwatch_new(struct dirwatch **ret, uv_loop_t *loop, const char *directory, uint64_t poll_ms,
+        void (*changed)(void *data), void *data, struct error *err) MUST_USE;
 
 /* Stops at once, |changed| is not called again; the memory goes when the loop has closed the handles. Accepts NULL. */
-struct watch *watch_close(struct watch *watch);
+struct dirwatch *dirwatch_close(struct dirwatch *watch);
