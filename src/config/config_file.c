@@ -177,7 +177,7 @@ static void warn_nobody(const char *text UNUSED, void *data UNUSED)
 static int read_text(struct config_file *file, const char *path, const struct strbuf *text,
         const struct option_set *options, struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
 {
-        _cleanup_(yaml_freep) struct yaml *yaml = NULL;
+        _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(arena, "config '%.150s'", path);
         struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
         struct tree_node root = {.path = "", .fold = true};

@@ -464,7 +464,7 @@ static int load_document(struct loader *loader)
 int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size, yaml_warn_fn *warn, void *warn_data,
         struct error *err)
 {
-        _cleanup_(yaml_freep) struct yaml *yaml = xcalloc(1, sizeof(*yaml));
+        _cleanup_(yaml_unloadp) struct yaml *yaml = xcalloc(1, sizeof(*yaml));
         struct loader loader = {.yaml = yaml, .warn = warn, .warn_data = warn_data, .err = err};
         int r;
 
@@ -484,7 +484,7 @@ int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size
         return 0;
 }
 
-struct yaml *yaml_free(struct yaml *yaml)
+struct yaml *yaml_unload(struct yaml *yaml)
 {
         if (!yaml)
                 return NULL;

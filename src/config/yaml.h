@@ -11,7 +11,7 @@
  *
  * An aliased value is one jansson value in several places, so the tree must not be modified; its line is that of the anchor.
  *
- *         _cleanup_(yaml_freep) struct yaml *yaml = NULL;
+ *         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
  *
  *         if (yaml_load(&yaml, "config '/config.yaml'", text, size, warn, data, err) < 0)
  *                 return -1;
@@ -44,11 +44,12 @@ struct yaml {
 /* |name| is what errors and warnings call the text: "config '/config.yaml'". |warn| may be NULL. */
 int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size, yaml_warn_fn *warn, void *warn_data,
         struct error *err) MUST_USE;
-struct yaml *yaml_free(struct yaml *yaml); /* accepts NULL, returns NULL */
+/* Not yaml_free: libyaml exports that name, and a static link would have two. Accepts NULL, returns NULL. */
+struct yaml *yaml_unload(struct yaml *yaml);
 
-static inline void yaml_freep(struct yaml **yaml)
+static inline void yaml_unloadp(struct yaml **yaml)
 {
-        yaml_free(*yaml);
+        yaml_unload(*yaml);
 }
 
 /* The line where the object or array begins; where the member's key stands; where the item begins. 1-based, 0 unknown. */

@@ -23,7 +23,7 @@ static struct yaml *load(const char *text, struct strbuf *warnings)
 static void assert_json(const char *text, const char *expected)
 {
         _cleanup_(strbuf_done) struct strbuf warnings = STRBUF_INIT;
-        _cleanup_(yaml_freep) struct yaml *yaml = load(text, &warnings);
+        _cleanup_(yaml_unloadp) struct yaml *yaml = load(text, &warnings);
         _free_ char *json = json_dumps(yaml->root, JSON_COMPACT | JSON_ENCODE_ANY);
 
         assert_string_equal(json, expected);
@@ -157,7 +157,7 @@ static void test_every_value_knows_its_line(void **state UNUSED)
                                    "  <<: *base\n"
                                    "  y: 2\n";
         _cleanup_(strbuf_done) struct strbuf warnings = STRBUF_INIT;
-        _cleanup_(yaml_freep) struct yaml *yaml = load(text, &warnings);
+        _cleanup_(yaml_unloadp) struct yaml *yaml = load(text, &warnings);
         const json_t *sharing = json_object_get(yaml->root, "sharing");
         const json_t *mps = json_object_get(sharing, "mps");
         const json_t *resources = json_object_get(mps, "resources");
@@ -181,7 +181,7 @@ static void test_every_value_knows_its_line(void **state UNUSED)
 static void test_what_is_ignored_is_warned_about(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf warnings = STRBUF_INIT;
-        _cleanup_(yaml_freep) struct yaml *yaml = load("a: {x: 1}\nb: 2\na: 3\n---\nc: 4\n", &warnings);
+        _cleanup_(yaml_unloadp) struct yaml *yaml = load("a: {x: 1}\nb: 2\na: 3\n---\nc: 4\n", &warnings);
         _free_ char *json = json_dumps(yaml->root, JSON_COMPACT);
 
         assert_string_equal(json, "{\"a\":3,\"b\":2}");
@@ -231,7 +231,7 @@ static void test_nesting_is_bounded(void **state UNUSED)
         {
                 _cleanup_(strbuf_done) struct strbuf warnings = STRBUF_INIT;
 
-                yaml_free(load(text.data, &warnings));
+                yaml_unload(load(text.data, &warnings));
         }
         strbuf_clear(&text);
         /* 40 levels below an anchor, and its alias 40 levels deep. */
@@ -284,7 +284,7 @@ static void test_the_number_of_values_is_bounded(void **state UNUSED)
 
         for (int i = 0; i < 19999; i++)
                 strbuf_puts(&text, "- 1\n");
-        yaml_free(load(text.data, &warnings));
+        yaml_unload(load(text.data, &warnings));
         strbuf_puts(&text, "- 1\n");
         assert_refused(
                 text.data, "config 'c.yaml' line 20000: more than 20000 values (aliases count as what they stand for)");
