@@ -78,7 +78,7 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
         if (__builtin_mul_overflow(count, size, &total) || total > SIZE_MAX / 2)
                 check(NULL);
         total = (total + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
-        if (total > arena->left) {
+        if (total > arena->left || !arena->chunks) { /* nothing may be asked of an empty arena */
                 size_t chunk_size = MAX(total, CHUNK_SIZE);
 
                 chunk = xcalloc(1, sizeof(*chunk) + chunk_size);
