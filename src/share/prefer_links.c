@@ -108,52 +108,30 @@ static void pick_exhaustively(const struct resource *resource, const uint32_t *c
                 picked[n_picked + i] = candidates[search.best[i]];
 }
 
-/* ---- many candidates: one after the other ---- */
+/* ---- many candidates: grown one by one, from each of the first as a start ---- */
+
+#define MAX_STARTS ((size_t)64)
 
 struct growth {
+        int64_t base; /* links to those that are decided already */
         int64_t row;  /* links to all other candidates */
-        int64_t gain; /* links to those picked so far */
-        bool is_picked;
+        int64_t gain; /* base, and links to those taken since */
+        bool is_taken;
 };
 
-/* The two candidates with the best link, the less connected ones among equals; then the lowest. */
-static void find_best_pair(const struct resource *resource, const uint32_t *candidates, size_t n,
-        const struct growth *growth, size_t *ret_first, size_t *ret_second)
-{
-        int64_t best = -1;
-        int64_t best_rows = 0;
+struct grown {
+        uint32_t *members; /* positions among the candidates, in the order in which they were taken */
+        int64_t score;
+        int64_t rest; /* ranks what stays, as in search_sets() */
+};
 
-        for (size_t i = 0; i < n; i++) {
-                for (size_t j = i + 1; j < n; j++) {
-                        int64_t score = score_of(resource, candidates[i], candidates[j]);
-                        int64_t rows = growth[i].row + growth[j].row;
-
-                        if (score < best || (score == best && rows >= best_rows))
-                                continue;
-                        best = score;
-                        best_rows = rows;
-                        *ret_first = i;
-                        *ret_second = j;
-                }
-        }
-}
-
-static void take(
-        const struct resource *resource, const uint32_t *candidates, size_t n, struct growth *growth, size_t taken)
-{
-        growth[taken].is_picked = true;
-        for (size_t i = 0; i < n; i++)
-                if (i != taken)
-                        growth[i].gain += score_of(resource, candidates[i], candidates[taken]);
-}
-
-/* The candidate with the best links to the picked ones; among equals the one with the fewest links to the others. */
+/* The candidate with the best links to the taken ones; among equals the one with the fewest links to the others. */
 static size_t find_next(const struct growth *growth, size_t n)
 {
         size_t best = n;
 
         for (size_t i = 0; i < n; i++) {
-                if (growth[i].is_picked)
+                if (growth[i].is_taken)
                         continue;
                 if (best == n || growth[i].gain > growth[best].gain ||
                         (growth[i].gain == growth[best].gain && growth[i].row < growth[best].row))
@@ -162,28 +140,52 @@ static size_t find_next(const struct growth *growth, size_t n)
         return best;
 }
 
+static void grow(const struct resource *resource, const uint32_t *candidates, size_t n, size_t wanted,
+        struct growth *growth, size_t start, struct grown *grown)
+{
+        grown->score = grown->rest = 0;
+        for (size_t i = 0; i < n; i++) {
+                growth[i].gain = growth[i].base;
+                growth[i].is_taken = false;
+        }
+        for (size_t count = 0; count < wanted; count++) {
+                size_t taken = count == 0 ? start : find_next(growth, n);
+
+                grown->members[count] = (uint32_t)taken;
+                grown->score += growth[taken].gain;
+                grown->rest += growth[taken].gain - growth[taken].base - growth[taken].row;
+                growth[taken].is_taken = true;
+                for (size_t i = 0; i < n; i++)
+                        if (!growth[i].is_taken)
+                                growth[i].gain += score_of(resource, candidates[i], candidates[taken]);
+        }
+}
+
 static void pick_greedily(const struct resource *resource, struct arena *scratch, const uint32_t *candidates, size_t n,
         size_t wanted, uint32_t *picked, size_t n_picked)
 {
         struct growth *growth = ARENA_ARRAY(scratch, struct growth, n);
-        size_t second = n;
-        size_t first = n;
+        struct grown grown = {.members = ARENA_ARRAY(scratch, uint32_t, wanted)};
+        struct grown best = {.members = ARENA_ARRAY(scratch, uint32_t, wanted)};
 
         for (size_t i = 0; i < n; i++) {
                 for (size_t j = 0; j < n; j++)
                         if (i != j)
                                 growth[i].row += score_of(resource, candidates[i], candidates[j]);
                 for (size_t j = 0; j < n_picked; j++)
-                        growth[i].gain += score_of(resource, candidates[i], picked[j]);
+                        growth[i].base += score_of(resource, candidates[i], picked[j]);
         }
-        if (n_picked == 0 && wanted > 1)
-                find_best_pair(resource, candidates, n, growth, &first, &second);
-        for (size_t i = 0; i < wanted; i++) {
-                size_t next = i == 0 && first < n ? first : i == 1 && second < n ? second : find_next(growth, n);
+        for (size_t start = 0; start < MIN(n, MAX_STARTS); start++) {
+                struct grown spare = best;
 
-                take(resource, candidates, n, growth, next);
-                picked[n_picked + i] = candidates[next];
+                grow(resource, candidates, n, wanted, growth, start, &grown);
+                if (start > 0 && (grown.score < best.score || (grown.score == best.score && grown.rest <= best.rest)))
+                        continue;
+                best = grown;
+                grown = spare;
         }
+        for (size_t i = 0; i < wanted; i++)
+                picked[n_picked + i] = candidates[best.members[i]];
 }
 
 void prefer_links(const struct resource *resource, struct arena *scratch, const uint32_t *candidates,
