@@ -2,18 +2,39 @@
 
 #include <string.h>
 
-static void drop_notes(struct mail *mail)
+static bool has_unit(const struct inventory *inventory, const char *uuid)
 {
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+
+                if (strcmp(gpu->uuid, uuid) == 0)
+                        return true;
+                for (size_t m = 0; m < gpu->n_mig_devices; m++)
+                        if (strcmp(gpu->mig_devices[m].uuid, uuid) == 0)
+                                return true;
+        }
+        return false;
+}
+
+/* Drops the notes on units that |but| does not have; NULL has none. */
+static void drop_notes(struct mail *mail, const struct inventory *but)
+{
+        size_t kept = 0;
+
         for (size_t i = 0; i < mail->n_notes; i++) {
+                if (but && has_unit(but, mail->notes[i].uuid)) {
+                        mail->notes[kept++] = mail->notes[i];
+                        continue;
+                }
                 free(mail->notes[i].uuid);
                 free(mail->notes[i].reason);
         }
-        mail->n_notes = 0;
+        mail->n_notes = kept;
 }
 
 void mail_done(struct mail *mail)
 {
-        drop_notes(mail);
+        drop_notes(mail, NULL);
         free(mail->notes);
         free(mail->unavailable);
         inventory_free(mail->inventory);
@@ -29,7 +50,7 @@ void mail_put_inventory(struct mail *mail, struct inventory *inventory)
 {
         inventory_free(mail->inventory);
         mail->inventory = inventory;
-        drop_notes(mail);
+        drop_notes(mail, inventory);
         free(mail->unavailable);
         mail->unavailable = NULL;
 }

@@ -17,7 +17,7 @@ struct mail_note {
 
 struct mail {
         struct inventory *inventory;
-        struct mail_note *notes; /* they concern |inventory|, or the one told before */
+        struct mail_note *notes; /* to be told after |inventory| */
         size_t n_notes;
         size_t capacity;
         char *unavailable; /* newer than the inventory */
@@ -31,7 +31,7 @@ struct mail {
 void mail_done(struct mail *mail);
 bool mail_is_empty(const struct mail *mail);
 
-/* Takes |inventory|. Drops the notes and the reason: who puts an inventory adds the notes on it afterwards. */
+/* Takes |inventory|. Drops the reason, and the notes on units that it does not have. */
 void mail_put_inventory(struct mail *mail, struct inventory *inventory);
 void mail_put_unavailable(struct mail *mail, const char *reason);
 void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason);

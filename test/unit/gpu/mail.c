@@ -18,14 +18,27 @@ static void test_the_latest_note_on_a_unit_wins(void **state UNUSED)
         mail_done(&mail);
 }
 
-static void test_a_new_inventory_replaces_all_that_is_older(void **state UNUSED)
+static struct inventory *inventory_of(const char *uuid, const char *mig_uuid)
+{
+        struct inventory *inventory = inventory_new();
+        struct mig_device *mig = ARENA_NEW(&inventory->arena, struct mig_device);
+
+        mig->uuid = mig_uuid;
+        inventory->gpus = ARENA_NEW(&inventory->arena, struct gpu);
+        inventory->gpus[0] = (struct gpu){.uuid = uuid, .mig_devices = mig, .n_mig_devices = 1};
+        inventory->n_gpus = 1;
+        return inventory;
+}
+
+static void test_a_new_inventory_replaces_what_it_makes_obsolete(void **state UNUSED)
 {
         struct mail mail = MAIL_INIT;
         struct mail newer = MAIL_INIT;
-        struct inventory *second = inventory_new();
+        struct inventory *second = inventory_of("GPU-1", "MIG-1");
 
         mail_put_inventory(&mail, inventory_new());
         mail_put_note(&mail, "GPU-0", false, "Xid 79");
+        mail_put_note(&mail, "MIG-1", true, "");
         mail_put_unavailable(&mail, "no driver");
         mail_put_inventory(&newer, second);
         mail_put_note(&newer, "GPU-1", false, "Xid 48");
@@ -33,8 +46,10 @@ static void test_a_new_inventory_replaces_all_that_is_older(void **state UNUSED)
         assert_true(mail_is_empty(&newer));
         assert_ptr_equal(mail.inventory, second);
         assert_null(mail.unavailable);
-        assert_int_equal(mail.n_notes, 1);
-        assert_string_equal(mail.notes[0].uuid, "GPU-1");
+        /* That a unit is well again must not get lost; a unit that is gone is nobody's. */
+        assert_int_equal(mail.n_notes, 2);
+        assert_string_equal(mail.notes[0].uuid, "MIG-1");
+        assert_string_equal(mail.notes[1].uuid, "GPU-1");
         mail_done(&mail);
 }
 
@@ -67,7 +82,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_latest_note_on_a_unit_wins),
-                cmocka_unit_test(test_a_new_inventory_replaces_all_that_is_older),
+                cmocka_unit_test(test_a_new_inventory_replaces_what_it_makes_obsolete),
                 cmocka_unit_test(test_a_reason_leaves_the_older_inventory_to_be_told_first),
                 cmocka_unit_test(test_a_thousand_events_of_one_unit_stay_one_note),
         };

@@ -1,0 +1,378 @@
+#include "unit.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include "gpu/nvml_read.h"
+#include "scenario.h"
+
+#define NO_SYSFS "/nowhere/sys"
+
+static struct inventory *read_with_sysfs(const char *scenario, const char *sysfs)
+{
+        _cleanup_(nvml_closep) struct nvml *nvml = NULL;
+        struct inventory *inventory = NULL;
+        struct error err;
+
+        scenario_write(scenario);
+        assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
+        assert_ok(nvml_read(&inventory, nvml, sysfs, &err), &err);
+        return inventory;
+}
+
+static struct inventory *read_scenario(const char *scenario)
+{
+        return read_with_sysfs(scenario, NO_SYSFS);
+}
+
+static void test_the_node_and_its_versions_are_read(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory =
+                read_scenario("driverVersion: 580.105.08\ncudaVersion: \"13.0\"\ngpus: []\n");
+
+        assert_string_equal(inventory->driver_version, "580.105.08");
+        assert_string_equal(inventory->nvml_version, "13.580.105.08");
+        assert_int_equal(inventory->cuda_major, 13);
+        assert_int_equal(inventory->cuda_minor, 0);
+        assert_int_equal(inventory->n_gpus, 0);
+        assert_int_equal(inventory->n_unnamed_failures, 0);
+}
+
+static void test_each_model_has_its_properties(void **state UNUSED)
+{
+        static const struct {
+                const char *model;
+                const char *name;
+                int major;
+                int minor;
+                enum gpu_architecture architecture;
+                int brand;
+                bool mig_capable;
+        } table[] = {
+                {"V100-32GB", "Tesla V100-SXM2-32GB", 7, 0, GPU_ARCHITECTURE_VOLTA, NVML_BRAND_TESLA, false},
+                {"T4", "Tesla T4", 7, 5, GPU_ARCHITECTURE_TURING, NVML_BRAND_TESLA, false},
+                {"A100-40GB", "NVIDIA A100-SXM4-40GB", 8, 0, GPU_ARCHITECTURE_AMPERE, NVML_BRAND_NVIDIA, true},
+                {"L40S", "NVIDIA L40S", 8, 9, GPU_ARCHITECTURE_ADA, NVML_BRAND_NVIDIA, false},
+                {"H100-80GB", "NVIDIA H100 80GB HBM3", 9, 0, GPU_ARCHITECTURE_HOPPER, NVML_BRAND_NVIDIA, true},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *text = xasprintf("gpus: [{model: %s, bus: \"0000:3B:00.0\"}]\n", table[i].model);
+                _cleanup_(inventory_freep) struct inventory *inventory = read_scenario(text);
+                const struct gpu *gpu = inventory->gpus;
+
+                assert_int_equal(inventory->n_gpus, 1);
+                assert_null(gpu->failure);
+                assert_string_equal(gpu->name, table[i].name);
+                assert_string_equal(gpu->bus, "0000:3b:00.0");
+                assert_int_equal(gpu->index, 0);
+                assert_int_equal(gpu->minor, 0);
+                assert_int_equal(gpu->compute_major, table[i].major);
+                assert_int_equal(gpu->compute_minor, table[i].minor);
+                assert_int_equal(gpu->architecture, table[i].architecture);
+                assert_int_equal(gpu->brand, table[i].brand);
+                assert_int_equal(gpu->mig_capable, table[i].mig_capable);
+                assert_false(gpu->mig_enabled);
+                assert_int_equal(gpu->n_mig_devices, 0);
+                assert_true(gpu->memory > UINT64_C(14) << 30);
+                assert_int_equal(strncmp(gpu->uuid, "GPU-", 4), 0);
+        }
+}
+
+static void test_mig_devices_are_read_with_their_instances(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- model: A100-40GB\n"
+                "  mig:\n"
+                "    devices:\n"
+                "    - {profile: 3g.20gb, uuid: MIG-00000000-0000-4000-8000-000000000001}\n"
+                "    - {profile: 1g.5gb, count: 2}\n"
+                "- model: A100-40GB\n"
+                "  mig: {enabled: true}\n");
+        const struct gpu *gpu = inventory->gpus;
+
+        assert_int_equal(inventory->n_gpus, 2);
+        assert_null(gpu->failure);
+        assert_true(gpu->mig_enabled);
+        assert_int_equal(gpu->mig_max, 7);
+        assert_int_equal(gpu->n_mig_devices, 3);
+        assert_string_equal(gpu->mig_devices[0].uuid, "MIG-00000000-0000-4000-8000-000000000001");
+        assert_int_equal(gpu->mig_devices[0].gpu_slices, 3);
+        assert_int_equal(gpu->mig_devices[0].compute_slices, 3);
+        assert_int_equal(gpu->mig_devices[0].multiprocessors, 42);
+        assert_int_equal(gpu->mig_devices[0].memory, UINT64_C(20096) << 20);
+        assert_int_equal(gpu->mig_devices[1].gpu_slices, 1);
+        assert_int_equal(gpu->mig_devices[1].multiprocessors, 14);
+        assert_int_not_equal(gpu->mig_devices[1].gpu_instance, gpu->mig_devices[2].gpu_instance);
+        assert_int_equal(gpu->mig_devices[2].compute_instance, 0);
+        /* MIG on without any instance is no failure. */
+        assert_null(gpu[1].failure);
+        assert_true(gpu[1].mig_enabled);
+        assert_int_equal(gpu[1].n_mig_devices, 0);
+}
+
+static void test_one_gpu_that_fails_leaves_the_others_alone(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- {model: T4}\n"
+                "- {model: T4, errors: {nvmlDeviceGetMemoryInfo: UNKNOWN}}\n"
+                "- {model: T4}\n");
+
+        assert_int_equal(inventory->n_gpus, 3);
+        assert_null(inventory->gpus[0].failure);
+        assert_non_null(inventory->gpus[1].failure);
+        assert_non_null(strstr(inventory->gpus[1].failure, "nvmlDeviceGetMemoryInfo: "));
+        assert_non_null(strstr(inventory->gpus[1].failure, "UNKNOWN"));
+        assert_string_equal(inventory->gpus[1].name, "Tesla T4");
+        assert_int_equal(inventory->gpus[1].minor, 1);
+        assert_int_equal(inventory->gpus[1].memory, 0);
+        assert_int_equal(inventory->gpus[1].compute_major, GPU_UNKNOWN_INT);
+        assert_null(inventory->gpus[2].failure);
+        assert_int_equal(inventory->gpus[2].index, 2);
+        assert_int_equal(inventory->gpus[0].links[1].level, GPU_UNKNOWN_INT);
+        assert_int_not_equal(inventory->gpus[0].links[2].level, GPU_UNKNOWN_INT);
+}
+
+static void test_a_gpu_without_a_uuid_is_reported_unnamed(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- {model: T4, errors: {nvmlDeviceGetUUID: GPU_IS_LOST}}\n"
+                "- {model: T4}\n"
+                "- {model: T4, errors: {nvmlDeviceGetHandleByIndex: GPU_IS_LOST}}\n");
+
+        assert_int_equal(inventory->n_gpus, 1);
+        assert_int_equal(inventory->gpus[0].index, 1);
+        assert_int_equal(inventory->n_unnamed_failures, 2);
+        assert_non_null(strstr(inventory->unnamed_failures[0], "GPU 0: nvmlDeviceGetUUID: "));
+        assert_non_null(strstr(inventory->unnamed_failures[1], "GPU 2: nvmlDeviceGetHandleByIndex: "));
+        assert_non_null(strstr(inventory->unnamed_failures[1], "GPU_IS_LOST"));
+}
+
+static void test_what_a_board_cannot_tell_is_unknown_and_no_failure(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- model: A100-40GB\n"
+                "  errors:\n"
+                "    nvmlDeviceGetMemoryInfo: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetMinorNumber: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetPciInfo: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetBrand: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetArchitecture: FUNCTION_NOT_FOUND\n"
+                "    nvmlDeviceGetCudaComputeCapability: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetMigMode: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetMemoryAffinity: NOT_SUPPORTED\n");
+        const struct gpu *gpu = inventory->gpus;
+
+        assert_null(gpu->failure);
+        assert_int_equal(gpu->memory, 0);
+        assert_int_equal(gpu->minor, GPU_UNKNOWN_INT);
+        assert_null(gpu->bus);
+        assert_int_equal(gpu->brand, GPU_UNKNOWN_INT);
+        assert_int_equal(gpu->architecture, GPU_ARCHITECTURE_UNKNOWN);
+        assert_int_equal(gpu->compute_major, GPU_UNKNOWN_INT);
+        assert_int_equal(gpu->numa_node, GPU_UNKNOWN_INT);
+        assert_false(gpu->mig_capable);
+}
+
+static void test_a_mig_device_that_fails_fails_its_gpu(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- model: A100-40GB\n"
+                "  mig: {devices: [{profile: 1g.5gb}]}\n"
+                "  errors: {nvmlDeviceGetGpuInstanceId: UNKNOWN}\n");
+
+        assert_non_null(inventory->gpus[0].failure);
+        assert_non_null(strstr(inventory->gpus[0].failure, "MIG device 0: nvmlDeviceGetGpuInstanceId: "));
+        assert_int_equal(inventory->gpus[0].n_mig_devices, 0);
+}
+
+static void test_display_gpus_are_left_out(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus: [{model: A100-40GB}, {model: T4, name: NVIDIA DGX Display}, {model: A100-40GB}]\n");
+
+        assert_int_equal(inventory->n_gpus, 2);
+        assert_int_equal(inventory->gpus[1].index, 2);
+}
+
+static void test_nvlinks_are_counted_by_their_other_end(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- {model: A100-40GB, nvlink: {peers: [1]}}\n"
+                "- {model: A100-40GB, nvlink: {peers: [0]}}\n"
+                "- {model: A100-40GB}\n"
+                "topology:\n"
+                "- {gpus: [0, 1], level: PIX}\n"
+                "- {gpus: [0, 2], level: SYS}\n");
+        const struct gpu *gpus = inventory->gpus;
+
+        assert_int_equal(gpus[0].links[1].level, NVML_TOPOLOGY_SINGLE);
+        assert_int_equal(gpus[1].links[0].level, NVML_TOPOLOGY_SINGLE);
+        assert_int_equal(gpus[0].links[2].level, NVML_TOPOLOGY_SYSTEM);
+        assert_true(gpus[0].links[1].nvlinks > 0);
+        assert_int_equal(gpus[0].links[1].nvlinks, gpus[1].links[0].nvlinks);
+        assert_int_equal(gpus[0].links[2].nvlinks, 0);
+        assert_int_equal(gpus[0].links[0].level, 0);
+        assert_int_equal(gpus[0].links[0].nvlinks, 0);
+        assert_true(gpus[0].links[1].p2p);
+}
+
+static void test_behind_a_switch_all_links_lead_to_every_peer(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory =
+                read_scenario("gpus: [{model: A100-80GB, count: 4, nvlink: switch}]\n");
+
+        for (size_t i = 0; i < 4; i++)
+                for (size_t j = 0; j < 4; j++)
+                        assert_int_equal(inventory->gpus[i].links[j].nvlinks, i == j ? 0 : 12);
+}
+
+static void test_p2p_that_is_switched_off_is_none(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus: [{model: T4, count: 2}]\n"
+                "p2p: [{gpus: [0, 1], status: CHIPSET_NOT_SUPPORTED}]\n");
+
+        assert_false(inventory->gpus[0].links[1].p2p);
+        assert_false(inventory->gpus[1].links[0].p2p);
+}
+
+static void test_a_link_that_cannot_be_read_is_unknown(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus: [{model: T4, count: 2}]\n"
+                "errors: {nvmlDeviceGetTopologyCommonAncestor: UNKNOWN, nvmlDeviceGetP2PStatus: UNKNOWN}\n");
+
+        assert_null(inventory->gpus[0].failure);
+        assert_int_equal(inventory->gpus[0].links[1].level, GPU_UNKNOWN_INT);
+        assert_false(inventory->gpus[0].links[1].p2p);
+}
+
+static void test_numa_comes_from_nvml_where_sysfs_has_nothing(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory =
+                read_scenario("gpus: [{model: T4, count: 3, numa: [0, 1, -1]}]\n");
+
+        assert_int_equal(inventory->gpus[0].numa_node, 0);
+        assert_int_equal(inventory->gpus[1].numa_node, 1);
+        assert_int_equal(inventory->gpus[2].numa_node, GPU_UNKNOWN_INT);
+}
+
+static void test_what_sysfs_says_of_numa_is_final(void **state UNUSED)
+{
+        static const struct {
+                const char *file;
+                int node;
+        } table[] = {{"3\n", 3}, {"-1\n", -1}, {"", -1}, {"many\n", -1}, {"99999999999\n", -1}};
+        char root[] = "/tmp/warpshare-sysfs-XXXXXX";
+        _free_ char *make = NULL;
+        _free_ char *path = NULL;
+        _free_ char *clear = NULL;
+        struct error err;
+
+        assert_non_null(mkdtemp(root));
+        make = xasprintf("mkdir -p %s/bus/pci/devices/0000:3b:00.0", root);
+        path = xasprintf("%s/bus/pci/devices/0000:3b:00.0/numa_node", root);
+        clear = xasprintf("rm -r %s", root);
+        assert_int_equal(system(make), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct inventory *inventory;
+
+                assert_ok(file_write(path, table[i].file, strlen(table[i].file), &err), &err);
+                inventory = read_with_sysfs("gpus: [{model: T4, bus: \"0000:3B:00.0\", numa: 1}]\n", root);
+                assert_int_equal(inventory->gpus[0].numa_node, table[i].node);
+                inventory_free(inventory);
+        }
+        assert_int_equal(system(clear), 0);
+}
+
+static void test_a_count_that_fails_is_nvmls_failure(void **state UNUSED)
+{
+        _cleanup_(nvml_closep) struct nvml *nvml = NULL;
+        struct inventory *inventory = NULL;
+        struct error err;
+
+        scenario_write("gpus: [{model: T4}]\nerrors: {nvmlDeviceGetCount: UNKNOWN}\n");
+        assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
+        assert_int_equal(nvml_read(&inventory, nvml, NO_SYSFS, &err), -1);
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_non_null(strstr(err.text, "nvmlDeviceGetCount: "));
+        assert_null(inventory);
+}
+
+static void test_each_way_that_nvml_does_not_start_is_explained(void **state UNUSED)
+{
+        static const struct {
+                const char *code;
+                enum error_kind kind;
+                const char *words;
+        } table[] = {
+                {"DRIVER_NOT_LOADED", ERROR_UNAVAILABLE, "the NVIDIA driver is not loaded"},
+                {"LIB_RM_VERSION_MISMATCH", ERROR_UNAVAILABLE, "reload the kernel modules or reboot the node"},
+                {"NO_PERMISSION", ERROR_DENIED, "denies access (NO_PERMISSION)"},
+                {"OPERATING_SYSTEM", ERROR_DENIED, "Run it privileged or with the NVIDIA runtime"},
+                {"UNKNOWN", ERROR_UNAVAILABLE, "nvmlInit: "},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *text = xasprintf("init: {error: %s}\ngpus: [{model: T4}]\n", table[i].code);
+                struct nvml *nvml = NULL;
+                struct error err;
+
+                scenario_write(text);
+                assert_int_equal(nvml_open(&nvml, scenario_library(), "", &err), -1);
+                assert_int_equal(err.kind, table[i].kind);
+                if (!strstr(err.text, table[i].words))
+                        fail_msg("'%s' lacks '%s'", err.text, table[i].words);
+        }
+}
+
+/* The whole agent is to be there in 10 ms; a slow machine under sanitizers gets five times what reading may take. */
+static void test_eight_gpus_are_read_in_a_few_milliseconds(void **state UNUSED)
+{
+        struct timespec start;
+        struct timespec end;
+        struct inventory *inventory;
+        double ms;
+
+        scenario_write("gpus: [{model: H100-80GB, count: 8, nvlink: switch}]\n");
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        inventory = read_scenario("gpus: [{model: H100-80GB, count: 8, nvlink: switch}]\n");
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        ms = (double)(end.tv_sec - start.tv_sec) * 1e3 + (double)(end.tv_nsec - start.tv_nsec) / 1e6;
+        print_message("# open, read and close: %.2f ms\n", ms);
+        assert_int_equal(inventory->n_gpus, 8);
+        inventory_free(inventory);
+        assert_true(ms < 100);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_the_node_and_its_versions_are_read),
+                cmocka_unit_test(test_each_model_has_its_properties),
+                cmocka_unit_test(test_mig_devices_are_read_with_their_instances),
+                cmocka_unit_test(test_one_gpu_that_fails_leaves_the_others_alone),
+                cmocka_unit_test(test_a_gpu_without_a_uuid_is_reported_unnamed),
+                cmocka_unit_test(test_what_a_board_cannot_tell_is_unknown_and_no_failure),
+                cmocka_unit_test(test_a_mig_device_that_fails_fails_its_gpu),
+                cmocka_unit_test(test_display_gpus_are_left_out),
+                cmocka_unit_test(test_nvlinks_are_counted_by_their_other_end),
+                cmocka_unit_test(test_behind_a_switch_all_links_lead_to_every_peer),
+                cmocka_unit_test(test_p2p_that_is_switched_off_is_none),
+                cmocka_unit_test(test_a_link_that_cannot_be_read_is_unknown),
+                cmocka_unit_test(test_numa_comes_from_nvml_where_sysfs_has_nothing),
+                cmocka_unit_test(test_what_sysfs_says_of_numa_is_final),
+                cmocka_unit_test(test_a_count_that_fails_is_nvmls_failure),
+                cmocka_unit_test(test_each_way_that_nvml_does_not_start_is_explained),
+                cmocka_unit_test(test_eight_gpus_are_read_in_a_few_milliseconds),
+        };
+
+        return cmocka_run_group_tests(tests, scenario_setup, scenario_teardown);
+}
