@@ -163,15 +163,18 @@ static void on_stranded(void *data)
         stop(data, EXIT_FAILED);
 }
 
-static void setup_log(const struct config *config)
+/* Neither option is in the file, so they hold before the file is read. */
+static void setup_log(const struct option_set *options)
 {
         static const char *const names[] = {"debug", "info", "warn", "error"};
+        const char *wanted = option_set_get(options, "log-level");
+        const char *format = option_set_get(options, "log-format");
         enum log_level level = LOG_INFO;
 
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                if (strcmp(config->log_level, names[i]) == 0)
+        for (size_t i = 0; wanted && i < ARRAY_SIZE(names); i++)
+                if (strcmp(wanted, names[i]) == 0)
                         level = (enum log_level)i;
-        log_setup(level, strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
+        log_setup(level, format && strcmp(format, "json") == 0 ? LOG_JSON : LOG_TEXT);
 }
 
 static void log_config(const struct config *config)
@@ -225,9 +228,23 @@ static int listen_to_signals(struct agent *agent, struct error *err)
 
 /* ---- start ---- */
 
+/* Which Xids count, as NVIDIA's plugin takes it from the environment. */
+static void read_health_policy(struct health_policy *policy)
+{
+        struct strbuf ignored = STRBUF_INIT;
+
+        health_policy_parse(policy, getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &ignored);
+        if (ignored.size)
+                log_warn(
+                        "DP_DISABLE_HEALTHCHECKS or DP_ENABLE_HEALTHCHECKS: neither numbers of Xids nor 'all' or 'xids', ignored",
+                        LOG_STR("words", ignored.data));
+        strbuf_done(&ignored);
+}
+
 static int start(struct agent *agent, struct error *err)
 {
         const struct config *config = agent->settings->config;
+        struct health_policy policy;
         const struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
@@ -237,12 +254,14 @@ static int start(struct agent *agent, struct error *err)
         const struct gpu_monitor_options monitor = {
                 .library = config->nvml_library,
                 .driver_root = config->driver_root_ctr,
+                .policy = &policy,
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
                 .data = agent,
         };
 
+        read_health_policy(&policy);
         if (listen_to_signals(agent, err) < 0)
                 return -1;
         /* First the thread that reads the GPUs, since that takes longest. */
@@ -255,11 +274,11 @@ static int run(struct agent *agent)
 {
         struct error err;
 
+        setup_log(&agent->options);
         if (settings_new(&agent->settings, &agent->options, &err) < 0) {
                 log_error("configuration refused", LOG_ERR(&err));
                 return EXIT_FAILED;
         }
-        setup_log(agent->settings->config);
         log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
         log_config(agent->settings->config);
         uv_loop_init(&agent->loop);

@@ -431,9 +431,11 @@ static void publish(struct plugin *plugin)
 void plugin_set_resource(struct plugin *plugin, const struct config *config, const struct resource *resource,
         device_list_health_fn *health, void *data)
 {
-        plugin->config_before = plugin->config;
-        plugin->resource_before = plugin->list.resource;
-        plugin->config = config;
+        if (plugin->list.resource != resource) {
+                plugin->config_before = plugin->config;
+                plugin->resource_before = plugin->list.resource;
+                plugin->config = config;
+        }
         if (device_list_update(&plugin->list, resource, health, data))
                 publish(plugin);
 }

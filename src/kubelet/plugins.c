@@ -32,6 +32,8 @@ struct plugins {
         char *kubelet_socket;
         struct dirwatch *watch;
         uv_timer_t lock_timer;
+        uv_idle_t settle; /* runs while something is to be told: at the end of this turn of the loop */
+        bool plan_is_new;
         struct lock lock;
         bool lock_refused;            /* logged */
         struct file_identity kubelet; /* its socket, as last seen */
@@ -49,23 +51,6 @@ struct plugins {
         void *closed_data;
 };
 
-static void on_part_closed(struct plugins *plugins)
-{
-        void (*closed)(void *) = plugins->closed;
-        void *data = plugins->closed_data;
-
-        if (--plugins->open || !plugins->closing)
-                return;
-        lock_release(&plugins->lock);
-        for (size_t i = 0; i < plugins->n_unhealthy; i++)
-                free(plugins->unhealthy[i]);
-        free(plugins->unhealthy);
-        free(plugins->directory);
-        free(plugins->kubelet_socket);
-        free(plugins);
-        closed(data);
-}
-
 /* ---- health ---- */
 
 static size_t find_unhealthy(const struct plugins *plugins, const char *uuid)
@@ -82,6 +67,14 @@ static bool unit_is_healthy(const struct unit *unit, void *data)
         return find_unhealthy(data, unit->uuid) == ((struct plugins *)data)->n_unhealthy;
 }
 
+static void clear_unhealthy(struct plugins *plugins)
+{
+        while (plugins->n_unhealthy)
+                free(plugins->unhealthy[--plugins->n_unhealthy]);
+}
+
+static void on_settle(uv_idle_t *idle);
+
 void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
 {
         size_t i = find_unhealthy(plugins, uuid);
@@ -96,11 +89,26 @@ void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
                         xrealloc(plugins->unhealthy, (plugins->n_unhealthy + 1) * sizeof(*plugins->unhealthy));
                 plugins->unhealthy[plugins->n_unhealthy++] = xstrdup(uuid);
         }
-        LIST_FOR_EACH(link, &plugins->members)
-                plugin_refresh_health(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
+        uv_idle_start(&plugins->settle, on_settle);
 }
 
 /* ---- members ---- */
+
+static void on_part_closed(struct plugins *plugins)
+{
+        void (*closed)(void *) = plugins->closed;
+        void *data = plugins->closed_data;
+
+        if (--plugins->open || !plugins->closing)
+                return;
+        lock_release(&plugins->lock);
+        clear_unhealthy(plugins);
+        free(plugins->unhealthy);
+        free(plugins->directory);
+        free(plugins->kubelet_socket);
+        free(plugins);
+        closed(data);
+}
 
 static void carry_out_plan(struct plugins *plugins);
 
@@ -159,6 +167,7 @@ static void carry_out_plan(struct plugins *plugins)
         const struct plan *plan = plugins->plan;
         struct list *next;
 
+        plugins->plan_is_new = false;
         LIST_FOR_EACH(link, &plugins->members)
                 container_of(link, struct member, link)->wanted = false;
         for (size_t i = 0; i < plan->n_resources; i++) {
@@ -184,11 +193,33 @@ static void carry_out_plan(struct plugins *plugins)
         }
 }
 
+/* Everything of one turn of the loop in one message a resource. */
+static void settle(struct plugins *plugins)
+{
+        uv_idle_stop(&plugins->settle);
+        if (plugins->lock.fd < 0)
+                return;
+        if (plugins->plan_is_new) {
+                carry_out_plan(plugins);
+                return;
+        }
+        LIST_FOR_EACH(link, &plugins->members)
+                plugin_refresh_health(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
+}
+
+static void on_settle(uv_idle_t *idle)
+{
+        settle(idle->data);
+}
+
 void plugins_apply(struct plugins *plugins, const struct plan *plan)
 {
+        if (plugins->plan_is_new)
+                settle(plugins);
+        clear_unhealthy(plugins);
         plugins->plan = plan;
-        if (plugins->lock.fd >= 0)
-                carry_out_plan(plugins);
+        plugins->plan_is_new = true;
+        uv_idle_start(&plugins->settle, on_settle);
 }
 
 /* ---- kubelet's directory ---- */
@@ -343,14 +374,16 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         }
         uv_timer_init(options->loop, &plugins->lock_timer);
         plugins->lock_timer.data = plugins;
-        plugins->open = 1;
+        uv_idle_init(options->loop, &plugins->settle);
+        plugins->settle.data = plugins;
+        plugins->open = 2;
         take_lock(plugins);
         look_for_kubelet(plugins);
         *ret = plugins;
         return 0;
 }
 
-static void on_lock_timer_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
         on_part_closed(handle->data);
 }
@@ -362,5 +395,6 @@ void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *da
         plugins->closed_data = data;
         plugins->watch = dirwatch_close(plugins->watch);
         close_members(plugins);
-        uv_close((uv_handle_t *)&plugins->lock_timer, on_lock_timer_closed);
+        uv_close((uv_handle_t *)&plugins->lock_timer, on_handle_closed);
+        uv_close((uv_handle_t *)&plugins->settle, on_handle_closed);
 }

@@ -7,7 +7,8 @@
  * the agent that waits for it takes over when the other one ends. If kubelet's directory is replaced, the lock is taken anew
  * on the new one.
  *
- * Health is kept here by UUID, so that it survives changes of the plan.
+ * Plans and health are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
+ * message for all of it and never sees a state between.
  */
 #pragma once
 
@@ -32,10 +33,13 @@ struct plugins_options {
 
 int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err) MUST_USE;
 
-/* The plan before must stay valid until the next call, and |plan| until the one after it. */
+/*
+ * Every unit of |plan| is healthy unless said otherwise in the same turn of the loop. The plan before must stay valid until
+ * the next call, and |plan| until the one after it.
+ */
 void plugins_apply(struct plugins *plugins, const struct plan *plan);
 
-/* A unit is healthy until it is said not to be. */
+/* By the UUID of a unit. */
 void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy);
 
 /* Closes everything; |closed| is called from the loop when all is gone. */

@@ -1,0 +1,186 @@
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <deviceplugin.pb-c.h>
+
+#include "kubelet/convert.h"
+
+static void test_an_allocate_request_becomes_lists_of_ids(void **state UNUSED)
+{
+        /* Two containers: {"a", "bc"} and {}. */
+        static const uint8_t bytes[] = {0x0a, 0x07, 0x0a, 0x01, 'a', 0x0a, 0x02, 'b', 'c', 0x0a, 0x00};
+        struct arena arena = ARENA_INIT;
+        struct container_ids *containers;
+        struct error err;
+        size_t count;
+
+        assert_ok(convert_allocate_request(&containers, &count, &arena, bytes, sizeof(bytes), &err), &err);
+        assert_int_equal(count, 2);
+        assert_int_equal(containers[0].n_ids, 2);
+        assert_string_equal(containers[0].ids[0], "a");
+        assert_string_equal(containers[0].ids[1], "bc");
+        assert_int_equal(containers[1].n_ids, 0);
+        arena_done(&arena);
+}
+
+static void test_a_preference_request_keeps_its_three_parts(void **state UNUSED)
+{
+        /* available "a", "b"; required "b"; size 2. */
+        static const uint8_t bytes[] = {0x0a, 0x0b, 0x0a, 0x01, 'a', 0x0a, 0x01, 'b', 0x12, 0x01, 'b', 0x18, 0x02};
+        struct arena arena = ARENA_INIT;
+        struct prefer_request *requests;
+        struct error err;
+        size_t count;
+
+        assert_ok(convert_prefer_request(&requests, &count, &arena, bytes, sizeof(bytes), &err), &err);
+        assert_int_equal(count, 1);
+        assert_int_equal(requests[0].n_available, 2);
+        assert_string_equal(requests[0].available[1], "b");
+        assert_int_equal(requests[0].n_required, 1);
+        assert_string_equal(requests[0].required[0], "b");
+        assert_int_equal(requests[0].size, 2);
+        arena_done(&arena);
+}
+
+static void test_a_negative_size_is_refused(void **state UNUSED)
+{
+        static const uint8_t bytes[] = {0x0a, 0x0b, 0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
+        struct arena arena = ARENA_INIT;
+        struct prefer_request *requests;
+        struct error err;
+        size_t count;
+
+        assert_fails(convert_prefer_request(&requests, &count, &arena, bytes, sizeof(bytes), &err), &err, ERROR_INVALID,
+                "allocation_size: -1, must not be negative");
+        arena_done(&arena);
+}
+
+/* A message cut anywhere inside a field is refused, never read beyond. */
+static void test_a_truncated_message_is_refused(void **state UNUSED)
+{
+        static const uint8_t bytes[] = {0x0a, 0x07, 0x0a, 0x01, 'a', 0x0a, 0x02, 'b', 'c'};
+
+        for (size_t size = 1; size < sizeof(bytes); size++) {
+                uint8_t *exact = malloc(size); /* so that a sanitizer sees one byte too far */
+                struct arena arena = ARENA_INIT;
+                struct container_ids *containers;
+                struct error err;
+                size_t count;
+
+                memcpy(exact, bytes, size);
+                assert_int_equal(convert_allocate_request(&containers, &count, &arena, exact, size, &err), -1);
+                assert_int_equal(err.kind, ERROR_INVALID);
+                arena_done(&arena);
+                free(exact);
+        }
+}
+
+static void test_two_million_empty_ids_do_not_take_more_memory_than_the_cap(void **state UNUSED)
+{
+        size_t size = 4000000;
+        uint8_t *bytes = malloc(size + 5);
+        struct arena arena = ARENA_INIT;
+        struct container_ids *containers;
+        struct error err;
+        size_t count;
+
+        bytes[0] = 0x0a; /* one container of 4,000,000 bytes */
+        bytes[1] = 0x80 | (size & 0x7f);
+        bytes[2] = 0x80 | (size >> 7 & 0x7f);
+        bytes[3] = 0x80 | (size >> 14 & 0x7f);
+        bytes[4] = (uint8_t)(size >> 21);
+        for (size_t i = 0; i < size; i += 2) {
+                bytes[5 + i] = 0x0a;
+                bytes[6 + i] = 0x00;
+        }
+        assert_fails(convert_allocate_request(&containers, &count, &arena, bytes, size + 5, &err), &err, ERROR_INVALID,
+                "AllocateRequest of 4000005 bytes: cannot be decoded within 16777216 bytes of memory");
+        assert_in_range(arena_footprint(&arena), 0, CONVERT_MEMORY_LIMIT + 65536);
+        arena_done(&arena);
+        free(bytes);
+}
+
+static void test_ten_thousand_ids_fit(void **state UNUSED)
+{
+        V1beta1__AllocateRequest request = V1BETA1__ALLOCATE_REQUEST__INIT;
+        V1beta1__ContainerAllocateRequest container = V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT;
+        V1beta1__ContainerAllocateRequest *of[] = {&container};
+        struct arena arena = ARENA_INIT;
+        struct container_ids *containers;
+        struct error err;
+        uint8_t *bytes;
+        size_t count;
+        size_t size;
+
+        container.n_devices_ids = 10000;
+        container.devices_ids = ARENA_ARRAY(&arena, char *, 10000);
+        for (int i = 0; i < 10000; i++)
+                container.devices_ids[i] = arena_printf(&arena, "GPU-12345678-1234-1234-1234-123456780001::%d", i);
+        request.n_container_requests = 1;
+        request.container_requests = of;
+        size = protobuf_c_message_get_packed_size(&request.base);
+        bytes = malloc(size);
+        protobuf_c_message_pack(&request.base, bytes);
+        assert_ok(convert_allocate_request(&containers, &count, &arena, bytes, size, &err), &err);
+        assert_int_equal(containers[0].n_ids, 10000);
+        assert_string_equal(containers[0].ids[9999], "GPU-12345678-1234-1234-1234-123456780001::9999");
+        free(bytes);
+        arena_done(&arena);
+}
+
+static void test_an_allocation_becomes_kubelets_message(void **state UNUSED)
+{
+        struct allocate_pair environment[] = {{"NVIDIA_VISIBLE_DEVICES", "GPU-0"}, {"X", "1"}};
+        struct allocate_mount mounts[] = {{"/dev/shm", "/run/nvidia/mps/shm", false}};
+        struct allocation allocation = {
+                .environment = environment, .n_environment = 2, .mounts = mounts, .n_mounts = 1};
+        struct arena arena = ARENA_INIT;
+        struct rpc_message *message = convert_allocate_response(&allocation, 1, &arena);
+        V1beta1__AllocateResponse *response =
+                v1beta1__allocate_response__unpack(NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
+        const V1beta1__ContainerAllocateResponse *container = response->container_responses[0];
+
+        assert_int_equal(container->n_envs, 2);
+        assert_string_equal(container->envs[0]->key, "NVIDIA_VISIBLE_DEVICES");
+        assert_string_equal(container->envs[0]->value, "GPU-0");
+        assert_int_equal(container->n_mounts, 1);
+        assert_string_equal(container->mounts[0]->container_path, "/dev/shm");
+        assert_string_equal(container->mounts[0]->host_path, "/run/nvidia/mps/shm");
+        assert_false(container->mounts[0]->read_only);
+        v1beta1__allocate_response__free_unpacked(response, NULL);
+        rpc_message_unref(message);
+        arena_done(&arena);
+}
+
+static void test_a_registration_names_version_socket_and_resource(void **state UNUSED)
+{
+        struct rpc_message *message = convert_register_request("warpshare-gpu-1.sock", "nvidia.com/gpu");
+        V1beta1__RegisterRequest *request =
+                v1beta1__register_request__unpack(NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
+
+        assert_string_equal(request->version, "v1beta1");
+        assert_string_equal(request->endpoint, "warpshare-gpu-1.sock");
+        assert_string_equal(request->resource_name, "nvidia.com/gpu");
+        assert_true(request->options->get_preferred_allocation_available);
+        assert_false(request->options->pre_start_required);
+        v1beta1__register_request__free_unpacked(request, NULL);
+        rpc_message_unref(message);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_an_allocate_request_becomes_lists_of_ids),
+                cmocka_unit_test(test_a_preference_request_keeps_its_three_parts),
+                cmocka_unit_test(test_a_negative_size_is_refused),
+                cmocka_unit_test(test_a_truncated_message_is_refused),
+                cmocka_unit_test(test_two_million_empty_ids_do_not_take_more_memory_than_the_cap),
+                cmocka_unit_test(test_ten_thousand_ids_fit),
+                cmocka_unit_test(test_an_allocation_becomes_kubelets_message),
+                cmocka_unit_test(test_a_registration_names_version_socket_and_resource),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <deviceplugin.pb-c.h>
+
+#include "kubelet/device_list.h"
+#include "share/node.h"
+
+/* Health by the UUID of the one unit that is down; "" for none. */
+static bool all_but(const struct unit *unit, void *down)
+{
+        return strcmp(unit->uuid, down) != 0;
+}
+
+static char nobody[] = "";
+static char first[] = "GPU-0";
+
+/* "id=H id=U …" of the packed message, in its order. */
+static char *describe(const struct device_list *list)
+{
+        struct rpc_message *message = device_list_pack(list);
+        V1beta1__ListAndWatchResponse *response = v1beta1__list_and_watch_response__unpack(
+                NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
+        struct strbuf text = STRBUF_INIT;
+
+        assert_non_null(response);
+        for (size_t i = 0; i < response->n_devices; i++)
+                strbuf_printf(
+                        &text, "%s%s=%c", i ? " " : "", response->devices[i]->id, response->devices[i]->health[0]);
+        v1beta1__list_and_watch_response__free_unpacked(response, NULL);
+        rpc_message_unref(message);
+        return strbuf_take(&text);
+}
+
+static void assert_list(const struct device_list *list, const char *expected)
+{
+        _free_ char *text = describe(list);
+
+        assert_string_equal(text, expected);
+}
+
+static void test_replicas_share_the_health_of_their_unit(void **state UNUSED)
+{
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node node = node_new(2);
+
+        node_share(&node, SHARING_TIME_SLICING, 2);
+        assert_ok(node_plan(&node), &node.err);
+        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H");
+        assert_false(device_list_refresh(&list, all_but, nobody));
+        assert_true(device_list_refresh(&list, all_but, first));
+        assert_list(&list, "GPU-0::0=U GPU-0::1=U GPU-1::0=H GPU-1::1=H");
+        assert_int_equal(device_list_count(&list).healthy, 2);
+        assert_int_equal(device_list_count(&list).unhealthy, 2);
+        device_list_done(&list);
+        node_done(&node);
+}
+
+static void test_the_same_resource_in_a_new_plan_is_no_news(void **state UNUSED)
+{
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node before = node_new(2);
+        struct node after = node_new(2);
+
+        assert_ok(node_plan(&before), &before.err);
+        assert_ok(node_plan(&after), &after.err);
+        assert_true(device_list_update(&list, &before.plan->resources[0], all_but, first));
+        assert_false(device_list_update(&list, &after.plan->resources[0], all_but, first));
+        assert_ptr_equal(list.resource, &after.plan->resources[0]);
+        device_list_done(&list);
+        node_done(&before);
+        node_done(&after);
+}
+
+static void test_an_id_that_was_advertised_stays_as_unhealthy(void **state UNUSED)
+{
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node three = node_new(1);
+        struct node two = node_new(1);
+
+        node_share(&three, SHARING_TIME_SLICING, 3);
+        node_share(&two, SHARING_TIME_SLICING, 2);
+        assert_ok(node_plan(&three), &three.err);
+        assert_ok(node_plan(&two), &two.err);
+        device_list_update(&list, &three.plan->resources[0], all_but, nobody);
+        assert_true(device_list_update(&list, &two.plan->resources[0], all_but, nobody));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=U");
+        assert_int_equal(device_list_count(&list).unhealthy, 1);
+        /* Back again: the id is an ordinary one. */
+        assert_true(device_list_update(&list, &three.plan->resources[0], all_but, nobody));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=H");
+        assert_int_equal(list.n_retired, 0);
+        /* And away twice: named once. */
+        device_list_update(&list, &two.plan->resources[0], all_but, nobody);
+        device_list_update(&list, &three.plan->resources[0], all_but, nobody);
+        device_list_update(&list, &two.plan->resources[0], all_but, nobody);
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=U");
+        device_list_done(&list);
+        node_done(&three);
+        node_done(&two);
+}
+
+static void test_an_unknown_numa_node_is_no_topology(void **state UNUSED)
+{
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node node = node_new(2);
+        V1beta1__ListAndWatchResponse *response;
+        struct rpc_message *message;
+
+        node.inventory.gpus[1].numa_node = 1;
+        assert_ok(node_plan(&node), &node.err);
+        device_list_update(&list, &node.plan->resources[0], all_but, nobody);
+        message = device_list_pack(&list);
+        response = v1beta1__list_and_watch_response__unpack(
+                NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
+        assert_null(response->devices[0]->topology);
+        assert_int_equal(response->devices[1]->topology->n_nodes, 1);
+        assert_int_equal(response->devices[1]->topology->nodes[0]->id, 1);
+        v1beta1__list_and_watch_response__free_unpacked(response, NULL);
+        rpc_message_unref(message);
+        device_list_done(&list);
+        node_done(&node);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_replicas_share_the_health_of_their_unit),
+                cmocka_unit_test(test_the_same_resource_in_a_new_plan_is_no_news),
+                cmocka_unit_test(test_an_id_that_was_advertised_stays_as_unhealthy),
+                cmocka_unit_test(test_an_unknown_numa_node_is_no_topology),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

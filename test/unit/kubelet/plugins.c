@@ -1,0 +1,395 @@
+#include "unit.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "kubelet/plugins.h"
+#include "share/node.h"
+#include "sim/kubelet/kubelet.h"
+
+/* Plugins and a kubelet in one loop, in a folder of their own. */
+struct fixture {
+        uv_loop_t loop;
+        char folder[64];
+        char socket[96];
+        struct kubelet *kubelet;
+        struct plugins *plugins;
+        unsigned int least_allocatable; /* seen since it was set */
+        char answer[256];
+};
+
+struct deadline {
+        uv_timer_t timer;
+        bool over;
+};
+
+static void on_deadline(uv_timer_t *timer)
+{
+        ((struct deadline *)timer->data)->over = true;
+}
+
+static void free_deadline(uv_handle_t *handle)
+{
+        free(handle->data);
+}
+
+typedef bool condition_fn(struct fixture *f, size_t wanted);
+
+static bool comes_true(struct fixture *f, condition_fn *is_true, size_t wanted, uint64_t ms)
+{
+        struct deadline *deadline = calloc(1, sizeof(*deadline));
+        bool result;
+
+        uv_timer_init(&f->loop, &deadline->timer);
+        deadline->timer.data = deadline;
+        uv_timer_start(&deadline->timer, on_deadline, ms, 0);
+        while (!(result = is_true(f, wanted)) && !deadline->over)
+                uv_run(&f->loop, UV_RUN_ONCE);
+        uv_close((uv_handle_t *)&deadline->timer, free_deadline);
+        return result;
+}
+
+static bool allocatable_is(struct fixture *f, size_t wanted)
+{
+        return kubelet_allocatable(f->kubelet, "nvidia.com/gpu") == wanted;
+}
+
+static bool never(struct fixture *f UNUSED, size_t wanted UNUSED)
+{
+        return false;
+}
+
+static bool kubelet_is_closed(struct fixture *f, size_t wanted UNUSED)
+{
+        return !f->kubelet;
+}
+
+static bool plugins_are_closed(struct fixture *f, size_t wanted UNUSED)
+{
+        return !f->plugins;
+}
+
+static void on_kubelet_closed(void *data)
+{
+        ((struct fixture *)data)->kubelet = NULL;
+}
+
+static void on_plugins_closed(void *data)
+{
+        ((struct fixture *)data)->plugins = NULL;
+}
+
+static void on_change(const char *resource UNUSED, size_t capacity UNUSED, size_t allocatable, void *data)
+{
+        struct fixture *f = data;
+
+        f->least_allocatable = MIN(f->least_allocatable, (unsigned int)allocatable);
+}
+
+static void start_kubelet(struct fixture *f)
+{
+        const struct kubelet_options options = {
+                .loop = &f->loop, .directory = f->folder, .on_change = on_change, .data = f};
+        struct error err;
+
+        assert_ok(kubelet_new(&f->kubelet, &options, &err), &err);
+}
+
+static void stop_kubelet(struct fixture *f)
+{
+        kubelet_close(f->kubelet, on_kubelet_closed, f);
+        assert_true(comes_true(f, kubelet_is_closed, 0, 2000));
+}
+
+static void start_plugins(struct fixture *f)
+{
+        const struct plugins_options options = {.loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500};
+        struct error err;
+
+        assert_ok(plugins_new(&f->plugins, &options, &err), &err);
+}
+
+static void stop_plugins(struct fixture *f)
+{
+        plugins_close(f->plugins, on_plugins_closed, f);
+        assert_true(comes_true(f, plugins_are_closed, 0, 3000));
+}
+
+/* Sockets of ours in the folder. */
+static size_t count_sockets(const struct fixture *f)
+{
+        DIR *directory = opendir(f->folder);
+        const struct dirent *entry;
+        size_t count = 0;
+
+        while ((entry = readdir(directory)))
+                count += strncmp(entry->d_name, "warpshare-", 10) == 0;
+        closedir(directory);
+        return count;
+}
+
+static int set_up(void **state)
+{
+        struct fixture *f = calloc(1, sizeof(*f));
+
+        log_setup(getenv("VERBOSE") ? LOG_DEBUG : LOG_ERROR, LOG_TEXT);
+        strcpy(f->folder, "/tmp/warpshare-plugins-XXXXXX");
+        if (!mkdtemp(f->folder))
+                return -1;
+        snprintf(f->socket, sizeof(f->socket), "%s/kubelet.sock", f->folder);
+        uv_loop_init(&f->loop);
+        *state = f;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        struct fixture *f = *state;
+
+        if (f->plugins)
+                stop_plugins(f);
+        if (f->kubelet)
+                stop_kubelet(f);
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        assert_int_equal(uv_loop_close(&f->loop), 0);
+        assert_int_equal(count_sockets(f), 0);
+        assert_int_equal(rmdir(f->folder), 0);
+        free(f);
+        return 0;
+}
+
+static void plan(struct node *node, unsigned int replicas)
+{
+        node_share(node, SHARING_TIME_SLICING, replicas);
+        assert_ok(node_plan(node), &node->err);
+}
+
+static void test_a_plan_becomes_what_kubelet_counts(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(4);
+
+        plan(&node, 20);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 80, 2000));
+        assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        assert_int_equal(count_sockets(f), 1);
+        stop_plugins(f);
+        assert_true(comes_true(f, allocatable_is, 0, 2000));
+        node_done(&node);
+}
+
+static void test_kubelet_may_come_after_the_agent(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(2);
+
+        plan(&node, 3);
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        comes_true(f, never, 0, 50);
+        start_kubelet(f);
+        assert_true(comes_true(f, allocatable_is, 6, 2000));
+        stop_plugins(f);
+        node_done(&node);
+}
+
+static void test_health_goes_and_comes_in_one_message_each(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(4);
+
+        plan(&node, 20);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 80, 2000));
+        f->least_allocatable = 80;
+        plugins_set_health(f->plugins, "GPU-2", false);
+        plugins_set_health(f->plugins, "GPU-1", false);
+        plugins_set_health(f->plugins, "GPU-1", true);
+        assert_true(comes_true(f, allocatable_is, 60, 1000));
+        comes_true(f, never, 0, 30);
+        assert_int_equal(f->least_allocatable, 60); /* GPU-1's moment was never seen */
+        plugins_set_health(f->plugins, "GPU-2", true);
+        assert_true(comes_true(f, allocatable_is, 80, 1000));
+        assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        stop_plugins(f);
+        node_done(&node);
+}
+
+/* A new plan says anew who is unhealthy; who stays so is not shown healthy in between. */
+static void test_a_new_plan_does_not_flash_a_sick_gpu_as_healthy(void **state)
+{
+        struct fixture *f = *state;
+        struct node first = node_new(2);
+        struct node second = node_new(2);
+
+        plan(&first, 5);
+        plan(&second, 10);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, first.plan);
+        plugins_set_health(f->plugins, "GPU-0", false);
+        assert_true(comes_true(f, allocatable_is, 5, 2000));
+        f->least_allocatable = 100;
+        plugins_apply(f->plugins, second.plan);
+        plugins_set_health(f->plugins, "GPU-0", false);
+        assert_true(comes_true(f, allocatable_is, 10, 1000));
+        comes_true(f, never, 0, 30);
+        assert_int_equal(f->least_allocatable, 10);
+        assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        stop_plugins(f);
+        node_done(&first);
+        node_done(&second);
+}
+
+static void test_a_hundred_restarts_of_kubelet_are_survived(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(2);
+
+        plan(&node, 2);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        for (int i = 0; i < 100; i++) {
+                assert_true(comes_true(f, allocatable_is, 4, 5000));
+                assert_int_equal(count_sockets(f), 1);
+                stop_kubelet(f);
+                start_kubelet(f);
+        }
+        assert_true(comes_true(f, allocatable_is, 4, 5000));
+        stop_plugins(f);
+        node_done(&node);
+}
+
+static void on_old_closed(void *data)
+{
+        *(bool *)data = true;
+}
+
+static bool flag_is_set(struct fixture *f UNUSED, size_t flag)
+{
+        return *(const bool *)flag;
+}
+
+/*
+ * The race: two incarnations under one name, at a kubelet that lets the end of the old stream disconnect the new plugin. The
+ * old agent's stream may end at any time after the new one registered.
+ */
+static void test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(2);
+        bool old_is_closed;
+
+        plan(&node, 2);
+        start_kubelet(f);
+        for (int i = 0; i < 20; i++) {
+                start_plugins(f);
+                plugins_apply(f->plugins, node.plan);
+                assert_true(comes_true(f, allocatable_is, 4, 5000));
+                /* The old one begins to close, and in the same moment the new one starts; its lock comes free later. */
+                old_is_closed = false;
+                plugins_close(f->plugins, on_old_closed, &old_is_closed);
+                start_plugins(f);
+                plugins_apply(f->plugins, node.plan);
+                assert_true(comes_true(f, flag_is_set, (size_t)&old_is_closed, 3000));
+                assert_true(comes_true(f, allocatable_is, 4, 5000));
+                comes_true(f, never, 0, 20);
+                assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu"), 4);
+                stop_plugins(f);
+        }
+        node_done(&node);
+}
+
+/* Away and back before the old plugin has closed: the name is registered again only when it is gone. */
+static void test_a_resource_renamed_there_and_back_is_not_registered_twice_at_once(void **state)
+{
+        struct fixture *f = *state;
+        struct node plain = node_new(2);
+        struct node renamed = node_new(2);
+
+        plan(&plain, 2);
+        node_share(&renamed, SHARING_TIME_SLICING, 2);
+        renamed.shared.rename = "nvidia.com/gpu.shared";
+        assert_ok(node_plan(&renamed), &renamed.err);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, plain.plan);
+        assert_true(comes_true(f, allocatable_is, 4, 2000));
+        for (int i = 0; i < 10; i++) {
+                plugins_apply(f->plugins, renamed.plan);
+                plugins_apply(f->plugins, plain.plan);
+        }
+        assert_true(comes_true(f, allocatable_is, 4, 5000));
+        comes_true(f, never, 0, 300);
+        assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu"), 4);
+        assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu.shared"), 0);
+        stop_plugins(f);
+        node_done(&plain);
+        node_done(&renamed);
+}
+
+static void on_answer(const struct kubelet_answer *answer, void *data)
+{
+        struct fixture *f = data;
+
+        snprintf(f->answer, sizeof(f->answer), "%s", answer->admitted ? answer->values[0] : answer->error);
+}
+
+static bool is_answered(struct fixture *f, size_t wanted UNUSED)
+{
+        return f->answer[0] != '\0';
+}
+
+static void test_a_container_gets_its_gpu_or_the_reason_why_not(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(1);
+
+        plan(&node, 4);
+        node.config.policy = POLICY_PACKED;
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 4, 2000));
+        kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 2, on_answer, f);
+        assert_true(comes_true(f, is_answered, 0, 2000));
+        assert_string_equal(f->answer, "GPU-0");
+        f->answer[0] = '\0';
+        kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 3, on_answer, f);
+        assert_true(comes_true(f, is_answered, 0, 2000));
+        assert_string_equal(
+                f->answer, "requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2");
+        stop_plugins(f);
+        node_done(&node);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_a_plan_becomes_what_kubelet_counts, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_kubelet_may_come_after_the_agent, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_health_goes_and_comes_in_one_message_each, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_new_plan_does_not_flash_a_sick_gpu_as_healthy, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_hundred_restarts_of_kubelet_are_survived, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_resource_renamed_there_and_back_is_not_registered_twice_at_once, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_container_gets_its_gpu_or_the_reason_why_not, set_up, tear_down),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
