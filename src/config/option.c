@@ -121,7 +121,7 @@ size_t option_find(const char *flag)
         for (size_t i = 0; i < option_count; i++)
                 if (strcmp(option_table[i].flag, flag) == 0)
                         return i;
-        assert(!"an option that is not in the table");
+        assert(false); /* an option that is not in the table */
         return 0;
 }
 

@@ -1,0 +1,87 @@
+/*
+ * Fuzz target: any bytes as a configuration file. First the tree alone, then the whole way to a config and its print.
+ *
+ *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/config/fuzz-config-yaml
+ *         build/fuzz/test/fuzz/config/fuzz-config-yaml -max_len=4096 corpus/
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "config/option.h"
+#include "config/yaml.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void warn_nobody(const char *text, void *data UNUSED)
+{
+        if (strlen(text) == 0)
+                abort(); /* a warning always says something */
+}
+
+/* Every container that the tree has must know its line; aliases make the walk as long as the caps allow. */
+static void check_lines(const struct yaml *yaml, const json_t *node)
+{
+        const char *key;
+        json_t *value;
+        size_t i;
+
+        if (json_is_array(node)) {
+                json_array_foreach(node, i, value)
+                {
+                        if (yaml_line_at(yaml, node, i) <= 0)
+                                abort();
+                        check_lines(yaml, value);
+                }
+        } else if (json_is_object(node)) {
+                json_object_foreach((json_t *)(uintptr_t)node, key, value)
+                {
+                        if (yaml_line_of(yaml, node, key) <= 0)
+                                abort();
+                        check_lines(yaml, value);
+                }
+        }
+}
+
+static void check_tree(const uint8_t *data, size_t size)
+{
+        _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
+        struct error err;
+
+        if (yaml_load(&yaml, "config 'fuzz'", (const char *)data, size, warn_nobody, NULL, &err) < 0)
+                return;
+        check_lines(yaml, yaml->root);
+}
+
+static void check_config(const uint8_t *data, size_t size)
+{
+        static char name[] = "warpshare";
+        static char mps_root[] = "MPS_ROOT=/mps";
+        static char *const environment[] = {mps_root, NULL};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _close_ int fd = memfd_create("config", MFD_CLOEXEC);
+        const struct config *config;
+        struct option_set set;
+        struct error err;
+        char flag[64];
+        char *argv[] = {name, flag, NULL};
+
+        snprintf(flag, sizeof(flag), "--config-file=/proc/self/fd/%d", fd);
+        if (fd < 0 || write(fd, data, size) != (ssize_t)size ||
+                option_set_parse(&set, &arena, 2, argv, environment, &err) < 0)
+                abort();
+        if (config_build(&set, &arena, &config, warn_nobody, NULL, &err) < 0)
+                return;
+        free(config_print(config));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        check_tree(data, size);
+        check_config(data, size);
+        return 0;
+}
