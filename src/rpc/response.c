@@ -68,7 +68,7 @@ struct rpc_call *rpc_session_call(struct rpc_session *session, const char *path,
 {
         struct rpc_call *call = rpc_call_new(session);
 
-        assert(!session->is_server && handlers->message && handlers->ended);
+        assert(!session->is_server && handlers->ended);
         session->now_ms = now_ms;
         call->handlers = *handlers;
         call->data = data;
@@ -153,7 +153,8 @@ void rpc_response_data(struct rpc_call *call, const uint8_t *bytes, size_t size)
                         more = false;
                         break;
                 case RPC_READER_MESSAGE:
-                        call->handlers.message(call, payload, payload_size, call->data);
+                        if (call->handlers.message)
+                                call->handlers.message(call, payload, payload_size, call->data);
                         break;
                 case RPC_READER_TOO_LARGE:
                         fail(call, RPC_RESOURCE_EXHAUSTED, "response message too large");

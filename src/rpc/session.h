@@ -72,7 +72,7 @@ struct rpc_session_client_options {
  * was exactly one message is for the owner of a unary call to check: RPC_OK does not say so.
  */
 struct rpc_handlers {
-        void (*message)(struct rpc_call *call, const uint8_t *message, size_t size, void *data);
+        void (*message)(struct rpc_call *call, const uint8_t *message, size_t size, void *data); /* may be NULL */
         void (*ended)(struct rpc_call *call, enum rpc_status status, const char *text, void *data);
 };
 
