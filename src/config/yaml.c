@@ -461,6 +461,23 @@ static int load_document(struct loader *loader)
         return 0;
 }
 
+/*
+ * libyaml reads all directives before its first event, and compares each %TAG with all before it: a file of nothing else would
+ * keep it busy for seconds. They begin a line, whichever of YAML's line ends (the last bytes of U+0085, U+2028 and U+2029
+ * included) comes before.
+ */
+static int check_directives(const struct yaml *yaml, const char *text, size_t size, struct error *err)
+{
+        size_t count = 0;
+
+        for (size_t i = 1; i < size; i++)
+                count += text[i] == '%' && memchr("\n\r\x85\xa8\xa9", text[i - 1], 5) != NULL;
+        if (count <= YAML_MAX_DIRECTIVES)
+                return 0;
+        return yaml_fail(
+                yaml, 0, err, "%zu directives (lines that begin with '%%'), at most %zu", count, YAML_MAX_DIRECTIVES);
+}
+
 int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size, yaml_warn_fn *warn, void *warn_data,
         struct error *err)
 {
@@ -469,8 +486,11 @@ int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size
         int r;
 
         yaml->name = arena_strdup(&yaml->arena, name);
+        if (check_directives(yaml, text, size, err) < 0)
+                return -1;
         if (!yaml_parser_initialize(&loader.parser))
                 abort(); /* out of memory */
+        yaml_parser_set_encoding(&loader.parser, YAML_UTF8_ENCODING);
         yaml_parser_set_input_string(&loader.parser, (const unsigned char *)text, size);
         r = load_document(&loader);
         yaml_parser_delete(&loader.parser);

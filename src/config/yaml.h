@@ -5,7 +5,7 @@
  * on, off, y and n are booleans; "", ~ and null are null; integers may be written 0x1F, 0o17, 017, 0b11 and 1_000. Quoted
  * scalars are strings, always. Keys keep the text in which they are written. Dates stay strings.
  *
- * A text of size 0 or of comments only is null. Of several documents only the first is read, with a warning. Of a repeated
+ * The text is UTF-8, with or without a byte order mark. A text of size 0 or of comments only is null. Of several documents only the first is read, with a warning. Of a repeated
  * key the last counts, with a warning. Aliases and merge keys (<<) are resolved, and the caps below count what they stand
  * for, so that a small text cannot become a large tree. The size of the text is the caller's to cap.
  *
@@ -30,6 +30,7 @@
 #define YAML_MAX_NODES ((size_t)20000) /* values, aliases counted as what they stand for */
 #define YAML_MAX_DEPTH 64U
 #define YAML_MAX_KEY ((size_t)1024) /* bytes of one key */
+#define YAML_MAX_DIRECTIVES ((size_t)16)
 
 /* One sentence without a full stop, with its place. */
 typedef void yaml_warn_fn(const char *text, void *data);

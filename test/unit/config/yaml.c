@@ -249,6 +249,33 @@ static void test_nesting_is_bounded(void **state UNUSED)
         assert_refused(text.data, "config 'c.yaml' line 2: nested deeper than 64 levels");
 }
 
+static void test_directives_are_bounded(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf few = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf many = STRBUF_INIT;
+
+        strbuf_puts(&many, "# comment\r%TAG !x! x\n");
+        for (int i = 0; i < 16; i++) {
+                strbuf_printf(&few, "\n%%TAG !a%d! x", i);
+                strbuf_printf(&many, "%%TAG !a%d! x\n", i);
+        }
+        strbuf_puts(&few, "\n--- 100%\n");
+        strbuf_puts(&many, "--- 1\n");
+        assert_json(few.data, "\"100%\"");
+        assert_refused(many.data, "config 'c.yaml': 17 directives (lines that begin with '%'), at most 16");
+}
+
+static void test_a_text_is_utf8(void **state UNUSED)
+{
+        static const char utf16[] = "\xff\xfe"
+                                    "a";
+
+        assert_json("\xef\xbb\xbf"
+                    "a: 1\n",
+                "{\"a\":1}");
+        assert_refused(utf16, "config 'c.yaml': byte 0: invalid leading UTF-8 octet");
+}
+
 static void test_an_alias_bomb_is_refused(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -301,6 +328,8 @@ int main(void)
                 cmocka_unit_test(test_broken_text_is_refused_with_its_line),
                 cmocka_unit_test(test_numbers_beyond_a_double_stay_text),
                 cmocka_unit_test(test_nesting_is_bounded),
+                cmocka_unit_test(test_directives_are_bounded),
+                cmocka_unit_test(test_a_text_is_utf8),
                 cmocka_unit_test(test_an_alias_bomb_is_refused),
                 cmocka_unit_test(test_a_merge_bomb_is_refused),
                 cmocka_unit_test(test_the_number_of_values_is_bounded),
