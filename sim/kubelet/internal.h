@@ -35,7 +35,8 @@ struct peer {
         char *resource;
         struct rpc_client *client;
         struct rpc_call *register_call; /* waits for the plugin's options */
-        bool watching;
+        unsigned int references;
+        bool dropped;
 };
 
 /* A device in a pod's hands. */

@@ -94,12 +94,22 @@ static void endpoint_stop(struct kubelet *kubelet, struct endpoint *endpoint)
 
 /* ---- peers ---- */
 
-static void peer_free(struct peer *peer)
+/* Two know a peer: the list of peers, and the Register call that still waits for its answer. */
+static void peer_unref(struct peer *peer)
 {
-        list_remove(&peer->link);
-        peer->client = rpc_client_close(peer->client);
+        if (--peer->references)
+                return;
         free(peer->resource);
         free(peer);
+}
+
+/* Disconnects; what its calls report from now on is of no interest. */
+static void peer_drop(struct peer *peer)
+{
+        peer->dropped = true;
+        list_remove(&peer->link);
+        rpc_client_close(TAKE_PTR(peer->client));
+        peer_unref(peer);
 }
 
 static void on_devices(struct rpc_call *call UNUSED, const uint8_t *message, size_t size, void *data)
@@ -125,16 +135,15 @@ static void on_watch_ended(
         struct endpoint *endpoint = endpoint_find(kubelet, peer->resource);
         struct peer *named;
 
-        peer->watching = false;
-        if (kubelet->closing)
+        if (peer->dropped)
                 return;
         if (endpoint && (named = endpoint->peer)) {
                 endpoint->peer = NULL;
                 endpoint_stop(kubelet, endpoint);
                 if (named != peer)
-                        peer_free(named);
+                        peer_drop(named);
         }
-        peer_free(peer);
+        peer_drop(peer);
 }
 
 static void start_watching(struct peer *peer)
@@ -142,7 +151,6 @@ static void start_watching(struct peer *peer)
         static const struct rpc_handlers handlers = {.message = on_devices, .ended = on_watch_ended};
         struct rpc_message *empty = rpc_message_new(0);
 
-        peer->watching = true;
         rpc_client_call(peer->client, NULL, "/v1beta1.DevicePlugin/ListAndWatch", empty, 0, &handlers, peer);
         rpc_message_unref(empty);
 }
@@ -152,10 +160,10 @@ static void on_options(struct rpc_call *call UNUSED, enum rpc_status status, con
 {
         struct peer *peer = data;
         struct kubelet *kubelet = peer->kubelet;
-        struct rpc_call *waiting = TAKE_PTR(peer->register_call);
+        struct rpc_call *waiting = peer->register_call;
         struct rpc_message *empty;
 
-        if (kubelet->closing)
+        if (peer->dropped)
                 return;
         if (status != RPC_OK) {
                 _free_ char *reason = xasprintf("failed to get device plugin options: %s", text);
@@ -164,7 +172,7 @@ static void on_options(struct rpc_call *call UNUSED, enum rpc_status status, con
                         rpc_call_finish(waiting, RPC_UNKNOWN, reason);
                         rpc_call_flush(waiting);
                 }
-                peer_free(peer);
+                peer_drop(peer);
                 return;
         }
         endpoint_get(kubelet, peer->resource)->peer = peer;
@@ -181,7 +189,10 @@ static void on_options(struct rpc_call *call UNUSED, enum rpc_status status, con
 
 static void on_register_ended(struct rpc_call *call UNUSED, void *data)
 {
-        ((struct peer *)data)->register_call = NULL;
+        struct peer *peer = data;
+
+        peer->register_call = NULL;
+        peer_unref(peer);
 }
 
 static void handle_register(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
@@ -203,7 +214,10 @@ static void handle_register(struct rpc_call *call, const uint8_t *message, size_
                 v1beta1__register_request__free_unpacked(request, NULL);
                 return;
         }
+        if (kubelet->options.on_register)
+                kubelet->options.on_register(request->resource_name, kubelet->options.data);
         peer = xcalloc(1, sizeof(*peer));
+        peer->references = 1;
         peer->kubelet = kubelet;
         peer->resource = xstrdup(request->resource_name);
         path = xasprintf("%s/%s", kubelet->directory, request->endpoint);
@@ -212,9 +226,10 @@ static void handle_register(struct rpc_call *call, const uint8_t *message, size_
         if (rpc_client_new(&peer->client, kubelet->options.loop, path,
                     &(const struct rpc_client_options){.limits = {.message = (size_t)4 << 20}}, &err) < 0) {
                 rpc_call_finish(call, RPC_UNKNOWN, err.text);
-                peer_free(peer);
+                peer_drop(peer);
                 return;
         }
+        peer->references++;
         peer->register_call = call;
         rpc_call_on_ended(call, on_register_ended, peer);
         empty = rpc_message_new(0);
@@ -269,7 +284,7 @@ void kubelet_close(struct kubelet *kubelet, void (*closed)(void *data), void *da
         kubelet->closed = closed;
         kubelet->closed_data = data;
         while (!list_is_empty(&kubelet->peers))
-                peer_free(container_of(kubelet->peers.next, struct peer, link));
+                peer_drop(container_of(kubelet->peers.next, struct peer, link));
         rpc_server_close(kubelet->server, 0, on_server_closed, kubelet);
 }
 

@@ -24,6 +24,8 @@ struct kubelet;
 struct kubelet_options {
         uv_loop_t *loop;
         const char *directory; /* kubelet.sock is made in it */
+        /* A Register request arrived, before anything is made of it. May be NULL. */
+        void (*on_register)(const char *resource, void *data);
         /* Capacity or allocatable of a resource changed. May be NULL. */
         void (*on_change)(const char *resource, size_t capacity, size_t allocatable, void *data);
         void *data;

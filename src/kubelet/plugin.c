@@ -264,7 +264,9 @@ static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, 
         struct plugin *plugin = data;
         _free_ char *reason = NULL;
 
-        plugin->client = rpc_client_close(plugin->client);
+        if (!plugin->client)
+                return; /* withdrawn by close_server() */
+        rpc_client_close(TAKE_PTR(plugin->client));
         if (status == RPC_OK) {
                 struct device_list_counts counts = device_list_count(&plugin->list);
 
@@ -341,7 +343,7 @@ static void close_server(struct plugin *plugin)
 {
         struct rpc_server *server = TAKE_PTR(plugin->server);
 
-        plugin->client = rpc_client_close(plugin->client);
+        rpc_client_close(TAKE_PTR(plugin->client));
         if (!server) {
                 uv_timer_start(&plugin->timer, on_nothing_to_close, 0, 0);
                 return;

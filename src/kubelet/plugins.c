@@ -16,7 +16,7 @@
 /* kubelet.sock's directory when no socket is named; fixed in kubelet below its root directory. */
 #define STANDARD_DIRECTORY "/var/lib/kubelet/device-plugins"
 #define POLL_MS UINT64_C(5000)
-#define LOCK_RETRY_MS UINT64_C(500)
+#define LOCK_RETRY_MS UINT64_C(200)
 
 struct member {
         struct list link;

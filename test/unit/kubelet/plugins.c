@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -391,5 +392,6 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_container_gets_its_gpu_or_the_reason_why_not, set_up, tear_down),
         };
 
+        signal(SIGPIPE, SIG_IGN); /* as the agent does */
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
