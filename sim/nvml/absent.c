@@ -1,0 +1,15 @@
+#include "absent.h"
+
+#include "calls.h"
+#include "library.h"
+
+/* Whatever the arguments, which the caller cleans up in C's calling convention; faults and delays apply here, too. */
+#define ABSENT(name)                                                                                                   \
+        EXPORTED nvmlReturn_t name(void);                                                                              \
+        nvmlReturn_t name(void)                                                                                        \
+        {                                                                                                              \
+                _cleanup_(call_end) struct call call = call_any(__func__);                                             \
+                return call.result ? call.result : NVML_ERROR_NOT_SUPPORTED;                                           \
+        }
+
+NVML_ABSENT(ABSENT)

@@ -1,0 +1,209 @@
+/* ECC, remapped rows, retired pages, field values. */
+#include "calls.h"
+
+#include <time.h>
+
+#include "library.h"
+
+nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t *current, nvmlEnableState_t *pending)
+{
+        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+
+        if (call.result)
+                return call.result;
+        if (!current || !pending)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        *current = *pending = call.config->ecc ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+        return NVML_SUCCESS;
+}
+
+static nvmlReturn_t ecc_errors(const char *name, nvmlDevice_t device, nvmlMemoryErrorType_t error,
+        nvmlEccCounterType_t counter, unsigned long long *count)
+{
+        _cleanup_(call_end) struct call call = call_gpu(name, device);
+
+        if (call.result)
+                return call.result;
+        if (!count || error > NVML_MEMORY_ERROR_TYPE_UNCORRECTED || counter > NVML_AGGREGATE_ECC)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (!call.config->ecc)
+                return NVML_ERROR_NOT_SUPPORTED;
+        *count = call.config->ecc_errors[error][counter];
+        return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(
+        nvmlDevice_t device, nvmlMemoryErrorType_t error, nvmlEccCounterType_t counter, unsigned long long *count)
+{
+        return ecc_errors(__func__, device, error, counter, count);
+}
+
+/* All errors are in DRAM. */
+nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t error,
+        nvmlEccCounterType_t counter, nvmlMemoryLocation_t location, unsigned long long *count)
+{
+        nvmlReturn_t result = ecc_errors(__func__, device, error, counter, count);
+
+        if (result)
+                return result;
+        if (location > NVML_MEMORY_LOCATION_SRAM)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (location != NVML_MEMORY_LOCATION_DRAM)
+                *count = 0;
+        return NVML_SUCCESS;
+}
+
+/* Pages are retired before Ampere, rows are remapped since. */
+static bool remaps_rows(const struct scenario_gpu *gpu)
+{
+        return gpu->model->architecture >= NVML_DEVICE_ARCH_AMPERE;
+}
+
+nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, nvmlEnableState_t *pending)
+{
+        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+
+        if (call.result)
+                return call.result;
+        if (!pending)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (remaps_rows(call.config))
+                return NVML_ERROR_NOT_SUPPORTED;
+        *pending = call.config->retired_pending ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+        return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected,
+        unsigned int *pending, unsigned int *failure)
+{
+        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+
+        if (call.result)
+                return call.result;
+        if (!corrected || !uncorrected || !pending || !failure)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (!remaps_rows(call.config))
+                return NVML_ERROR_NOT_SUPPORTED;
+        *corrected = call.config->remapped_corrected;
+        *uncorrected = call.config->remapped_uncorrected;
+        *pending = call.config->remapped_pending;
+        *failure = call.config->remapped_failure;
+        return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t *values)
+{
+        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+
+        if (call.result)
+                return call.result;
+        if (!values)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (!remaps_rows(call.config))
+                return NVML_ERROR_NOT_SUPPORTED;
+        *values = (nvmlRowRemapperHistogramValues_t){.max = call.config->model->memory_mib / 64};
+        return NVML_SUCCESS;
+}
+
+static unsigned int links_to_switch(const struct scenario_gpu *gpu)
+{
+        return gpu->nvlink_switch ? gpu->model->nvlinks : 0;
+}
+
+static bool field_of_rows(const struct scenario_gpu *gpu, unsigned int id, unsigned int *value)
+{
+        if (!remaps_rows(gpu))
+                return false;
+        switch (id) {
+        case NVML_FI_DEV_REMAPPED_COR:
+                *value = gpu->remapped_corrected;
+                return true;
+        case NVML_FI_DEV_REMAPPED_UNC:
+                *value = gpu->remapped_uncorrected;
+                return true;
+        case NVML_FI_DEV_REMAPPED_PENDING:
+                *value = gpu->remapped_pending;
+                return true;
+        case NVML_FI_DEV_REMAPPED_FAILURE:
+                *value = gpu->remapped_failure;
+                return true;
+        default:
+                return false;
+        }
+}
+
+static bool field_value(const struct scenario_gpu *gpu, unsigned int id, unsigned int *value)
+{
+        const struct model *model = gpu->model;
+
+        switch (id) {
+        case NVML_FI_DEV_RETIRED_SBE:
+        case NVML_FI_DEV_RETIRED_DBE:
+                *value = 0;
+                return !remaps_rows(gpu);
+        case NVML_FI_DEV_RETIRED_PENDING:
+                *value = gpu->retired_pending;
+                return !remaps_rows(gpu);
+        case NVML_FI_DEV_MEMORY_TEMP:
+                *value = gpu->temperature + 6;
+                return model->architecture != NVML_DEVICE_ARCH_TURING; /* HBM tells, GDDR6 of T4 does not */
+        case NVML_FI_DEV_NVLINK_LINK_COUNT:
+                *value = model->nvlinks;
+                return model->nvlinks;
+        case NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
+                *value = links_to_switch(gpu);
+                return model->nvlinks;
+        case NVML_FI_DEV_PCIE_REPLAY_COUNTER:
+                *value = 0;
+                return true;
+        case NVML_FI_DEV_C2C_LINK_COUNT:
+                *value = 10;
+                return model->coherent;
+        case NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED:
+                *value = model->architecture >= NVML_DEVICE_ARCH_HOPPER;
+                return model->memory_slices;
+        case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
+                *value = 1;
+                return model->memory_slices;
+        case NVML_FI_DEV_POWER_AVERAGE:
+        case NVML_FI_DEV_POWER_INSTANT:
+                *value = gpu->power_mw;
+                return true;
+        case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
+                *value = gpu->recovery_action;
+                return true;
+        default:
+                return field_of_rows(gpu, id, value);
+        }
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
+{
+        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+        struct timespec now;
+
+        if (call.result)
+                return call.result;
+        if (!values || count < 0)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        clock_gettime(CLOCK_REALTIME, &now);
+        for (int i = 0; i < count; i++) {
+                nvmlFieldValue_t *value = &values[i];
+                unsigned int number = 0;
+
+                value->timestamp = (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+                value->latencyUsec = 0;
+                value->value.ullVal = 0;
+                value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+                value->nvmlReturn = NVML_SUCCESS;
+                if (value->fieldId == NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION) {
+                        value->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+                        value->value.ullVal = call.config->energy_mj;
+                } else if (field_value(call.config, value->fieldId, &number)) {
+                        value->value.uiVal = number;
+                } else {
+                        value->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+                }
+        }
+        return NVML_SUCCESS;
+}

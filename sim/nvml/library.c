@@ -1,0 +1,290 @@
+#include "library.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define SCENARIO_VARIABLE "WARPSHARE_SIM_SCENARIO"
+
+/* NVML's interface has no context: what nvmlInit made is the process's. */
+static struct {
+        pthread_mutex_t lock;
+        unsigned int references;
+        struct world *world;
+        char complaint[600]; /* the last one, so that a caller who tries again and again is told once */
+} library = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void complain(const char *text)
+{
+        if (strncmp(library.complaint, text, sizeof(library.complaint) - 1) == 0)
+                return;
+        snprintf(library.complaint, sizeof(library.complaint), "%s", text);
+        fprintf(stderr, "warpshare-nvml-sim: %s\n", text);
+}
+
+static void sleep_ms(unsigned int ms)
+{
+        struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+        while (nanosleep(&left, &left) < 0)
+                ;
+}
+
+/* With the lock held. */
+static void refresh(void)
+{
+        struct world *world = library.world;
+
+        world_refresh(world);
+        if (world->problem.kind == ERROR_NONE) {
+                library.complaint[0] = '\0';
+        } else {
+                char text[sizeof(library.complaint)];
+
+                snprintf(text, sizeof(text), "%s%s", world->problem.text,
+                        world->scenario ? "; the last good scenario stays" : "");
+                complain(text);
+        }
+}
+
+void call_pause(struct call *call)
+{
+        pthread_mutex_unlock(&library.lock);
+        call->locked = false;
+}
+
+bool call_resume(struct call *call)
+{
+        pthread_mutex_lock(&library.lock);
+        call->locked = true;
+        if (!library.references)
+                return false;
+        call->world = library.world;
+        refresh();
+        return true;
+}
+
+void call_end(struct call *call)
+{
+        if (call->locked)
+                call_pause(call);
+}
+
+/* "nvmlDeviceGetName" means nvmlDeviceGetName_v2, too. */
+static bool fault_hits(const struct fault *fault, const char *name)
+{
+        size_t length = strlen(fault->call);
+
+        return strncmp(fault->call, name, length) == 0 &&
+               (!name[length] || (text_starts_with(name + length, "_v") && strlen(name + length) == 3));
+}
+
+/* Counts this call, adds its delay, and keeps the first error. */
+static void faults_visit(const struct fault_list *list, const char *name, nvmlReturn_t *result, unsigned int *delay_ms)
+{
+        for (size_t i = 0; i < list->count; i++) {
+                struct fault *fault = &list->faults[i];
+                unsigned int nth;
+
+                if (!fault_hits(fault, name))
+                        continue;
+                nth = fault->seen++;
+                if (nth < fault->after || (fault->times && nth - fault->after >= fault->times))
+                        continue;
+                *delay_ms += fault->delay_ms;
+                if (*result == NVML_SUCCESS)
+                        *result = fault->result;
+        }
+}
+
+static void apply_faults(struct call *call, const struct fault_list *list, const char *name)
+{
+        nvmlReturn_t result = NVML_SUCCESS;
+        unsigned int delay_ms = 0;
+
+        faults_visit(list, name, &result, &delay_ms);
+        if (delay_ms) {
+                call_pause(call);
+                sleep_ms(delay_ms);
+                if (!call_resume(call))
+                        result = NVML_ERROR_UNINITIALIZED;
+        }
+        if (result != NVML_SUCCESS)
+                call->result = result;
+}
+
+struct call call_any(const char *name)
+{
+        struct call call = {.result = NVML_SUCCESS};
+
+        if (!call_resume(&call)) {
+                call.result = NVML_ERROR_UNINITIALIZED;
+                return call;
+        }
+        apply_faults(&call, &call.world->scenario->faults, name);
+        return call;
+}
+
+void call_visit(struct call *call, const char *name, struct gpu *gpu)
+{
+        if (gpu_is_present(gpu) && !gpu->config->lost)
+                apply_faults(call, &gpu->config->faults, name);
+        if (call->result != NVML_SUCCESS)
+                return;
+        /* Looked at after the delay: a GPU may be lost while a call is under way. */
+        call->gpu = gpu;
+        call->config = gpu->config;
+        if (!gpu_is_present(gpu) || gpu->config->lost)
+                call->result = NVML_ERROR_GPU_IS_LOST;
+}
+
+struct call call_device(const char *name, nvmlDevice_t handle)
+{
+        struct call call = call_any(name);
+        struct nvmlDevice_st *device;
+
+        if (call.result != NVML_SUCCESS)
+                return call;
+        device = world_device(call.world, handle);
+        if (!device) {
+                call.result = NVML_ERROR_INVALID_ARGUMENT;
+                return call;
+        }
+        call_visit(&call, name, device->gpu);
+        if (call.result != NVML_SUCCESS)
+                return call;
+        /* A MIG device may be destroyed during a delay, a GPU's handle stays. */
+        if (device != &call.gpu->handle) {
+                device = world_device(call.world, handle);
+                if (device)
+                        call.compute = device->compute;
+                else
+                        call.result = NVML_ERROR_NOT_FOUND;
+        }
+        return call;
+}
+
+struct call call_gpu(const char *name, nvmlDevice_t device)
+{
+        struct call call = call_device(name, device);
+
+        if (call.result == NVML_SUCCESS && call.compute)
+                call.result = NVML_ERROR_INVALID_ARGUMENT;
+        return call;
+}
+
+struct call call_instance(const char *name, nvmlGpuInstance_t handle, struct nvmlGpuInstance_st **instance)
+{
+        struct call call = call_any(name);
+
+        if (call.result != NVML_SUCCESS)
+                return call;
+        *instance = world_instance(call.world, handle);
+        if (!*instance) {
+                call.result = NVML_ERROR_INVALID_ARGUMENT;
+                return call;
+        }
+        call_visit(&call, name, (*instance)->gpu);
+        if (call.result == NVML_SUCCESS && !(*instance = world_instance(call.world, handle)))
+                call.result = NVML_ERROR_INVALID_ARGUMENT;
+        return call;
+}
+
+struct call call_compute(const char *name, nvmlComputeInstance_t handle, struct nvmlComputeInstance_st **compute)
+{
+        struct call call = call_any(name);
+
+        if (call.result != NVML_SUCCESS)
+                return call;
+        *compute = world_compute(call.world, handle);
+        if (!*compute) {
+                call.result = NVML_ERROR_INVALID_ARGUMENT;
+                return call;
+        }
+        call_visit(&call, name, (*compute)->handle.gpu);
+        if (call.result == NVML_SUCCESS && !(*compute = world_compute(call.world, handle)))
+                call.result = NVML_ERROR_INVALID_ARGUMENT;
+        return call;
+}
+
+/* With the lock held. A world outlives nvmlShutdown, as a machine does: modes that were set, faults that were counted. */
+static nvmlReturn_t open_world(void)
+{
+        const char *path = secure_getenv(SCENARIO_VARIABLE);
+
+        if (!path || !*path) {
+                complain("set " SCENARIO_VARIABLE " to the path of a scenario; until then there is no driver");
+                return NVML_ERROR_DRIVER_NOT_LOADED;
+        }
+        if (library.world && strcmp(library.world->path, path) != 0)
+                library.world = world_free(library.world);
+        if (!library.world)
+                library.world = world_new(path);
+        refresh();
+        return library.world->problem.kind == ERROR_NONE ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
+}
+
+nvmlReturn_t library_init(const char *name)
+{
+        _cleanup_(call_end) struct call call = {.locked = true};
+        const struct scenario *scenario;
+        nvmlReturn_t result = NVML_SUCCESS;
+        unsigned int delay_ms;
+
+        pthread_mutex_lock(&library.lock);
+        if (!library.references) {
+                result = open_world();
+                if (result != NVML_SUCCESS)
+                        return result;
+                scenario = library.world->scenario;
+                result = scenario->init_result;
+                delay_ms = scenario->init_delay_ms;
+                faults_visit(&scenario->faults, name, &result, &delay_ms);
+                /* With the lock, as the driver does: whoever comes meanwhile waits for the outcome. */
+                sleep_ms(delay_ms);
+        }
+        if (result == NVML_SUCCESS)
+                library.references++;
+        return result;
+}
+
+nvmlReturn_t library_shutdown(void)
+{
+        _cleanup_(call_end) struct call call = {.locked = true};
+
+        pthread_mutex_lock(&library.lock);
+        if (!library.references)
+                return NVML_ERROR_UNINITIALIZED;
+        if (--library.references == 0) {
+                struct list *sets = &library.world->event_sets;
+
+                while (!list_is_empty(sets))
+                        event_set_close(container_of(sets->next, struct nvmlEventSet_st, link));
+        }
+        return NVML_SUCCESS;
+}
+
+/*
+ * At dlclose and at exit: a leak checker would not find what only the unloaded library pointed to. A thread that is inside at
+ * exit finds the library shut down; if it holds the lock, nothing is freed.
+ */
+__attribute__((destructor)) static void library_unload(void)
+{
+        if (pthread_mutex_trylock(&library.lock) != 0)
+                return;
+        library.references = 0;
+        library.world = world_free(library.world);
+        pthread_mutex_unlock(&library.lock);
+}
+
+nvmlReturn_t copy_text(char *buffer, unsigned int size, const char *text)
+{
+        if (!buffer)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (strlen(text) >= size)
+                return NVML_ERROR_INSUFFICIENT_SIZE;
+        strcpy(buffer, text);
+        return NVML_SUCCESS;
+}

@@ -1,0 +1,63 @@
+/*
+ * Where MIG instances stand on a GPU: the placement rules, pure. It knows profiles, and no handles and no scenario.
+ *
+ * A GPU has |memory_slices| slots of memory and |compute_slices| of compute. A GPU instance takes a run of memory slots that
+ * its profile may begin at, and as many compute slots as its profile has slices. A compute instance takes a run of the
+ * compute slots of its GPU instance.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "models.h"
+
+#define MIG_INSTANCES_MAX 8U
+#define MIG_COMPUTE_MAX 8U
+
+struct mig_compute {
+        bool used;
+        unsigned int id;
+        unsigned int slices;
+        unsigned int start; /* compute slot within the GPU instance */
+        const char *uuid;   /* NULL: derived */
+};
+
+struct mig_instance {
+        const struct mig_profile *profile; /* NULL: free entry */
+        unsigned int id;
+        unsigned int start;
+        struct mig_compute computes[MIG_COMPUTE_MAX];
+};
+
+/* The instances of one GPU, in no order, with holes. */
+struct mig_layout {
+        struct mig_instance instances[MIG_INSTANCES_MAX];
+};
+
+/* How many more of |profile| fit by count, compute and memory, given what is there. */
+unsigned int mig_room(const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile);
+
+bool mig_fits(const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile,
+        unsigned int start);
+
+/*
+ * The start that the driver would choose: the one that takes away the fewest placements of any profile, then the lowest. An
+ * empty A100 gives 3g.20gb at 4, and seven 1g.5gb in the order 6, 4, 5, 0, 1, 2, 3 (MIG user guide, "-cgi"). False: no room.
+ */
+bool mig_choose(const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile,
+        unsigned int *ret_start);
+
+/* The id of a GPU instance at |start|: the driver numbers the nodes of the tree of halves (7g 0, 3g 1-2, 2g 3-5, 1g 7-13). */
+unsigned int mig_instance_id(const struct model *model, const struct mig_profile *profile, unsigned int start);
+
+bool mig_fits_compute(const struct mig_instance *instance, unsigned int slices, unsigned int start);
+
+/* A run of |slices| free compute slots in |instance|; false: none. */
+bool mig_choose_compute(const struct mig_instance *instance, unsigned int slices, unsigned int *ret_start);
+
+/* Multiprocessors of a compute instance with |slices| in a GPU instance of |profile|. */
+unsigned int mig_multiprocessors(const struct model *model, const struct mig_profile *profile, unsigned int slices);
+
+/* NVML_COMPUTE_INSTANCE_PROFILE_* of so many slices, and back (0: no such profile). */
+unsigned int mig_compute_profile(unsigned int slices);
+unsigned int mig_compute_slices(unsigned int profile);

@@ -1,0 +1,63 @@
+/*
+ * What NVML says about the GPU models that a scenario can name: constants of the hardware, in one table.
+ *
+ * Memory sizes are what NVML reports (in MiB here), less than the name suggests. MIG profiles are those of `nvidia-smi mig
+ * -lgip` on the product. It knows nothing of scenarios.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One GPU instance profile of one model. */
+struct mig_profile {
+        const char *name;   /* "1g.5gb+me" */
+        unsigned int index; /* NVML_GPU_INSTANCE_PROFILE_*: what asks for it */
+        unsigned int id;    /* what makes it */
+        unsigned int slices;
+        unsigned int count; /* most that fit on an empty GPU */
+        uint32_t starts;    /* bit n: may begin at memory slice n */
+        unsigned int size;  /* memory slices */
+        unsigned int multiprocessors;
+        unsigned int memory_mib;
+        unsigned int copy_engines;
+        unsigned int decoders;
+        unsigned int jpegs;
+        unsigned int ofas;
+};
+
+struct model {
+        const char *key; /* what a scenario calls it: "A100-40GB" */
+        const char *product;
+        int brand;
+        unsigned int architecture;
+        int compute_major;
+        int compute_minor;
+        unsigned int memory_mib;
+        unsigned int reserved_mib; /* the driver's own */
+        unsigned int bar1_mib;
+        unsigned int multiprocessors;
+        unsigned int cores; /* per multiprocessor */
+        unsigned int pci_device;
+        unsigned int pci_subsystem;
+        unsigned int nvlinks;
+        unsigned int nvlink_version;
+        unsigned int power_w;
+        unsigned int clock_mhz;
+        unsigned int memory_clock_mhz;
+        unsigned int pcie_generation;
+        bool coherent;              /* its memory is a NUMA node of the host */
+        unsigned int memory_slices; /* 0: no MIG */
+        unsigned int compute_slices;
+        const struct mig_profile *profiles;
+        size_t n_profiles;
+};
+
+const struct model *model_find(const char *key); /* or NULL */
+const struct model *model_at(size_t position);   /* NULL after the last one */
+
+/* Finds by name ("1g.5gb"), by the id that makes it, or by the index that asks for it. */
+const struct mig_profile *model_profile(const struct model *model, const char *name);
+const struct mig_profile *model_profile_by_id(const struct model *model, unsigned int id);
+const struct mig_profile *model_profile_by_index(const struct model *model, unsigned int index);

@@ -1,0 +1,146 @@
+/*
+ * A scenario: which GPUs there are and what happens to them, read from YAML, strictly, and immutable but for the counters of
+ * its faults. docs/simulator.md is the manual of the file. It knows nothing of NVML calls or handles.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "gpu/nvml_abi.h"
+#include "mig.h"
+#include "models.h"
+
+#define SCENARIO_MAX_GPUS 64U
+#define SCENARIO_MAX_PROCESSES 1024U /* per GPU */
+#define SCENARIO_MAX_EVENTS 10000U
+#define SCENARIO_MAX_FAULTS 400U
+#define SCENARIO_MAX_DELAY_MS 600000U
+
+/* What a call does instead of, or before, answering. */
+struct fault {
+        const char *call; /* "nvmlDeviceGetMemoryInfo" means its _v2, too */
+        nvmlReturn_t result;
+        unsigned int delay_ms;
+        unsigned int after; /* this many calls pass first */
+        unsigned int times; /* then so many are hit; 0: all */
+        unsigned int seen;
+};
+
+struct fault_list {
+        struct fault *faults;
+        size_t count;
+};
+
+enum process_type { PROCESS_COMPUTE = 1, PROCESS_GRAPHICS = 2, PROCESS_MPS = 4 };
+
+struct scenario_process {
+        unsigned int pid;
+        const char *name;
+        uint64_t memory;
+        unsigned int types;
+        unsigned int gi; /* NVML_NO_INSTANCE */
+        unsigned int ci;
+        unsigned int utilization;
+};
+
+struct scenario_gpu {
+        const struct model *model;
+        const char *uuid;
+        const char *name;
+        const char *serial;
+        unsigned int minor;
+        unsigned int domain;
+        unsigned int bus;
+        unsigned int device;
+        int numa; /* -1: none */
+        uint64_t memory;
+        int64_t memory_used; /* of programs; -1: the sum of the processes */
+        nvmlComputeMode_t compute_mode;
+        bool persistence;
+
+        bool mig_enabled;
+        bool mig_pending;
+        struct mig_layout mig;
+
+        bool nvlink_all;
+        bool nvlink_switch;
+        const unsigned int *nvlink_peers; /* positions */
+        size_t n_nvlink_peers;
+
+        const struct scenario_process *processes;
+        size_t n_processes;
+
+        unsigned int utilization;
+        unsigned int memory_utilization;
+        unsigned int temperature;
+        unsigned int power_mw;
+        unsigned int clock_mhz; /* now */
+        uint64_t energy_mj;
+        uint64_t clock_reasons;
+        bool ecc;
+        uint64_t ecc_errors[2][2]; /* [corrected, uncorrected][volatile, aggregate] */
+        unsigned int remapped_corrected;
+        unsigned int remapped_uncorrected;
+        bool remapped_pending;
+        bool remapped_failure;
+        bool retired_pending;
+        unsigned int recovery_action;
+
+        unsigned char fabric_uuid[16];
+        unsigned int fabric_clique;
+        unsigned int fabric_state;
+        nvmlReturn_t fabric_status;
+
+        bool present;
+        bool lost;
+        struct fault_list faults;
+};
+
+struct scenario_pair {
+        unsigned int a;
+        unsigned int b;
+        unsigned int value; /* nvmlGpuTopologyLevel_t or nvmlGpuP2PStatus_t */
+};
+
+struct scenario_event {
+        unsigned int gpu; /* position */
+        uint64_t type;
+        uint64_t data;
+        unsigned int gi;
+        unsigned int ci;
+};
+
+struct scenario {
+        struct arena arena;
+        const char *driver_version;
+        const char *nvml_version;
+        int cuda_version; /* 12020 */
+        nvmlReturn_t init_result;
+        unsigned int init_delay_ms;
+        unsigned int cpus_per_numa_node;
+        struct fault_list faults;
+        const struct scenario_gpu *gpus;
+        size_t n_gpus;
+        const struct scenario_pair *topology;
+        size_t n_topology;
+        const struct scenario_pair *p2p;
+        size_t n_p2p;
+        const struct scenario_event *events;
+        size_t n_events;
+};
+
+/* |name| is what errors call the text. Returns -1 with "<name> line <n>: <what>: <why>". */
+int scenario_parse(struct scenario **ret, const char *name, const char *text, size_t size, struct error *err) MUST_USE;
+struct scenario *scenario_free(struct scenario *scenario); /* accepts NULL, returns NULL */
+
+static inline void scenario_freep(struct scenario **scenario)
+{
+        scenario_free(*scenario);
+}
+
+/* A UUID that depends on the seed alone: "GPU-…" or "MIG-…", 41 bytes with the end. */
+void scenario_uuid(char uuid[41], const char *kind, const char *seed);

@@ -1,0 +1,138 @@
+/*
+ * The simulated machine as it is now: a scenario, and what programs did to it since (compute modes, MIG instances).
+ *
+ * Handles that NVML gives out are the addresses of objects here. They stay where they are until the world is freed, so that a
+ * stale handle is recognised and never followed: each is looked up before it is used.
+ * A GPU is known by its uuid: when the scenario's file changes, a GPU that is still in it keeps its handle, and keeps what
+ * a program set unless the file changes that very value.
+ *
+ * Nothing here locks; library.c does.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/list.h"
+#include "base/strbuf.h"
+#include "scenario.h"
+
+struct gpu;
+
+/* A GPU, or one compute instance of it as a MIG device. */
+struct nvmlDevice_st {
+        struct gpu *gpu;
+        struct nvmlComputeInstance_st *compute; /* NULL: the GPU itself */
+};
+
+struct nvmlGpuInstance_st {
+        struct list link; /* in world->instances */
+        struct gpu *gpu;
+        bool alive;
+        struct mig_instance *place; /* in gpu->layout, while alive */
+};
+
+struct nvmlComputeInstance_st {
+        struct list link; /* in world->computes */
+        struct nvmlGpuInstance_st *instance;
+        bool alive;
+        struct mig_compute *place; /* in the instance's, while alive */
+        unsigned int mig_index;
+        nvmlComputeMode_t compute_mode;
+        char uuid[48];
+        struct nvmlDevice_st handle;
+};
+
+struct gpu {
+        struct list link; /* in world->gpus, those that are gone included */
+        struct nvmlDevice_st handle;
+        char uuid[80];
+        const struct scenario_gpu *config; /* NULL: no longer in the scenario */
+        unsigned int position;             /* in the scenario */
+        unsigned int index;                /* NVML's: absent ones do not count */
+        nvmlComputeMode_t compute_mode;
+        bool persistence;
+        bool mig_current;
+        bool mig_pending;
+        struct mig_layout *mig; /* replaced as a whole when the file changes it; never NULL */
+};
+
+struct event {
+        struct list link;
+        struct gpu *gpu;
+        struct scenario_event what;
+};
+
+/* One program's wait list. Belongs to the world until it is closed; a thread that waits holds a reference. */
+struct nvmlEventSet_st {
+        struct list link; /* in world->event_sets */
+        unsigned int references;
+        bool closed;
+        int wake;    /* eventfd: an event was queued, or the set was closed */
+        int changes; /* inotify on the scenario's directory */
+        struct list events;
+        struct {
+                struct gpu *gpu;
+                uint64_t types;
+        } registered[SCENARIO_MAX_GPUS];
+        size_t n_registered;
+};
+
+struct file_stamp {
+        dev_t device;
+        ino_t inode;
+        off_t size;
+        struct timespec changed;
+        bool fresh; /* so young when it was read that a second write might have left the same stamp */
+};
+
+struct world {
+        char *path;
+        struct scenario *scenario; /* the last good one; NULL: none yet */
+        struct error problem;      /* with the file as it is now; kind ERROR_NONE: none */
+        struct strbuf text;        /* what the file was when it was read last, good or bad */
+        struct file_stamp stamp;
+        struct list gpus;
+        struct list instances;
+        struct list computes;
+        struct list event_sets;
+};
+
+struct world *world_new(const char *path);
+struct world *world_free(struct world *world); /* accepts NULL, returns NULL */
+
+/* Reads the file again if it changed. If it is bad, the last good scenario stays, and |problem| says why. */
+void world_refresh(struct world *world);
+
+static inline bool gpu_is_present(const struct gpu *gpu)
+{
+        return gpu->config && gpu->config->present;
+}
+
+/* All return NULL if there is none, or none any more. */
+struct gpu *world_gpu_by_index(const struct world *world, unsigned int index);
+struct gpu *world_gpu_by_position(const struct world *world, unsigned int position);
+struct nvmlDevice_st *world_device(const struct world *world, nvmlDevice_t handle);
+struct nvmlGpuInstance_st *world_instance(const struct world *world, nvmlGpuInstance_t handle);
+struct nvmlComputeInstance_st *world_compute(const struct world *world, nvmlComputeInstance_t handle);
+unsigned int world_count(const struct world *world); /* of GPUs present */
+
+struct nvmlComputeInstance_st *gpu_compute_by_index(
+        const struct world *world, const struct gpu *gpu, unsigned int index);
+struct nvmlGpuInstance_st *gpu_instance_by_id(const struct world *world, const struct gpu *gpu, unsigned int id);
+unsigned int gpu_max_mig_devices(const struct gpu *gpu);
+bool gpu_has_instances(const struct gpu *gpu);
+
+/* Changes of the MIG layout (world_mig.c). */
+struct nvmlGpuInstance_st *world_add_instance(
+        struct world *world, struct gpu *gpu, const struct mig_profile *profile, unsigned int start);
+struct nvmlComputeInstance_st *world_add_compute(
+        struct world *world, struct nvmlGpuInstance_st *instance, unsigned int slices, unsigned int start);
+void world_remove_instance(struct world *world, struct nvmlGpuInstance_st *instance);
+void world_remove_compute(struct nvmlComputeInstance_st *compute);
+void world_set_layout(struct world *world, struct gpu *gpu, const struct mig_layout *layout);
+
+/* Puts what is new in |now| against |before| into the event sets (world_events.c). */
+void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now);
+void event_set_unref(struct nvmlEventSet_st *set);
+void event_set_close(struct nvmlEventSet_st *set);

@@ -1,0 +1,68 @@
+#include "world.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+
+static bool event_is_same(const struct scenario *a, size_t i, const struct scenario *b, size_t j)
+{
+        const struct scenario_event *x = &a->events[i];
+        const struct scenario_event *y = &b->events[j];
+
+        return x->type == y->type && x->data == y->data && x->gi == y->gi && x->ci == y->ci &&
+               strcmp(a->gpus[x->gpu].uuid, b->gpus[y->gpu].uuid) == 0;
+}
+
+static void queue_in_set(struct nvmlEventSet_st *set, struct gpu *gpu, const struct scenario_event *what)
+{
+        for (size_t i = 0; i < set->n_registered; i++) {
+                struct event *event;
+
+                if (set->registered[i].gpu != gpu || !(set->registered[i].types & what->type))
+                        continue;
+                event = xmalloc(sizeof(*event));
+                *event = (struct event){.gpu = gpu, .what = *what};
+                list_append(&set->events, &event->link);
+                eventfd_write(set->wake, 1);
+                return;
+        }
+}
+
+/* What follows the part that both lists begin with is new: so a file that is appended to tells each event once. */
+void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now)
+{
+        size_t same = 0;
+
+        while (same < before->n_events && same < now->n_events && event_is_same(before, same, now, same))
+                same++;
+        for (; same < now->n_events; same++) {
+                struct gpu *gpu = world_gpu_by_position(world, now->events[same].gpu);
+
+                LIST_FOR_EACH(link, &world->event_sets)
+                        queue_in_set(container_of(link, struct nvmlEventSet_st, link), gpu, &now->events[same]);
+        }
+}
+
+void event_set_unref(struct nvmlEventSet_st *set)
+{
+        if (--set->references)
+                return;
+        while (!list_is_empty(&set->events)) {
+                struct event *event = container_of(set->events.next, struct event, link);
+
+                list_remove(&event->link);
+                free(event);
+        }
+        if (set->wake >= 0)
+                close(set->wake);
+        if (set->changes >= 0)
+                close(set->changes);
+        free(set);
+}
+
+void event_set_close(struct nvmlEventSet_st *set)
+{
+        list_remove(&set->link);
+        set->closed = true;
+        eventfd_write(set->wake, 1);
+        event_set_unref(set);
+}
