@@ -40,8 +40,11 @@ static void set_why(struct rpc_session *session, const char *who, const nghttp2_
 
 void rpc_session_offend(struct rpc_session *session)
 {
-        if (++session->offences > RPC_OFFENCES)
-                nghttp2_session_terminate_session(session->http2, NGHTTP2_ENHANCE_YOUR_CALM);
+        if (++session->offences <= RPC_OFFENCES)
+                return;
+        nghttp2_session_terminate_session(session->http2, NGHTTP2_ENHANCE_YOUR_CALM);
+        error_set(&session->why, ERROR_UNAVAILABLE, "the peer breaks or abandons its streams");
+        session->is_broken = true; /* not only once the GOAWAY is sent: the peer may not read it */
 }
 
 static struct rpc_call *find_call(struct rpc_session *session, int32_t stream_id)
@@ -51,16 +54,12 @@ static struct rpc_call *find_call(struct rpc_session *session, int32_t stream_id
 
 /* ---- nghttp2's callbacks ---- */
 
+/* Only ever HEADERS: nghttp2 refuses pushes by itself, since our SETTINGS do. */
 static int on_begin_headers(nghttp2_session *http2, const nghttp2_frame *frame, void *user_data)
 {
         struct rpc_session *session = user_data;
-        struct rpc_call *call;
+        struct rpc_call *call = find_call(session, frame->hd.stream_id);
 
-        if (frame->hd.type != NGHTTP2_HEADERS) {
-                nghttp2_session_terminate_session(http2, NGHTTP2_PROTOCOL_ERROR); /* PUSH_PROMISE: none was asked for */
-                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-        }
-        call = find_call(session, frame->hd.stream_id);
         if (session->is_server && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
                 rpc_head_begin(&session->head, RPC_HEAD_REQUEST);
                 call = rpc_call_new(session);
