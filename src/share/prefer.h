@@ -1,10 +1,12 @@
 /*
- * GetPreferredAllocation: which of the available devices a container should get. Pure, linear in the request.
+ * GetPreferredAllocation: which of the available devices a container should get. Pure, and linear in the devices named, but
+ * for a logarithm of the units.
  *
  * Shared units: packed fills the fullest unit first, distributed the emptiest; a unit's fill counts every replica that is not
- * available, and what this request already took breaks ties, as in NVIDIA's k8s-device-plugin. Whole units:
- * the set with the best links, found exhaustively for up to 16 units; a single one is taken where it leaves the best sets
- * intact. Ids that the resource does not have are ignored.
+ * available, and what this request already took breaks ties, as in NVIDIA's k8s-device-plugin; then the position of the unit.
+ * Whole units: the set with the best links (share/prefer_links.h), found exhaustively among up to 16 units and grown from each
+ * of the first 64 among more; a single one is taken where it leaves the best links. Ids that the resource does not have are
+ * ignored.
  */
 #pragma once
 
