@@ -306,3 +306,15 @@ unsigned int kubelet_registrations(const struct kubelet *kubelet)
 {
         return kubelet->registrations;
 }
+
+void kubelet_each_device(const struct kubelet *kubelet, const char *resource, kubelet_device_fn *visit, void *data)
+{
+        const struct endpoint *endpoint = endpoint_find(kubelet, resource);
+
+        for (size_t i = 0; endpoint && i < endpoint->n_devices; i++) {
+                const struct known_device *device = &endpoint->devices[i];
+                const struct held *held = held_find(kubelet, device->id);
+
+                visit(device->id, device->healthy, held ? held->pod : NULL, data);
+        }
+}

@@ -41,6 +41,10 @@ size_t kubelet_capacity(const struct kubelet *kubelet, const char *resource);
 size_t kubelet_allocatable(const struct kubelet *kubelet, const char *resource);
 unsigned int kubelet_registrations(const struct kubelet *kubelet);
 
+/* Each device of a resource in the order of the list: its id, whether it is healthy, and the pod that holds it, or NULL. */
+typedef void kubelet_device_fn(const char *id, bool healthy, const char *pod, void *data);
+void kubelet_each_device(const struct kubelet *kubelet, const char *resource, kubelet_device_fn *visit, void *data);
+
 /* What a container was given. Valid during the callback. */
 struct kubelet_answer {
         bool admitted;
