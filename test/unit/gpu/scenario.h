@@ -12,7 +12,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-static char scenario_path[64];
+static char scenario_folder[64]; /* its own: the library watches it, and /tmp is a busy place */
+static char scenario_path[96];
 
 static inline const char *scenario_library(void)
 {
@@ -32,17 +33,15 @@ static inline void scenario_write(const char *text)
 
 static inline int scenario_setup(void **state UNUSED)
 {
-        int fd;
-
-        snprintf(scenario_path, sizeof(scenario_path), "/tmp/warpshare-scenario-XXXXXX");
-        fd = mkstemp(scenario_path);
-        if (fd < 0)
+        snprintf(scenario_folder, sizeof(scenario_folder), "/tmp/warpshare-scenario-XXXXXX");
+        if (!mkdtemp(scenario_folder))
                 return -1;
-        close(fd);
+        snprintf(scenario_path, sizeof(scenario_path), "%s/scenario.yaml", scenario_folder);
         return setenv("WARPSHARE_SIM_SCENARIO", scenario_path, 1);
 }
 
 static inline int scenario_teardown(void **state UNUSED)
 {
-        return unlink(scenario_path);
+        unlink(scenario_path);
+        return rmdir(scenario_folder);
 }
