@@ -32,12 +32,15 @@ void held_free(struct held *held)
         free(held);
 }
 
-static bool is_held(const struct kubelet *kubelet, const char *id)
+const struct held *held_find(const struct kubelet *kubelet, const char *id)
 {
-        LIST_FOR_EACH(link, &kubelet->held)
-                if (strcmp(container_of(link, struct held, link)->id, id) == 0)
-                        return true;
-        return false;
+        LIST_FOR_EACH(link, &kubelet->held) {
+                const struct held *held = container_of(link, struct held, link);
+
+                if (strcmp(held->id, id) == 0)
+                        return held;
+        }
+        return NULL;
 }
 
 static void finish(struct admission *admission, struct kubelet_answer *answer)
@@ -215,7 +218,7 @@ static void collect_candidates(struct admission *admission)
                 const struct known_device *device = &endpoint->devices[i];
                 size_t at;
 
-                if (!device->healthy || is_held(admission->kubelet, device->id))
+                if (!device->healthy || held_find(admission->kubelet, device->id))
                         continue;
                 admission->kubelet->random = admission->kubelet->random * 1664525U + 1013904223U;
                 at = (admission->kubelet->random >> 8) % (admission->n_candidates + 1);

@@ -62,3 +62,4 @@ struct kubelet {
 
 struct endpoint *endpoint_find(const struct kubelet *kubelet, const char *resource);
 void held_free(struct held *held);
+const struct held *held_find(const struct kubelet *kubelet, const char *id);

@@ -163,3 +163,16 @@ void log_write(enum log_level level, const char *message, const struct log_field
         /* A log that cannot be written has nobody left to tell. */
         (void)!write(STDERR_FILENO, line, length);
 }
+
+void log_block(enum log_level level, const char *message, const char *text)
+{
+        if (!log_is_on(level))
+                return;
+        if (output_format == LOG_JSON) {
+                log_write(level, message, (const struct log_field[]){LOG_STR("text", text), {NULL}});
+                return;
+        }
+        log_write(level, message, (const struct log_field[]){{NULL}});
+        (void)!write(STDERR_FILENO, text, strlen(text));
+        (void)!write(STDERR_FILENO, "\n", 1);
+}

@@ -44,6 +44,12 @@ bool log_is_on(enum log_level level);
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields);
 
+/*
+ * One event with a text of many lines, such as a configuration: in text form the lines follow as they are, in JSON form they
+ * are the field "text".
+ */
+void log_block(enum log_level level, const char *message, const char *text);
+
 #define LOG_AT(level, message, ...)                                                                                    \
         do {                                                                                                           \
                 if (log_is_on(level))                                                                                  \

@@ -148,7 +148,7 @@ static void on_health(const char *uuid, bool healthy, const char *reason, void *
         if (agent->stopping)
                 return;
         if (healthy)
-                log_info("healthy again", LOG_STR("unit", uuid), LOG_STR("reason", reason));
+                log_info("healthy again", LOG_STR("unit", uuid));
         else
                 log_warn("unhealthy", LOG_STR("unit", uuid), LOG_STR("reason", reason));
         plugins_set_health(agent->plugins, uuid, healthy);
@@ -181,7 +181,7 @@ static void log_config(const struct config *config)
 {
         _free_ char *text = config_print(config);
 
-        log_info("configuration in force", LOG_STR("config", text));
+        log_block(LOG_INFO, "Running with config:", text); /* NVIDIA's words: people search for them */
 }
 
 static void reload(struct agent *agent)

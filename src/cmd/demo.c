@@ -36,18 +36,25 @@ struct demo {
         struct demo_node node;
         bool colour;
         bool interrupted;
-        bool wrong;       /* something was not as promised */
-        char *gpus[GPUS]; /* UUIDs, in the order in which pods met them */
+        bool wrong; /* something was not as promised */
 };
 
 /* ---- looks ---- */
 
-enum style { PLAIN, BOLD, DIM, GREEN, RED, YELLOW, CYAN };
+enum style { PLAIN, BOLD, DIM, GREEN, RED, YELLOW, CYAN, MAGENTA };
 
 static const char *style(const struct demo *demo, enum style wanted)
 {
         static const char *const codes[] = {
-                "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[36m"};
+                [PLAIN] = "\x1b[0m",
+                [BOLD] = "\x1b[1m",
+                [DIM] = "\x1b[2m",
+                [GREEN] = "\x1b[32m",
+                [RED] = "\x1b[31m",
+                [YELLOW] = "\x1b[33m",
+                [CYAN] = "\x1b[36m",
+                [MAGENTA] = "\x1b[35m",
+        };
 
         return demo->colour ? codes[wanted] : "";
 }
@@ -56,14 +63,6 @@ static void heading(const struct demo *demo, const char *text)
 {
         printf("\n%s%s%s\n\n", style(demo, BOLD), text, style(demo, PLAIN));
         fflush(stdout);
-}
-
-static void bar(const struct demo *demo, unsigned int used, unsigned int total, enum style wanted)
-{
-        fputs(style(demo, wanted), stdout);
-        for (unsigned int i = 0; i < total; i++)
-                fputs(i < used ? "█" : "░", stdout);
-        fputs(style(demo, PLAIN), stdout);
 }
 
 /* What was promised did not come. */
@@ -87,6 +86,60 @@ static bool allocatable_is(struct demo_node *node, void *wanted)
         return kubelet_allocatable(node->kubelet, RESOURCE) == *(size_t *)wanted || !node->agent_runs;
 }
 
+/* One row a GPU and one cell a replica; the devices come GPU by GPU. */
+struct picture {
+        const struct demo *demo;
+        char gpu[64]; /* of the row being drawn; empty before the first */
+        unsigned int healthy;
+        unsigned int held;
+        unsigned int unhealthy;
+};
+
+static void end_row(struct picture *picture)
+{
+        if (!picture->gpu[0])
+                return;
+        printf("%s  ", style(picture->demo, PLAIN));
+        if (picture->unhealthy)
+                printf("%s%u unhealthy%s\n", style(picture->demo, RED), picture->unhealthy,
+                        style(picture->demo, PLAIN));
+        else
+                printf("%u of %u in use\n", picture->held, picture->healthy);
+        *picture = (struct picture){.demo = picture->demo};
+}
+
+static enum style style_of_pod(const char *pod)
+{
+        return pod[0] == 'n' ? YELLOW : pod[0] == 't' ? CYAN : MAGENTA;
+}
+
+static void draw_device(const char *id, bool healthy, const char *pod, void *data)
+{
+        struct picture *picture = data;
+        size_t length = strcspn(id, ":");
+
+        if (length != strlen(picture->gpu) || strncmp(picture->gpu, id, length) != 0) {
+                end_row(picture);
+                snprintf(picture->gpu, sizeof(picture->gpu), "%.*s", (int)length, id);
+                printf("  %s%.12s…%s  ", style(picture->demo, DIM), picture->gpu, style(picture->demo, PLAIN));
+        }
+        picture->healthy += healthy;
+        picture->unhealthy += !healthy;
+        picture->held += pod != NULL;
+        fputs(style(picture->demo, !healthy ? RED : pod ? style_of_pod(pod) : GREEN), stdout);
+        fputs(pod ? "█" : healthy ? "░" : "×", stdout);
+}
+
+static void draw(const struct demo *demo)
+{
+        struct picture picture = {.demo = demo};
+
+        putchar('\n');
+        kubelet_each_device(demo->node.kubelet, RESOURCE, draw_device, &picture);
+        end_row(&picture);
+        fflush(stdout);
+}
+
 /* Waits for kubelet to count |wanted| allocatable and shows both counts, with the time it took. */
 static void show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
 {
@@ -101,10 +154,10 @@ static void show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
         allocatable = kubelet_allocatable(demo->node.kubelet, RESOURCE);
         printf("  %s$ kubectl describe node demo%s\n", style(demo, DIM), style(demo, PLAIN));
         printf("  Capacity:\n    " RESOURCE ":  %s%zu%s\n", style(demo, BOLD), capacity, style(demo, PLAIN));
-        printf("  Allocatable:\n    " RESOURCE ":  %s%zu%s      %safter %.*f ms%s\n",
-                style(demo, allocatable == (size_t)GPUS * REPLICAS ? GREEN : YELLOW), allocatable, style(demo, PLAIN),
+        printf("  Allocatable:\n    " RESOURCE ":  %s%zu%s      %s(after %.*f ms)%s\n",
+                style(demo, allocatable == (size_t)GPUS * REPLICAS ? GREEN : RED), allocatable, style(demo, PLAIN),
                 style(demo, DIM), took_ms < 10 ? 1 : 0, took_ms, style(demo, PLAIN));
-        fflush(stdout);
+        draw(demo);
         if (allocatable != wanted || capacity != (size_t)GPUS * REPLICAS)
                 fail(demo, "kubelet should count %zu of %u", wanted, GPUS * REPLICAS);
 }
@@ -139,17 +192,6 @@ static bool is_answered(struct demo_node *node UNUSED, void *pod)
         return ((struct pod *)pod)->answered;
 }
 
-static unsigned int number_of_gpu(struct demo *demo, const char *uuid)
-{
-        unsigned int i = 0;
-
-        while (i < GPUS - 1 && demo->gpus[i] && strcmp(demo->gpus[i], uuid) != 0)
-                i++;
-        if (!demo->gpus[i])
-                demo->gpus[i] = xstrdup(uuid);
-        return i;
-}
-
 static void check_pod(struct demo *demo, const struct pod *pod)
 {
         /* 32,605 MiB in 20 parts; k parts are k times as much before rounding, hence up to a MiB for each. */
@@ -174,8 +216,8 @@ static void admit(struct demo *demo, struct pod *pod)
                 fail(demo, "%s was refused: %s", pod->name, pod->error);
                 return;
         }
-        printf("  %-10s " RESOURCE ": %-4u %s%-42s%s %5.1f %%  %6.2f GiB\n", pod->name, pod->replicas,
-                style(demo, CYAN), pod->gpu, style(demo, PLAIN), pod->threads, pod->memory_mib / 1024.0);
+        printf("  %s%-10s%s " RESOURCE ": %-4u %-42s %5.1f %%  %6.2f GiB\n", style(demo, style_of_pod(pod->name)),
+                pod->name, style(demo, PLAIN), pod->replicas, pod->gpu, pod->threads, pod->memory_mib / 1024.0);
         fflush(stdout);
         check_pod(demo, pod);
 }
@@ -183,23 +225,12 @@ static void admit(struct demo *demo, struct pod *pod)
 static void show_pods(struct demo *demo)
 {
         struct pod pods[] = {{"notebook", 1}, {"training", 10}, {"inference", 4}};
-        unsigned int used[GPUS] = {0};
 
         printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", style(demo, DIM), "POD", "ASKS FOR", "GETS", "THREADS", "MEMORY",
                 style(demo, PLAIN));
-        for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
                 admit(demo, &pods[i]);
-                if (pods[i].gpu)
-                        used[number_of_gpu(demo, pods[i].gpu)] += pods[i].replicas;
-        }
-        putchar('\n');
-        for (unsigned int i = 0; i < GPUS; i++) {
-                if (!demo->gpus[i])
-                        continue;
-                printf("  %s  ", demo->gpus[i]);
-                bar(demo, used[i], REPLICAS, CYAN);
-                printf("  %u of %u replicas\n", used[i], REPLICAS);
-        }
+        draw(demo);
         for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
                 free(pods[i].gpu);
                 free(pods[i].error);
@@ -386,8 +417,6 @@ int command_demo(int argc, char **argv)
         uv_close((uv_handle_t *)&demo.interrupt, NULL);
         uv_run(&demo.loop, UV_RUN_DEFAULT);
         uv_loop_close(&demo.loop);
-        for (size_t i = 0; i < GPUS; i++)
-                free(demo.gpus[i]);
         if (!demo.wrong)
                 printf("\n%sAll as it should be.%s\n", style(&demo, GREEN), style(&demo, PLAIN));
         return demo.wrong ? EXIT_FAILED : 0;
