@@ -1,0 +1,432 @@
+/*
+ * What kubelet would see of the agent, measured from outside: a node is started, one thing measured, the node stopped. bench/run
+ * repeats it and knows the budgets.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <deviceplugin.pb-c.h>
+
+#include "base/alloc.h"
+#include "bench/figure.h"
+#include "bench/node.h"
+#include "bench/process.h"
+#include "bench/requests.h"
+#include "rpc/client.h"
+
+#define WARM_UP 200U
+#define CALL_TIMEOUT_MS 5000U
+
+struct bench {
+        uv_loop_t loop;
+        struct node_options options;
+        struct node node;
+        unsigned int calls;
+        unsigned int wanted;
+        unsigned int seconds;
+        struct error err;
+};
+
+/* ---- start ---- */
+
+static int measure_start(struct bench *bench)
+{
+        const struct node *node = &bench->node;
+
+        figure_print_one("start_to_register", "ms", (double)(node->registered_ns - node->started_ns) / 1e6);
+        figure_print_one("start_to_devices", "ms", (double)(node->list_ns - node->started_ns) / 1e6);
+        return 0;
+}
+
+/* ---- calls, one after the other on one connection ---- */
+
+struct caller {
+        struct node *node;
+        struct rpc_client *client;
+        bool has_message;
+        bool has_ended;
+        bool has_failed;
+};
+
+static void on_message(struct rpc_call *call UNUSED, const uint8_t *bytes UNUSED, size_t size UNUSED, void *data)
+{
+        ((struct caller *)data)->has_message = true;
+}
+
+static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
+{
+        struct caller *caller = data;
+
+        caller->has_ended = true;
+        caller->has_failed = status != RPC_OK || !caller->has_message;
+        if (caller->has_failed)
+                fprintf(stderr, "bench-agent: %s: %s\n", rpc_status_name(status), text);
+}
+
+static int open_caller(struct caller *caller, struct bench *bench)
+{
+        const struct rpc_client_options options = {0};
+        _free_ char *path = node_plugin_socket(&bench->node);
+
+        *caller = (struct caller){.node = &bench->node};
+        if (!path)
+                return error_set(&bench->err, ERROR_NOT_FOUND, "no socket of the plugin in kubelet's directory");
+        return rpc_client_new(&caller->client, &bench->loop, path, &options, &bench->err);
+}
+
+/* Returns how long it took, or a negative number. */
+static int64_t call(struct caller *caller, const char *path, struct rpc_message *request)
+{
+        static const struct rpc_handlers handlers = {.message = on_message, .ended = on_ended};
+        int64_t started = clock_ns();
+
+        caller->has_message = caller->has_ended = false;
+        rpc_client_call(caller->client, NULL, path, request, CALL_TIMEOUT_MS, &handlers, caller);
+        while (!caller->has_ended)
+                uv_run(caller->node->loop, UV_RUN_ONCE);
+        return caller->has_failed ? -1 : clock_ns() - started;
+}
+
+static int run_calls(
+        struct bench *bench, const char *path, struct rpc_message **requests, size_t n_requests, struct figure *figure)
+{
+        struct caller caller;
+        int rc = 0;
+
+        if (open_caller(&caller, bench) < 0)
+                return -1;
+        for (unsigned int i = 0; i < WARM_UP + bench->calls && rc == 0; i++) {
+                int64_t took = call(&caller, path, requests[i % n_requests]);
+
+                if (took < 0)
+                        rc = error_set(&bench->err, ERROR_UNAVAILABLE, "%s failed", path);
+                else if (i >= WARM_UP)
+                        figure_add(figure, (double)took / 1000);
+        }
+        rpc_client_close(caller.client);
+        return rc;
+}
+
+/* ---- the devices, as ListAndWatch says ---- */
+
+struct ids {
+        struct caller caller;
+        struct arena arena;
+        const char **ids;
+        size_t count;
+};
+
+static void on_devices(struct rpc_call *call UNUSED, const uint8_t *message, size_t size, void *data)
+{
+        struct ids *ids = data;
+        V1beta1__ListAndWatchResponse *response = v1beta1__list_and_watch_response__unpack(NULL, size, message);
+
+        if (response && !ids->count) {
+                ids->ids = ARENA_ARRAY(&ids->arena, const char *, response->n_devices);
+                for (size_t i = 0; i < response->n_devices; i++)
+                        ids->ids[ids->count++] = arena_strdup(&ids->arena, response->devices[i]->id);
+        }
+        v1beta1__list_and_watch_response__free_unpacked(response, NULL);
+}
+
+static void on_devices_ended(
+        struct rpc_call *call UNUSED, enum rpc_status status UNUSED, const char *text UNUSED, void *data)
+{
+        ((struct ids *)data)->caller.has_ended = true;
+}
+
+static bool has_ids(struct node *node UNUSED, void *data)
+{
+        const struct ids *ids = data;
+
+        return ids->count > 0 || ids->caller.has_ended;
+}
+
+/* Reads every id over a connection of its own, and shuffles them: kubelet's candidates come from a Go map. */
+static int read_ids(struct ids *ids, struct bench *bench)
+{
+        static const struct rpc_handlers handlers = {.message = on_devices, .ended = on_devices_ended};
+        struct rpc_message *empty = rpc_message_new(0);
+        uint32_t random = 1;
+
+        *ids = (struct ids){0};
+        if (open_caller(&ids->caller, bench) < 0)
+                return -1;
+        rpc_client_call(ids->caller.client, NULL, "/v1beta1.DevicePlugin/ListAndWatch", empty, 0, &handlers, ids);
+        rpc_message_unref(empty);
+        node_wait(&bench->node, has_ids, ids, CALL_TIMEOUT_MS);
+        rpc_client_close(ids->caller.client);
+        if (!ids->count)
+                return error_set(&bench->err, ERROR_TIMEOUT, "no device list came");
+        for (size_t i = ids->count; i > 1; i--) {
+                size_t at;
+                const char *id = ids->ids[i - 1];
+
+                random = random * 1664525U + 1013904223U;
+                at = (random >> 8) % i;
+                ids->ids[i - 1] = ids->ids[at];
+                ids->ids[at] = id;
+        }
+        return 0;
+}
+
+/* ---- Allocate, GetPreferredAllocation ---- */
+
+static int allocate_all(struct bench *bench, struct figure *figure)
+{
+        struct rpc_message **requests;
+        struct ids ids;
+        int rc;
+
+        if (read_ids(&ids, bench) < 0)
+                return -1;
+        requests = ARENA_ARRAY(&ids.arena, struct rpc_message *, ids.count);
+        for (size_t i = 0; i < ids.count; i++)
+                requests[i] = request_allocate(&ids.ids[i], 1);
+        rc = run_calls(bench, "/v1beta1.DevicePlugin/Allocate", requests, ids.count, figure);
+        for (size_t i = 0; i < ids.count; i++)
+                rpc_message_unref(requests[i]);
+        arena_done(&ids.arena);
+        return rc;
+}
+
+static int measure_allocate(struct bench *bench)
+{
+        struct figure figure = {.name = "allocate", .unit = "us"};
+        int rc = allocate_all(bench, &figure);
+
+        figure_print(&figure);
+        return rc;
+}
+
+static int measure_prefer(struct bench *bench)
+{
+        struct figure figure = {.name = "prefer", .unit = "us"};
+        struct rpc_message *request;
+        struct ids ids;
+        int rc;
+
+        if (read_ids(&ids, bench) < 0)
+                return -1;
+        request = request_prefer(ids.ids, ids.count, bench->wanted);
+        rc = run_calls(bench, "/v1beta1.DevicePlugin/GetPreferredAllocation", &request, 1, &figure);
+        rpc_message_unref(request);
+        figure_print(&figure);
+        arena_done(&ids.arena);
+        return rc;
+}
+
+/* ---- memory ---- */
+
+static int print_memory(struct bench *bench, const char *when)
+{
+        _free_ char *pss = xasprintf("pss_%s", when);
+        _free_ char *rss = xasprintf("rss_%s", when);
+        _free_ char *private = xasprintf("private_%s", when);
+        _free_ char *simulator = xasprintf("simulator_%s", when);
+        struct process_memory memory;
+        struct process_memory library;
+
+        if (process_memory(bench->node.agent.pid, NULL, &memory, &bench->err) < 0 ||
+                process_memory(bench->node.agent.pid, bench->options.library, &library, &bench->err) < 0)
+                return -1;
+        figure_print_one(pss, "KiB", memory.pss_kib);
+        figure_print_one(rss, "KiB", memory.rss_kib);
+        figure_print_one(private, "KiB", memory.private_kib);
+        figure_print_one(simulator, "KiB", library.pss_kib);
+        return 0;
+}
+
+static int measure_memory(struct bench *bench)
+{
+        struct figure ignored = {0};
+        int rc;
+
+        if (print_memory(bench, "registered") < 0)
+                return -1;
+        rc = allocate_all(bench, &ignored);
+        free(ignored.samples);
+        return rc < 0 ? -1 : print_memory(bench, "allocated");
+}
+
+/* ---- Xid ---- */
+
+static bool has_fewer(struct node *node, void *data)
+{
+        return kubelet_allocatable(node->kubelet, NODE_RESOURCE) < *(size_t *)data;
+}
+
+/* Each GPU in turn, quickly: none is healthy again before the last one failed. */
+static int measure_xid(struct bench *bench)
+{
+        struct figure figure = {.name = "xid_to_list", .unit = "ms"};
+
+        for (unsigned int i = 0; i < bench->options.gpus; i++) {
+                size_t before = kubelet_allocatable(bench->node.kubelet, NODE_RESOURCE);
+                int64_t started = clock_ns();
+
+                if (node_add_xid(&bench->node, &bench->err) < 0)
+                        return -1;
+                if (!node_wait(&bench->node, has_fewer, &before, CALL_TIMEOUT_MS))
+                        return error_set(&bench->err, ERROR_TIMEOUT, "the Xid of GPU %u changed no device list", i);
+                figure_add(&figure, (double)(bench->node.list_ns - started) / 1e6);
+        }
+        figure_print(&figure);
+        return 0;
+}
+
+/* ---- idle ---- */
+
+static bool never(struct node *node UNUSED, void *data UNUSED)
+{
+        return false;
+}
+
+static int measure_idle(struct bench *bench)
+{
+        uint64_t before;
+        uint64_t after;
+        int64_t started;
+
+        node_wait(&bench->node, never, NULL, 3000);
+        started = clock_ns();
+        if (process_switches(bench->node.agent.pid, &before, &bench->err) < 0)
+                return -1;
+        node_wait(&bench->node, never, NULL, (uint64_t)bench->seconds * 1000);
+        if (process_switches(bench->node.agent.pid, &after, &bench->err) < 0)
+                return -1;
+        figure_print_one("idle_wakeups", "/s", (double)(after - before) * 1e9 / (double)(clock_ns() - started));
+        return 0;
+}
+
+/* ---- for another client ---- */
+
+static void on_stdin(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        *(bool *)poll->data = true;
+}
+
+static bool is_set(struct node *node UNUSED, void *data)
+{
+        return *(bool *)data;
+}
+
+/* Prints the plugin's socket and waits for the end of stdin, ten minutes at most. */
+static int hold(struct bench *bench)
+{
+        _free_ char *path = node_plugin_socket(&bench->node);
+        bool over = false;
+        uv_poll_t input;
+
+        if (!path)
+                return error_set(&bench->err, ERROR_NOT_FOUND, "no socket of the plugin in kubelet's directory");
+        puts(path);
+        fflush(stdout);
+        uv_poll_init(&bench->loop, &input, 0);
+        input.data = &over;
+        uv_poll_start(&input, UV_READABLE | UV_DISCONNECT, on_stdin);
+        node_wait(&bench->node, is_set, &over, UINT64_C(600000));
+        uv_close((uv_handle_t *)&input, NULL);
+        uv_run(&bench->loop, UV_RUN_NOWAIT);
+        return 0;
+}
+
+/* ---- command line ---- */
+
+static const struct measure {
+        const char *name;
+        int (*run)(struct bench *bench);
+        const char *help;
+} measures[] = {
+        {"start", measure_start, "from making the process to Register, and to the first device list"},
+        {"memory", measure_memory, "after registration, and after --calls allocations"},
+        {"allocate", measure_allocate, "Allocate of one device, one call after the other"},
+        {"prefer", measure_prefer, "GetPreferredAllocation of --wanted among all devices"},
+        {"xid", measure_xid, "from writing an event to the scenario to the list that says it"},
+        {"idle", measure_idle, "wake-ups a second of all threads, over --seconds"},
+        {"hold", hold, "prints the plugin's socket and waits for the end of input"},
+};
+
+static int usage(void)
+{
+        printf("usage: bench-agent --agent=PROGRAM --library=NVML [OPTION...] MEASURE\n\n"
+               "Starts a node of simulated GPUs with the agent on it, measures one thing, prints figures (bench/figure.h).\n\n"
+               "  --gpus=N --replicas=N    of the node (8, 48); 1 replica: not shared, above 48: by time-slicing\n"
+               "  --calls=N                requests (10000)\n"
+               "  --wanted=N               devices a preference is asked for (1)\n"
+               "  --seconds=N              of idling (12)\n\nmeasures:\n");
+        for (size_t i = 0; i < ARRAY_SIZE(measures); i++)
+                printf("  %-10s %s\n", measures[i].name, measures[i].help);
+        return 2;
+}
+
+static const struct measure *parse(struct bench *bench, int argc, char **argv)
+{
+        static const struct option options[] = {{"agent", required_argument, NULL, 'a'},
+                {"library", required_argument, NULL, 'l'}, {"gpus", required_argument, NULL, 'g'},
+                {"replicas", required_argument, NULL, 'r'}, {"calls", required_argument, NULL, 'c'},
+                {"wanted", required_argument, NULL, 'w'}, {"seconds", required_argument, NULL, 's'}, {0}};
+        unsigned int *number = NULL;
+        int option;
+
+        bench->options.gpus = 8;
+        bench->options.replicas = 48;
+        bench->calls = 10000;
+        bench->wanted = 1;
+        bench->seconds = 12;
+        while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+                switch (option) {
+                case 'a':
+                        bench->options.agent = optarg;
+                        continue;
+                case 'l':
+                        bench->options.library = optarg;
+                        continue;
+                case 'g':
+                        number = &bench->options.gpus;
+                        break;
+                case 'r':
+                        number = &bench->options.replicas;
+                        break;
+                case 'c':
+                        number = &bench->calls;
+                        break;
+                case 'w':
+                        number = &bench->wanted;
+                        break;
+                case 's':
+                        number = &bench->seconds;
+                        break;
+                default:
+                        return NULL;
+                }
+                *number = (unsigned int)strtoul(optarg, NULL, 10);
+        }
+        if (!bench->options.agent || !bench->options.library || optind != argc - 1)
+                return NULL;
+        for (size_t i = 0; i < ARRAY_SIZE(measures); i++)
+                if (strcmp(measures[i].name, argv[optind]) == 0)
+                        return &measures[i];
+        return NULL;
+}
+
+int main(int argc, char **argv)
+{
+        struct bench bench = {0};
+        const struct measure *measure = parse(&bench, argc, argv);
+        int rc;
+
+        if (!measure)
+                return usage();
+        uv_loop_init(&bench.loop);
+        rc = node_start(&bench.node, &bench.loop, &bench.options, &bench.err);
+        if (rc == 0)
+                rc = measure->run(&bench);
+        node_stop(&bench.node);
+        if (rc < 0)
+                fprintf(stderr, "bench-agent %s: %s\n", measure->name, bench.err.text);
+        return rc < 0 ? 1 : 0;
+}

@@ -1,0 +1,21 @@
+/*
+ * What the kernel says about a process: its memory and how often it woke up. From proc(5).
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct process_memory {
+        double pss_kib; /* shared pages count by the number of processes that share them */
+        double rss_kib;
+        double private_kib; /* in no other process */
+};
+
+/* The whole process, or with |mapping| only what is mapped from files whose path contains it. */
+int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, struct error *err) MUST_USE;
+
+/* Context switches of all its threads: each time one of them waits, it must be woken again. */
+int process_switches(pid_t pid, uint64_t *ret, struct error *err) MUST_USE;
