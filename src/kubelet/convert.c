@@ -77,10 +77,11 @@ struct rpc_message *convert_options(void)
 
 struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name)
 {
-        V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
+        V1beta1__RegisterRequest request;
         V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 
         options.get_preferred_allocation_available = true;
+        v1beta1__register_request__init(&request);
         request.version = borrow("v1beta1");
         request.endpoint = borrow(endpoint);
         request.resource_name = borrow(resource_name);

@@ -1,0 +1,79 @@
+/*
+ * kubelet's request messages: the first byte chooses the message, the rest is the message. What decodes is answered from a plan
+ * of two GPUs with four replicas each, as the plugin would.
+ */
+#include <assert.h>
+#include <stdint.h>
+
+#include "kubelet/convert.h"
+#include "share/node.h"
+
+static struct node node;
+
+static void fuzz_allocate(const uint8_t *bytes, size_t size)
+{
+        struct arena arena = ARENA_INIT;
+        struct container_ids *containers;
+        struct error err;
+        size_t count;
+
+        if (convert_allocate_request(&containers, &count, &arena, bytes, size, &err) == 0) {
+                struct allocation *allocations = ARENA_ARRAY(&arena, struct allocation, count);
+                bool all = true;
+
+                for (size_t i = 0; i < count && all; i++)
+                        all = allocate(&allocations[i], &arena, &node.config, &node.plan->resources[0],
+                                      containers[i].ids, containers[i].n_ids, &err) == 0;
+                if (all)
+                        rpc_message_unref(convert_allocate_response(allocations, count, &arena));
+        }
+        arena_done(&arena);
+}
+
+static void fuzz_prefer(const uint8_t *bytes, size_t size)
+{
+        struct arena arena = ARENA_INIT;
+        struct prefer_request *requests;
+        struct error err;
+        size_t count;
+
+        if (convert_prefer_request(&requests, &count, &arena, bytes, size, &err) == 0) {
+                struct container_ids *answers = ARENA_ARRAY(&arena, struct container_ids, count);
+
+                for (size_t i = 0; i < count; i++) {
+                        const char **ids;
+
+                        if (requests[i].size > requests[i].n_available + requests[i].n_required)
+                                continue;
+                        ids = ARENA_ARRAY(&arena, const char *, requests[i].size);
+                        if (prefer(&node.plan->resources[0], POLICY_PACKED, &requests[i], &arena, ids,
+                                    &answers[i].n_ids, &err) == 0)
+                                assert(answers[i].n_ids == requests[i].size);
+                        answers[i].ids = ids;
+                }
+                rpc_message_unref(convert_prefer_response(answers, count, &arena));
+        }
+        arena_done(&arena);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
+{
+        node = node_new(2);
+        node_share(&node, SHARING_MPS, 4);
+        node.config.sharing.provisioning = PROVISIONING_WEIGHTED;
+        return node_plan(&node);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        if (size == 0)
+                return 0;
+        if (data[0] & 1)
+                fuzz_allocate(data + 1, size - 1);
+        else
+                fuzz_prefer(data + 1, size - 1);
+        return 0;
+}
