@@ -20,7 +20,7 @@ nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t *curren
 static nvmlReturn_t ecc_errors(const char *name, nvmlDevice_t device, nvmlMemoryErrorType_t error,
         nvmlEccCounterType_t counter, unsigned long long *count)
 {
-        _cleanup_(call_end) struct call call = call_gpu(name, device);
+        _cleanup_(call_end) struct call call = call_device(name, device);
 
         if (call.result)
                 return call.result;
@@ -28,7 +28,7 @@ static nvmlReturn_t ecc_errors(const char *name, nvmlDevice_t device, nvmlMemory
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (!call.config->ecc)
                 return NVML_ERROR_NOT_SUPPORTED;
-        *count = call.config->ecc_errors[error][counter];
+        *count = call.compute ? 0 : call.config->ecc_errors[error][counter];
         return NVML_SUCCESS;
 }
 

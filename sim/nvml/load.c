@@ -71,7 +71,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
 {
-        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+        _cleanup_(call_end) struct call call = call_device(__func__, device);
         uint64_t total;
 
         if (call.result)
@@ -79,6 +79,8 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
         if (!memory)
                 return NVML_ERROR_INVALID_ARGUMENT;
         total = (uint64_t)call.config->model->bar1_mib << 20;
+        if (call.compute)
+                total = total * call.compute->instance->place->profile->size / call.config->model->memory_slices;
         *memory = (nvmlBAR1Memory_t){.bar1Total = total, .bar1Used = 1 << 20, .bar1Free = total - (1 << 20)};
         return NVML_SUCCESS;
 }

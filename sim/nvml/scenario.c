@@ -10,7 +10,10 @@ static uint64_t hash(uint64_t seed, const char *text)
 {
         for (; *text; text++)
                 seed = (seed ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-        return seed ^ seed >> 32;
+        /* Seeds differ in the last byte only; every bit of the result should. */
+        seed = (seed ^ seed >> 33) * UINT64_C(0xff51afd7ed558ccd);
+        seed = (seed ^ seed >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+        return seed ^ seed >> 33;
 }
 
 void scenario_uuid(char uuid[41], const char *kind, const char *seed)

@@ -286,10 +286,20 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(
         return NVML_SUCCESS;
 }
 
+/* About the far end, a link that the GPU does not have is like one that is down: `nvidia-smi topo -m` depends on it. */
+static struct call call_far_end(const char *name, nvmlDevice_t device, unsigned int link)
+{
+        struct call call = call_link(name, device, link);
+
+        if (call.result == NVML_ERROR_INVALID_ARGUMENT && call.config && link < NVML_NVLINK_MAX_LINKS)
+                call.result = NVML_ERROR_NOT_SUPPORTED;
+        return call;
+}
+
 static nvmlReturn_t remote_pci(
         const char *name, nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci, size_t size)
 {
-        _cleanup_(call_end) struct call call = call_link(name, device, link);
+        _cleanup_(call_end) struct call call = call_far_end(name, device, link);
         nvmlPciInfo_t info = {.pciDeviceId = 0x22a310de}; /* an NVSwitch of Hopper */
         int peer;
 
@@ -328,7 +338,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned i
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(
         nvmlDevice_t device, unsigned int link, nvmlIntNvLinkDeviceType_t *type)
 {
-        _cleanup_(call_end) struct call call = call_link(__func__, device, link);
+        _cleanup_(call_end) struct call call = call_far_end(__func__, device, link);
 
         if (call.result)
                 return call.result;
