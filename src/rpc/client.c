@@ -20,13 +20,14 @@ struct rpc_client {
         size_t handles;
         bool is_connected;
         bool is_closing;
-        uint8_t buffer[RPC_LINK_BUFFER_SIZE];
+        uint8_t *buffer;
 };
 
 static void forget_handle(struct rpc_client *client)
 {
         if (--client->handles > 0)
                 return;
+        free(client->buffer);
         free(client->path);
         free(client);
 }
@@ -135,6 +136,7 @@ int rpc_client_new(struct rpc_client **ret, uv_loop_t *loop, const char *path, c
         client->loop = loop;
         client->options = *options;
         client->path = xstrdup(path);
+        client->buffer = xmalloc(RPC_LINK_BUFFER_SIZE);
         client->handles = 2;
         uv_pipe_init(loop, &client->link.pipe, 0);
         uv_timer_init(loop, &client->timer);

@@ -127,9 +127,9 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
         if (size == 0 || link->is_closing)
                 return;
         if (size < 0) {
-                if (size == UV_EOF)
+                if (size == UV_EOF && !rpc_session_why(link->session, &err)) /* a GOAWAY has said more */
                         error_set(&err, ERROR_UNAVAILABLE, "the peer closed the connection");
-                else
+                else if (size != UV_EOF)
                         error_errno(&err, (int)-size, "read");
                 end(link, &err);
                 return;

@@ -4,6 +4,8 @@
  * It does not know what is served. One thread, the loop's. Connections are bounded; one beyond the bound is accepted and
  * closed. A connection that has not sent its SETTINGS after a deadline is closed. The socket file is removed at the end, but only
  * if it is still the one that was bound (device and inode), since kubelet may have emptied the directory meanwhile.
+ *
+ * The program must ignore SIGPIPE, here as with every libuv stream.
  */
 #pragma once
 

@@ -68,8 +68,9 @@ struct rpc_session_client_options {
 };
 
 /*
- * What a client call reports; both are needed. |ended| comes exactly once and last; |text| is never NULL. Whether there
- * was exactly one message is for the owner of a unary call to check: RPC_OK does not say so.
+ * What a client call reports. |message| has its bytes until it returns, or cancels the call. |ended| comes exactly once and
+ * last; |text| is never NULL. Whether there was exactly one message is for the owner of a unary call to check: RPC_OK does
+ * not say so.
  */
 struct rpc_handlers {
         void (*message)(struct rpc_call *call, const uint8_t *message, size_t size, void *data); /* may be NULL */

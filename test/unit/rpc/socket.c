@@ -639,6 +639,81 @@ static void test_a_client_may_be_closed_from_within_its_callbacks(void **state U
         stage_done(&stage);
 }
 
+/* ---- what owners may do ---- */
+
+static void stage_serve_instead(struct stage *stage, const struct rpc_method *method)
+{
+        const struct rpc_server_options options = {.service = {.methods = method, .n_methods = 1, .context = stage}};
+        struct error err;
+
+        stage_close_server(stage, 0);
+        uv_run(&stage->loop, UV_RUN_DEFAULT);
+        stage->server_is_closed = false;
+        assert_ok(rpc_server_new(&stage->server, &stage->loop, stage->path, &options, &err), &err);
+}
+
+static void handle_with_flushes(struct rpc_call *call, const uint8_t *message UNUSED, size_t size, void *context UNUSED)
+{
+        struct rpc_message *answer = filled_message(size, 'f');
+
+        rpc_call_flush(call);
+        rpc_call_send(call, answer);
+        rpc_call_flush(call);
+        rpc_call_finish(call, RPC_OK, NULL);
+        rpc_call_flush(call);
+        rpc_message_unref(answer);
+}
+
+static void test_a_handler_may_flush_and_a_caller_may_ignore_the_message(void **state UNUSED)
+{
+        static const struct rpc_method methods[] = {{"/t.T/Flush", handle_with_flushes}};
+        const struct rpc_handlers only_ended = {.ended = outcome_handlers.ended};
+        struct rpc_message *request = filled_message(10, 'q');
+        struct outcome outcome = {0}, ignored = {0};
+        struct rpc_client *client;
+        struct stage stage;
+
+        stage_init(&stage, 0, 0);
+        stage_serve_instead(&stage, methods);
+        client = new_client(&stage);
+        start(client, "/t.T/Flush", 10, 0, &outcome);
+        rpc_client_call(client, NULL, "/t.T/Flush", request, 0, &only_ended, &ignored);
+        run_until(&stage, &outcome.ended, 1);
+        run_until(&stage, &ignored.ended, 1);
+        assert_int_equal(outcome.status, RPC_OK);
+        assert_int_equal(outcome.first_byte, 'f');
+        assert_int_equal(ignored.status, RPC_OK);
+        assert_int_equal(ignored.messages, 0);
+        rpc_message_unref(request);
+        rpc_client_close(client);
+        stage_done(&stage);
+}
+
+static void handle_by_closing(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
+{
+        struct stage *stage = context;
+
+        rpc_call_finish(call, RPC_OK, NULL);
+        stage_close_server(stage, 5000);
+}
+
+static void test_a_handler_may_close_its_server(void **state UNUSED)
+{
+        static const struct rpc_method methods[] = {{"/t.T/Close", handle_by_closing}};
+        struct outcome outcome = {0};
+        struct rpc_client *client;
+        struct stage stage;
+
+        stage_init(&stage, 0, 0);
+        stage_serve_instead(&stage, methods);
+        client = new_client(&stage);
+        start(client, "/t.T/Close", 0, 0, &outcome);
+        run_until(&stage, &stage.clients_closed, 1);
+        assert_int_equal(outcome.status, RPC_OK);
+        rpc_client_close(client);
+        stage_done(&stage);
+}
+
 static void test_an_idle_server_sleeps(void **state UNUSED)
 {
         struct outcome outcome = {0};
@@ -676,6 +751,8 @@ int main(void)
                 cmocka_unit_test(test_a_cancelled_call_is_told_to_the_server_at_once),
                 cmocka_unit_test(test_closing_a_client_ends_its_calls),
                 cmocka_unit_test(test_a_client_may_be_closed_from_within_its_callbacks),
+                cmocka_unit_test(test_a_handler_may_flush_and_a_caller_may_ignore_the_message),
+                cmocka_unit_test(test_a_handler_may_close_its_server),
                 cmocka_unit_test(test_an_idle_server_sleeps),
         };
 
