@@ -25,6 +25,7 @@ static struct registration_action serve(struct registration *registration)
 {
         registration->state = REGISTRATION_CALLING;
         registration->watch_open = false;
+        registration->watch_lost = false;
         registration->at_once = false;
         return action(REGISTRATION_SERVE, 0);
 }
@@ -119,11 +120,13 @@ struct registration_action registration_step(
                 break;
         case REGISTRATION_WATCH_OPENED:
                 registration->watch_open = true;
+                registration->watch_lost = false;
                 if (state == REGISTRATION_ACCEPTED)
                         return watched(registration, now_ms);
                 break;
         case REGISTRATION_WATCH_LOST:
                 registration->watch_open = false;
+                registration->watch_lost = true;
                 if (state == REGISTRATION_WATCHED) {
                         if (now_ms - registration->watched_since >= REGISTRATION_STABLE_MS)
                                 registration->failures = 0;
@@ -135,6 +138,8 @@ struct registration_action registration_step(
                         break;
                 if (registration->watch_open)
                         return watched(registration, now_ms);
+                if (registration->watch_lost)
+                        return close_server(registration, false);
                 registration->state = REGISTRATION_ACCEPTED;
                 return action(REGISTRATION_NOTHING, REGISTRATION_WATCH_TIMEOUT_MS);
         case REGISTRATION_REGISTER_FAILED:

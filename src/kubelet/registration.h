@@ -10,7 +10,8 @@
  *      WAITING ◄──SERVER_CLOSED── CLOSING ◄────────────────────────────────────────────
  *         └────TIMEOUT, KUBELET_CAME──► CALLING
  *
- * STOP leads from everywhere through CLOSING to STOPPED.
+ * STOP leads from everywhere through CLOSING to STOPPED. A list that was opened and lost before REGISTER_OK leads from there
+ * to CLOSING.
  *
  * Why a new server and socket each time, and why CLOSING waits: kubelets up to 1.36 know a plugin by its resource name
  * alone. When they notice the end of an old ListAndWatch stream they look the plugin up by name, find the new one, and
@@ -62,7 +63,8 @@ struct registration {
         enum registration_state state;
         bool kubelet_present;
         bool watch_open;
-        bool at_once; /* after CLOSING: another kubelet waits, do not back off */
+        bool watch_lost; /* opened and lost again while Register is not answered */
+        bool at_once;    /* after CLOSING: another kubelet waits, do not back off */
         bool stopping;
         unsigned int failures; /* in a row: what the back-off grows with */
         int64_t watched_since;

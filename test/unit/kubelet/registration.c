@@ -43,6 +43,22 @@ static void test_kubelet_may_open_the_list_before_it_answers_register(void **sta
         expect(&r, REGISTRATION_REGISTER_OK, REGISTRATION_NOTHING, REGISTRATION_WATCHED);
 }
 
+/* Kubelets up to 1.36 disconnect the new plugin when they clean up after the old one, perhaps before they answer. */
+static void test_a_list_that_is_lost_before_register_is_answered_is_not_waited_for(void **state UNUSED)
+{
+        struct registration r;
+
+        registration_init(&r);
+        expect(&r, REGISTRATION_KUBELET_CAME, REGISTRATION_SERVE, REGISTRATION_CALLING);
+        expect(&r, REGISTRATION_WATCH_OPENED, REGISTRATION_NOTHING, REGISTRATION_CALLING);
+        expect(&r, REGISTRATION_WATCH_LOST, REGISTRATION_NOTHING, REGISTRATION_CALLING);
+        expect(&r, REGISTRATION_REGISTER_OK, REGISTRATION_CLOSE, REGISTRATION_CLOSING);
+        expect(&r, REGISTRATION_SERVER_CLOSED, REGISTRATION_NOTHING, REGISTRATION_WAITING);
+        /* The next incarnation starts without this memory. */
+        expect(&r, REGISTRATION_TIMEOUT, REGISTRATION_SERVE, REGISTRATION_CALLING);
+        expect(&r, REGISTRATION_REGISTER_OK, REGISTRATION_NOTHING, REGISTRATION_ACCEPTED);
+}
+
 static void test_a_lost_list_closes_the_old_server_before_registering_again(void **state UNUSED)
 {
         struct registration r = watched_since_zero();
@@ -221,6 +237,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_it_serves_and_registers_when_kubelet_comes),
                 cmocka_unit_test(test_kubelet_may_open_the_list_before_it_answers_register),
+                cmocka_unit_test(test_a_list_that_is_lost_before_register_is_answered_is_not_waited_for),
                 cmocka_unit_test(test_a_lost_list_closes_the_old_server_before_registering_again),
                 cmocka_unit_test(test_a_replaced_kubelet_is_registered_with_at_once),
                 cmocka_unit_test(test_kubelet_coming_while_closing_skips_the_back_off),
