@@ -43,7 +43,7 @@ struct health_policy {
  * Reads the two lists: comma-separated Xids, or the words "all" and "xids", which mean the same; blanks and case do not
  * matter; NULL is an empty list. Enabling wins over disabling, "all" but one included: disable=all with enable=79 watches
  * Xid 79 alone (in NVIDIA's plugin 0.20 that combination switched every check off, against its manual). What is neither a
- * number nor a word is left out and appended to |ignored| as "'x', 'y'", for a warning.
+ * number nor a word is left out and appended to |ignored| as "'x', 'y'", for a warning (NULL where the lists are our own).
  */
 void health_policy_parse(struct health_policy *policy, const char *disable, const char *enable, struct strbuf *ignored);
 

@@ -95,13 +95,13 @@ static void probe_group(struct watch *watch, size_t position, bool forced, uint6
         }
 }
 
-/* ---- events ---- */
-
 static void probe_all(struct watch *watch)
 {
         for (size_t i = 0; i < watch->units.n_groups; i++)
                 probe_group(watch, i, true, now_ms());
 }
+
+/* ---- events ---- */
 
 /* True when events of this GPU arrive, or never will (a board or driver too old for them). */
 static bool register_gpu(struct watch *watch, nvmlEventSet_t set, size_t position)
@@ -234,6 +234,9 @@ int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct erro
         watch->inventory = fresh;
         units_update(&watch->units, fresh, watch->options->probe_ms, now_ms());
         watch->refresh_at_ms = now_ms() + refresh_ms;
+        /* A restart must not turn a GPU that waits for its reset into a healthy one: who is seen anew is probed. */
+        if (is_news && !watch->options->policy.none)
+                probe_all(watch);
         if (is_news || !watch->set)
                 register_events(watch);
         if (is_news || tell)

@@ -315,16 +315,30 @@ static void test_an_inventory_is_followed_by_who_is_unhealthy(void **state)
         struct fixture *fixture = *state;
         size_t at;
 
-        start(fixture, "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\n");
-        expect(fixture, 0, "inventory");
-        run_for(fixture, 50);
-        scenario_write("gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\nevents: [{gpu: 0, xid: 119}]\n");
+        /* From the start: a restart of ours heals nothing. */
+        start(fixture, "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}, {model: T4, uuid: " B "}]\n");
         expect(fixture, 0, "- " A " the driver asks for a reboot of the node");
-        at = fixture->n_told;
+        assert_int_equal(fixture->n_told, 2);
         gpu_monitor_rescan(fixture->monitor);
-        at = expect(fixture, at, "inventory 1");
+        at = expect(fixture, 2, "inventory 2");
         assert_int_equal(fixture->n_told, at + 2);
         assert_non_null(strstr(fixture->told[at + 1], "- " A));
+        scenario_write(TWO_GPUS);
+        expect(fixture, at, "+ " A);
+}
+
+static void test_with_checks_disabled_a_waiting_reset_is_no_matter(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        struct health_policy policy;
+
+        health_policy_parse(&policy, "all", NULL, NULL);
+        options.policy = &policy;
+        start_with(fixture, "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\n", &options);
+        expect(fixture, 0, "inventory");
+        run_for(fixture, 200);
+        assert_int_equal(fixture->n_told, 1);
 }
 
 static void test_a_changed_mig_layout_is_a_new_inventory(void **state)
@@ -535,6 +549,7 @@ int main(void)
                 TEST(test_a_lost_gpu_takes_nobody_with_it_and_returns),
                 TEST(test_a_rescan_is_answered_though_nothing_changed),
                 TEST(test_an_inventory_is_followed_by_who_is_unhealthy),
+                TEST(test_with_checks_disabled_a_waiting_reset_is_no_matter),
                 TEST(test_a_changed_mig_layout_is_a_new_inventory),
                 TEST(test_a_mig_event_makes_the_inventory_be_read),
                 TEST(test_a_gpu_that_failed_at_start_joins_later),

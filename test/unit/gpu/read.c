@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include <glob.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -333,6 +334,37 @@ static void test_each_way_that_nvml_does_not_start_is_explained(void **state UNU
         }
 }
 
+/* What the simulator ships: every GPU of every scenario is readable, but for those that are broken on purpose. */
+static void test_every_shipped_scenario_is_read(void **state UNUSED)
+{
+        const char *folder = getenv("WARPSHARE_SCENARIOS");
+        size_t n_read = 0;
+        _free_ char *pattern = NULL;
+        glob_t found;
+
+        assert_non_null(folder);
+        pattern = xasprintf("%s/*.yaml", folder);
+        assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+                bool is_broken = strstr(found.gl_pathv[i], "/broken.yaml") != NULL;
+                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+                _cleanup_(inventory_freep) struct inventory *inventory = NULL;
+                size_t n_failures;
+                struct error err;
+
+                assert_ok(file_read(found.gl_pathv[i], 1 << 20, &text, &err), &err);
+                inventory = read_scenario(text.data);
+                n_failures = inventory->n_unnamed_failures;
+                for (size_t g = 0; g < inventory->n_gpus; g++)
+                        n_failures += inventory->gpus[g].failure != NULL;
+                if (inventory->n_gpus == 0 || (n_failures > 0) != is_broken)
+                        fail_msg("%s: %zu GPUs, %zu failures", found.gl_pathv[i], inventory->n_gpus, n_failures);
+                n_read++;
+        }
+        globfree(&found);
+        assert_true(n_read > 1);
+}
+
 /* The whole agent is to be there in 10 ms; a slow machine under sanitizers gets five times what reading may take. */
 static void test_eight_gpus_are_read_in_a_few_milliseconds(void **state UNUSED)
 {
@@ -371,6 +403,7 @@ int main(void)
                 cmocka_unit_test(test_what_sysfs_says_of_numa_is_final),
                 cmocka_unit_test(test_a_count_that_fails_is_nvmls_failure),
                 cmocka_unit_test(test_each_way_that_nvml_does_not_start_is_explained),
+                cmocka_unit_test(test_every_shipped_scenario_is_read),
                 cmocka_unit_test(test_eight_gpus_are_read_in_a_few_milliseconds),
         };
 
