@@ -64,7 +64,7 @@ static size_t distance(const char *a, const char *b)
 
 const char *text_nearest(const char *word, const char *const *candidates, size_t count)
 {
-        size_t best_distance = MAX(strlen(word) / 3, (size_t)1) + 1;
+        size_t best_distance = MAX(strlen(word) / 2, (size_t)1) + 1;
         const char *best = NULL;
 
         for (size_t i = 0; i < count; i++) {

@@ -13,7 +13,7 @@ bool text_to_uint(const char *text, uint64_t max, uint64_t *ret_value);
 /* Go's spellings (strconv.ParseBool): 1 t T TRUE true True 0 f F FALSE false False. */
 bool text_to_bool(const char *text, bool *ret_value);
 
-/* The candidate nearest to |word| by edit distance (at most a third of its length), or NULL: for "did you mean". */
+/* The candidate nearest to |word| by edit distance (at most half of its length), or NULL: for "did you mean". */
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* Replaces every byte sequence that is not valid UTF-8 by '?', in place: kubelet refuses a message with such a string. */

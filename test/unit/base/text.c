@@ -38,6 +38,7 @@ static void test_the_nearest_word_is_suggested_if_near(void **state UNUSED)
         assert_string_equal(text_nearest("replica", words, 3), "replicas");
         assert_string_equal(text_nearest("relicas", words, 3), "replicas");
         assert_string_equal(text_nearest("Rename", words, 3), "rename");
+        assert_string_equal(text_nearest("ername", words, 3), "rename");
         assert_null(text_nearest("devices", words, 3));
         assert_null(text_nearest("", words, 3));
 }
