@@ -83,8 +83,6 @@ static void log_inventory(const struct inventory *inventory)
                                 LOG_STR("name", gpu->name), LOG_UINT("memory_mib", gpu->memory >> 20),
                                 LOG_INT("numa", gpu->numa_node), LOG_UINT("mig", gpu->n_mig_devices));
         }
-        for (size_t i = 0; i < inventory->n_unnamed_failures; i++)
-                log_warn("GPU cannot be used", LOG_STR("reason", inventory->unnamed_failures[i]));
 }
 
 static void log_plan(const struct plan *plan)

@@ -78,7 +78,7 @@ struct inventory {
         const char *nvml_version;
         int cuda_major;
         int cuda_minor;
-        struct gpu *gpus; /* in NVML's order */
+        struct gpu *gpus; /* in NVML's order; each UUID once */
         size_t n_gpus;
         /* GPUs that NVML counts but that would not tell even a UUID: they cannot be advertised, only reported. */
         const char **unnamed_failures;

@@ -74,9 +74,10 @@ static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu 
 {
         const struct nvml *nvml = reader->nvml;
         char bus[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
-        nvmlBrandType_t brand;
+        nvmlBrandType_t brand =
+                NVML_BRAND_UNKNOWN; /* a driver that says yes and writes nothing must not make us read rubbish */
         nvmlPciInfo_t pci = {0};
-        unsigned int minor;
+        unsigned int minor = 0;
         int known;
 
         known = outcome(reader, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
@@ -110,11 +111,11 @@ static enum gpu_architecture architecture_of(nvmlDeviceArchitecture_t value)
 static int read_capability(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
         const struct nvml *nvml = reader->nvml;
-        nvmlDeviceArchitecture_t architecture;
-        nvmlMemory_t memory;
+        nvmlDeviceArchitecture_t architecture = NVML_DEVICE_ARCH_UNKNOWN;
+        nvmlMemory_t memory = {0};
         int known;
-        int major;
-        int minor;
+        int major = GPU_UNKNOWN_INT;
+        int minor = GPU_UNKNOWN_INT;
 
         known = outcome(reader, nvml->device_get_memory(device, &memory), "nvmlDeviceGetMemoryInfo", err);
         if (known < 0)
@@ -266,7 +267,7 @@ static void read_gpus(struct reader *reader, unsigned int count)
         struct error err;
 
         inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, count);
-        inventory->unnamed_failures = ARENA_ARRAY(&inventory->arena, const char *, count);
+        inventory->unnamed_failures = ARENA_ARRAY(&inventory->arena, const char *, count + 1);
         for (unsigned int i = 0; i < count; i++) {
                 struct gpu *gpu = &inventory->gpus[inventory->n_gpus];
                 nvmlDevice_t device = NULL;
@@ -325,6 +326,9 @@ int nvml_read(struct inventory **ret, const struct nvml *nvml, const char *sysfs
         reader.inventory = inventory_new();
         read_versions(&reader);
         read_gpus(&reader, MIN(count, NVML_READ_MAX_GPUS));
+        if (count > NVML_READ_MAX_GPUS)
+                add_unnamed(
+                        reader.inventory, NVML_READ_MAX_GPUS, "this and later ones are more than this program reads");
         *ret = reader.inventory;
         return 0;
 }

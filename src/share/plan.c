@@ -75,53 +75,29 @@ static int check_clients(const struct builder *builder, const struct shared_reso
 
 /* ---- units and devices ---- */
 
-/* Display adapters of DGX stations: NVIDIA's plugin leaves them out by these names. */
-static bool is_display(const struct gpu *gpu)
-{
-        return gpu->name && (strcmp(gpu->name, "DGX Display") == 0 || strcmp(gpu->name, "NVIDIA DGX Display") == 0);
-}
-
-static bool is_taken(const struct unit *units, size_t n_units, const char *uuid)
-{
-        for (size_t i = 0; i < n_units; i++)
-                if (strcmp(units[i].uuid, uuid) == 0)
-                        return true;
-        return false;
-}
-
 static int collect_units(const struct builder *builder, const struct shared_resource *shared, struct resource *resource)
 {
         const struct inventory *inventory = builder->inventory;
         struct unit *units = ARENA_ARRAY(builder->arena, struct unit, inventory->n_gpus);
         unsigned int replicas = shared ? shared->replicas : 1;
-        size_t count = 0;
 
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
-                if (is_display(gpu)) {
-                        warn_text(builder, "%s is left out: a display adapter (%s)", gpu->uuid, gpu->name);
-                        continue;
-                }
-                if (is_taken(units, count, gpu->uuid)) {
-                        warn_text(builder, "GPU %u is left out: %s is there already", gpu->index, gpu->uuid);
-                        continue;
-                }
                 if (shared && check_clients(builder, shared, gpu) < 0)
                         return -1;
-                units[count] = (struct unit){
+                units[i] = (struct unit){
                         .uuid = gpu->uuid,
                         .index = arena_printf(builder->arena, "%u", gpu->index),
                         .gpu = gpu,
                         .memory = gpu->memory,
                         .replicas = replicas,
                         .position = i,
-                        .first_device = count * replicas,
+                        .first_device = i * replicas,
                 };
-                count++;
         }
         resource->units = units;
-        resource->n_units = count;
+        resource->n_units = inventory->n_gpus;
         return 0;
 }
 
@@ -155,13 +131,15 @@ static void collect_devices(const struct builder *builder, struct resource *reso
 
                 for (unsigned int replica = 0; replica < replicas; replica++) {
                         struct device *device = &devices[count++];
+                        bool is_new;
 
                         device->id = resource->strategy == SHARING_NONE
                                              ? uuid
                                              : replica_id(builder->arena, uuid, length, replica);
                         device->unit = (uint32_t)i;
                         device->replica = replica;
-                        map_add(&resource->by_id, device->id, device);
+                        is_new = map_add(&resource->by_id, device->id, device);
+                        assert(is_new); /* an inventory names each UUID once */
                 }
         }
         resource->devices = devices;

@@ -79,33 +79,17 @@ static void test_sharing_of_resources_that_are_not_here_is_skipped(void **state 
         assert_string_equal(node.warnings.data, "");
 }
 
-static void test_what_is_left_out_is_warned_about(void **state UNUSED)
+static void test_a_gpu_that_cannot_be_named_is_warned_about(void **state UNUSED)
 {
         static const char *failures[] = {"nvmlDeviceGetHandleByIndex(3): GPU is lost"};
         _cleanup_(node_done) struct node node = node_new(3);
 
-        node.inventory.gpus[1].name = "NVIDIA DGX Display";
-        node.inventory.gpus[2].uuid = "GPU-0";
         node.inventory.unnamed_failures = failures;
         node.inventory.n_unnamed_failures = 1;
         assert_ok(node_plan(&node), &node.err);
-        assert_int_equal(node.plan->resources[0].n_devices, 1);
+        assert_int_equal(node.plan->resources[0].n_devices, 3);
         assert_string_equal(node.warnings.data,
-                "a GPU is left out, since it does not tell its UUID: nvmlDeviceGetHandleByIndex(3): GPU is lost\n"
-                "GPU-1 is left out: a display adapter (NVIDIA DGX Display)\n"
-                "GPU 2 is left out: GPU-0 is there already\n");
-}
-
-static void test_links_are_found_by_the_position_in_the_inventory(void **state UNUSED)
-{
-        _cleanup_(node_done) struct node node = node_new(3);
-
-        node.inventory.gpus[0].name = "DGX Display";
-        assert_ok(node_plan(&node), &node.err);
-        assert_int_equal(node.plan->resources[0].n_units, 2);
-        assert_int_equal(node.plan->resources[0].units[0].position, 1);
-        assert_int_equal(node.plan->resources[0].units[1].position, 2);
-        assert_int_equal(node.plan->resources[0].units[1].first_device, 1);
+                "a GPU is left out, since it does not tell its UUID: nvmlDeviceGetHandleByIndex(3): GPU is lost\n");
 }
 
 static void test_a_node_without_gpus_has_no_resource(void **state UNUSED)
@@ -283,8 +267,7 @@ int main(void)
                 cmocka_unit_test(test_replicas_are_numbered_below_their_unit),
                 cmocka_unit_test(test_one_replica_is_a_share_too),
                 cmocka_unit_test(test_sharing_of_resources_that_are_not_here_is_skipped),
-                cmocka_unit_test(test_what_is_left_out_is_warned_about),
-                cmocka_unit_test(test_links_are_found_by_the_position_in_the_inventory),
+                cmocka_unit_test(test_a_gpu_that_cannot_be_named_is_warned_about),
                 cmocka_unit_test(test_a_node_without_gpus_has_no_resource),
                 cmocka_unit_test(test_mps_replicas_are_bounded_by_architecture_and_driver),
                 cmocka_unit_test(test_too_many_mps_replicas_are_named_with_their_bound),
