@@ -141,6 +141,14 @@ struct rpc_message *convert_device_list(
         return message;
 }
 
+static int check_containers(size_t count, struct error *err)
+{
+        if (count <= CONVERT_MAX_CONTAINERS)
+                return 0;
+        return error_set(
+                err, ERROR_INVALID, "%zu containers in one request, at most %zu", count, CONVERT_MAX_CONTAINERS);
+}
+
 int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err)
 {
@@ -148,7 +156,7 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
                 &v1beta1__allocate_request__descriptor, arena, bytes, size, err);
         struct container_ids *containers;
 
-        if (!request)
+        if (!request || check_containers(request->n_container_requests, err) < 0)
                 return -1;
         containers = ARENA_ARRAY(arena, struct container_ids, request->n_container_requests);
         for (size_t i = 0; i < request->n_container_requests; i++) {
@@ -211,7 +219,7 @@ int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struc
                 &v1beta1__preferred_allocation_request__descriptor, arena, bytes, size, err);
         struct prefer_request *containers;
 
-        if (!request)
+        if (!request || check_containers(request->n_container_requests, err) < 0)
                 return -1;
         containers = ARENA_ARRAY(arena, struct prefer_request, request->n_container_requests);
         for (size_t i = 0; i < request->n_container_requests; i++) {

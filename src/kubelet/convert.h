@@ -17,6 +17,9 @@
 /* 50,000 ids of 63 bytes, twice over. */
 #define CONVERT_MEMORY_LIMIT ((size_t)16 * 1024 * 1024)
 
+/* kubelet asks for one container at a time. Each is worked on in memory of the size of the device list. */
+#define CONVERT_MAX_CONTAINERS ((size_t)64)
+
 /* The ids that one container of a request names. */
 struct container_ids {
         const char *const *ids;

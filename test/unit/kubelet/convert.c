@@ -102,6 +102,29 @@ static void test_two_million_empty_ids_do_not_take_more_memory_than_the_cap(void
         free(bytes);
 }
 
+/* Two bytes ask for one container, and each is worked on in memory of the size of the device list. */
+static void test_more_containers_than_kubelet_ever_asks_for_are_refused(void **state UNUSED)
+{
+        uint8_t bytes[2 * (CONVERT_MAX_CONTAINERS + 1)];
+        struct arena arena = ARENA_INIT;
+        struct container_ids *containers;
+        struct prefer_request *requests;
+        struct error err;
+        size_t count;
+
+        for (size_t i = 0; i < sizeof(bytes); i += 2) {
+                bytes[i] = 0x0a;
+                bytes[i + 1] = 0;
+        }
+        assert_ok(convert_allocate_request(&containers, &count, &arena, bytes, sizeof(bytes) - 2, &err), &err);
+        assert_int_equal(count, CONVERT_MAX_CONTAINERS);
+        assert_fails(convert_allocate_request(&containers, &count, &arena, bytes, sizeof(bytes), &err), &err,
+                ERROR_INVALID, "65 containers in one request, at most 64");
+        assert_fails(convert_prefer_request(&requests, &count, &arena, bytes, sizeof(bytes), &err), &err, ERROR_INVALID,
+                "65 containers in one request, at most 64");
+        arena_done(&arena);
+}
+
 static void test_ten_thousand_ids_fit(void **state UNUSED)
 {
         V1beta1__AllocateRequest request = V1BETA1__ALLOCATE_REQUEST__INIT;
@@ -177,6 +200,7 @@ int main(void)
                 cmocka_unit_test(test_a_negative_size_is_refused),
                 cmocka_unit_test(test_a_truncated_message_is_refused),
                 cmocka_unit_test(test_two_million_empty_ids_do_not_take_more_memory_than_the_cap),
+                cmocka_unit_test(test_more_containers_than_kubelet_ever_asks_for_are_refused),
                 cmocka_unit_test(test_ten_thousand_ids_fit),
                 cmocka_unit_test(test_an_allocation_becomes_kubelets_message),
                 cmocka_unit_test(test_a_registration_names_version_socket_and_resource),
