@@ -3,6 +3,7 @@
  * repeats it and knows the budgets.
  */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,6 +422,7 @@ int main(int argc, char **argv)
 
         if (!measure)
                 return usage();
+        signal(SIGPIPE, SIG_IGN); /* whoever reads the figures may end first; the agent must not be left behind */
         uv_loop_init(&bench.loop);
         rc = node_start(&bench.node, &bench.loop, &bench.options, &bench.err);
         if (rc == 0)

@@ -26,13 +26,14 @@ static int compare(const void *a, const void *b)
 void figure_print(struct figure *figure)
 {
         const double *sorted = figure->samples;
-        size_t last = figure->count - 1;
+        size_t count = figure->count;
 
         if (figure->count == 0)
                 return;
         qsort(figure->samples, figure->count, sizeof(*figure->samples), compare);
-        printf("%s\t%s\t%.9g\t%.9g\t%.9g\t%.9g\t%zu\n", figure->name, figure->unit, sorted[last / 2],
-                sorted[last * 99 / 100], sorted[0], sorted[last], figure->count);
+        printf("%s\t%s\t%.9g\t%.9g\t%.9g\t%.9g\t%zu\n", figure->name, figure->unit,
+                (sorted[(count - 1) / 2] + sorted[count / 2]) / 2, sorted[(count - 1) * 99 / 100], sorted[0],
+                sorted[count - 1], count);
         fflush(stdout);
         free(figure->samples);
         *figure = (struct figure){.name = figure->name, .unit = figure->unit};

@@ -60,8 +60,12 @@ static int make_folder(struct node *node, struct error *err)
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
         node->folder = xstrdup(template);
-        node->scenario = xasprintf("%s/gpus.yaml", node->folder);
+        /* Alone in a folder: the simulator watches it, and must not wake up for every line of the agent's log. */
+        node->scenario_directory = xasprintf("%s/gpus", node->folder);
+        node->scenario = xasprintf("%s/gpus.yaml", node->scenario_directory);
         node->kubelet_directory = xasprintf("%s/device-plugins", node->folder);
+        if (mkdir(node->scenario_directory, 0750) < 0)
+                return error_errno(err, errno, "create '%s'", node->scenario_directory);
         if (mkdir(node->kubelet_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->kubelet_directory);
         return write_config(node, err) < 0 ? -1 : write_scenario(node, err);
@@ -254,6 +258,7 @@ void node_stop(struct node *node)
         if (node->folder)
                 nftw(node->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
         free(node->folder);
+        free(node->scenario_directory);
         free(node->scenario);
         free(node->kubelet_directory);
 }

@@ -26,6 +26,7 @@ struct node {
         uv_process_t agent;
         bool agent_runs;
         char *folder; /* removed at the end */
+        char *scenario_directory;
         char *scenario;
         char *kubelet_directory;
         unsigned int n_xids; /* written to the scenario so far: GPU 0, 1, 2, … */

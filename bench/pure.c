@@ -1,9 +1,11 @@
 /*
  * The time of pure functions: the choice behind GetPreferredAllocation, and what grows with the number of devices.
- * usage: bench-pure
+ * With arguments it takes one step once, for callgrind.
+ * usage: bench-pure [plan|pack|prefer|replace DEVICES]
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/figure.h"
 #include "bench/stock.h"
@@ -58,8 +60,6 @@ static void measure_choices(void)
         stock_done(&stock);
 }
 
-/* ---- growth ---- */
-
 static bool is_healthy(const struct unit *unit UNUSED, void *data UNUSED)
 {
         return true;
@@ -84,56 +84,98 @@ static void pack(const struct stock *stock)
         device_list_done(&list);
 }
 
+/* ---- the steps whose cost grows ---- */
+
+static const char *const steps[] = {"plan", "pack", "prefer", "replace"};
+
+struct growth {
+        struct stock stock;
+        struct stock other;
+};
+
+static void growth_init(struct growth *growth, size_t n_devices)
+{
+        stock_init(&growth->stock, n_devices / 1000, SHARING_TIME_SLICING, 1000);
+        stock_init(&growth->other, 1, SHARING_NONE, 0);
+}
+
+static void growth_done(struct growth *growth)
+{
+        stock_done(&growth->stock);
+        stock_done(&growth->other);
+}
+
+/* Does not get inlined: callgrind counts in here. */
+__attribute__((noinline, noclone, used)) static void take_step(struct growth *growth, size_t step)
+{
+        switch (step) {
+        case 0:
+                stock_plan(&growth->stock);
+                break;
+        case 1:
+                pack(&growth->stock);
+                break;
+        case 2:
+                choose(&growth->stock, 1);
+                break;
+        default:
+                replace_all(&growth->stock, &growth->other);
+        }
+}
+
 /* Each step at one size, in nanoseconds a device. */
 static void measure_growth(size_t n_devices)
 {
-        static const char *const steps[] = {"plan", "pack", "prefer", "replace"};
         struct figure figures[ARRAY_SIZE(steps)];
         char names[ARRAY_SIZE(steps)][48];
         unsigned int turns = (unsigned int)MAX((size_t)1, 50000 / n_devices);
-        struct stock stock;
-        struct stock other;
+        struct growth growth;
 
+        growth_init(&growth, n_devices);
         for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
                 snprintf(names[i], sizeof(names[i]), "growth_%s_%zu", steps[i], n_devices);
                 figures[i] = (struct figure){.name = names[i], .unit = "ns/device"};
         }
-        stock_init(&stock, n_devices / 1000, SHARING_TIME_SLICING, 1000);
-        stock_init(&other, 1, SHARING_NONE, 0);
         for (unsigned int round = 0; round < ROUNDS; round++) {
                 for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
                         int64_t started = clock_ns();
 
-                        for (unsigned int turn = 0; turn < turns; turn++) {
-                                switch (i) {
-                                case 0:
-                                        stock_plan(&stock);
-                                        break;
-                                case 1:
-                                        pack(&stock);
-                                        break;
-                                case 2:
-                                        choose(&stock, 1);
-                                        break;
-                                default:
-                                        replace_all(&stock, &other);
-                                }
-                        }
+                        for (unsigned int turn = 0; turn < turns; turn++)
+                                take_step(&growth, i);
                         figure_add(&figures[i], (double)(clock_ns() - started) / turns / (double)n_devices);
                 }
         }
         for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
                 figure_print(&figures[i]);
-        stock_done(&stock);
-        stock_done(&other);
+        growth_done(&growth);
 }
 
-int main(void)
+static void measure_all(void)
 {
         static const size_t sizes[] = {1000, 5000, 10000, 16000, 50000};
 
         measure_choices();
         for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
                 measure_growth(sizes[i]);
-        return 0;
+}
+
+int main(int argc, char **argv)
+{
+        struct growth growth;
+        size_t n_devices = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+
+        if (argc == 1) {
+                measure_all();
+                return 0;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+                if (n_devices < 1000 || n_devices > PLAN_MAX_DEVICES || strcmp(argv[1], steps[i]) != 0)
+                        continue;
+                growth_init(&growth, n_devices);
+                take_step(&growth, i);
+                growth_done(&growth);
+                return 0;
+        }
+        fprintf(stderr, "usage: bench-pure [plan|pack|prefer|replace DEVICES]      (1000 to 50000)\n");
+        return 2;
 }

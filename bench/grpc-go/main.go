@@ -2,13 +2,21 @@
 // do, dials as kubelet does, and marshals by reflection (kubelet's generated code is faster, so a kubelet sees less than
 // this). One call after the other on one connection.
 //
-// usage: grpc-go [-calls N] [-wanted N] [-expect N] SOCKET
+// With -serve it is the other side instead: a grpc-go server that answers every Allocate with one constant, the least that a
+// plugin written with this grpc-go could cost. So there is something to compare with in the same run.
+//
+// Usage:
+//
+//	grpc-go [-calls N] [-wanted N] [-expect N] SOCKET
+//	grpc-go [-calls N] -baseline SOCKET
+//	grpc-go -serve SOCKET        (until the end of input)
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand"
 	"net"
 	"os"
@@ -163,6 +171,54 @@ func list(ctx context.Context, conn *grpc.ClientConn) []string {
 	return ids
 }
 
+// A plugin without a policy.
+func serve(socket string) {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		fail("listen on "+socket, err)
+	}
+	answer := &allocateResponse{Containers: []*containerAllocation{{
+		Envs: map[string]string{
+			"NVIDIA_VISIBLE_DEVICES":            "GPU-00000000-9c6b-4d21-a7f3-000000000000",
+			"CUDA_MPS_PIPE_DIRECTORY":           "/mps/nvidia.com/gpu/pipe",
+			"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "2",
+			"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT":  "0=1699M",
+		},
+		Mounts: []*mount{
+			{ContainerPath: "/mps/nvidia.com/gpu/pipe", HostPath: "/run/nvidia/mps/nvidia.com/gpu/pipe"},
+			{ContainerPath: "/dev/shm", HostPath: "/run/nvidia/mps/shm"},
+		},
+	}}}
+	server := grpc.NewServer()
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "v1beta1.DevicePlugin",
+		HandlerType: (*interface{})(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Allocate", Handler: func(_ interface{}, _ context.Context,
+			decode func(interface{}) error, _ grpc.UnaryServerInterceptor) (interface{}, error) {
+			return answer, decode(&allocateRequest{})
+		}}},
+	}, struct{}{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		server.Stop()
+	}()
+	fmt.Println(socket)
+	if err := server.Serve(listener); err != nil {
+		fail("serve", err)
+	}
+}
+
+func measureAllocate(ctx context.Context, conn *grpc.ClientConn, calls int, ids []string) []float64 {
+	return measure(calls, func(i int) {
+		var response allocateResponse
+		request := allocateRequest{Containers: []*containerIDs{{IDs: ids[i%len(ids) : i%len(ids)+1]}}}
+		err := conn.Invoke(ctx, service+"Allocate", &request, &response)
+		if err != nil || len(response.Containers) != 1 || response.Containers[0].Envs["NVIDIA_VISIBLE_DEVICES"] == "" {
+			fail("Allocate", fmt.Errorf("%v %v", response, err))
+		}
+	})
+}
+
 func measure(calls int, one func(i int)) []float64 {
 	const warmUp = 200
 	samples := make([]float64, 0, calls)
@@ -180,16 +236,27 @@ func main() {
 	calls := flag.Int("calls", 2000, "requests of each kind")
 	wanted := flag.Int("wanted", 1, "devices a preference is asked for")
 	expect := flag.Int("expect", 0, "devices that the list must have; 0: any number")
+	asServer := flag.Bool("serve", false, "be a plugin that answers Allocate with a constant")
+	baseline := flag.Bool("baseline", false, "the other side is such a plugin: measure its Allocate only")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	if *asServer {
+		serve(flag.Arg(0))
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	conn := dial(ctx, flag.Arg(0))
 	defer conn.Close()
 
+	if *baseline {
+		id := []string{"GPU-00000000-9c6b-4d21-a7f3-000000000000::0"}
+		printFigure("grpc_go_baseline", measureAllocate(ctx, conn, *calls, id))
+		return
+	}
 	var opts options
 	if err := conn.Invoke(ctx, service+"GetDevicePluginOptions", &empty{}, &opts); err != nil || !opts.Preferred {
 		fail("GetDevicePluginOptions", fmt.Errorf("%v %v", opts, err))
@@ -201,14 +268,7 @@ func main() {
 	fmt.Printf("grpc_go_devices\tdevices\t%d\t%d\t%d\t%d\t1\n", len(ids), len(ids), len(ids), len(ids))
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 
-	printFigure("grpc_go_allocate", measure(*calls, func(i int) {
-		var response allocateResponse
-		request := allocateRequest{Containers: []*containerIDs{{IDs: ids[i%len(ids) : i%len(ids)+1]}}}
-		err := conn.Invoke(ctx, service+"Allocate", &request, &response)
-		if err != nil || len(response.Containers) != 1 || response.Containers[0].Envs["NVIDIA_VISIBLE_DEVICES"] == "" {
-			fail("Allocate", fmt.Errorf("%v %v", response, err))
-		}
-	}))
+	printFigure("grpc_go_allocate", measureAllocate(ctx, conn, *calls, ids))
 	printFigure("grpc_go_prefer", measure(*calls, func(int) {
 		var response preferResponse
 		request := preferRequest{Containers: []*containerPreference{{Available: ids, Size: int32(*wanted)}}}
