@@ -331,7 +331,7 @@ static int hold(struct bench *bench)
         uv_poll_start(&input, UV_READABLE | UV_DISCONNECT, on_stdin);
         node_wait(&bench->node, is_set, &over, UINT64_C(600000));
         uv_close((uv_handle_t *)&input, NULL);
-        uv_run(&bench->loop, UV_RUN_NOWAIT);
+        uv_run(&bench->loop, UV_RUN_NOWAIT); /* |input| goes with this function */
         return 0;
 }
 
@@ -428,6 +428,8 @@ int main(int argc, char **argv)
         if (rc == 0)
                 rc = measure->run(&bench);
         node_stop(&bench.node);
+        uv_run(&bench.loop, UV_RUN_DEFAULT); /* what is closing */
+        uv_loop_close(&bench.loop);
         if (rc < 0)
                 fprintf(stderr, "bench-agent %s: %s\n", measure->name, bench.err.text);
         return rc < 0 ? 1 : 0;

@@ -106,7 +106,7 @@ static void growth_done(struct growth *growth)
 }
 
 /* Does not get inlined: callgrind counts in here. */
-__attribute__((noinline, noclone, used)) static void take_step(struct growth *growth, size_t step)
+__attribute__((noinline, used)) static void take_step(struct growth *growth, size_t step)
 {
         switch (step) {
         case 0:

@@ -72,7 +72,7 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
 }
 
 /* What the agent does between reading from its socket and writing to it. */
-__attribute__((noinline, noclone, used)) static void serve(struct bench *bench, const uint8_t *bytes, size_t size)
+__attribute__((noinline, used)) static void serve(struct bench *bench, const uint8_t *bytes, size_t size)
 {
         const uint8_t *answer;
         struct error err;
