@@ -44,7 +44,7 @@ static void refresh(void)
                 char text[sizeof(library.complaint)];
 
                 snprintf(text, sizeof(text), "%s%s", world->problem.text,
-                        world->scenario ? "; the last good scenario stays" : "");
+                        library.references ? "; the last good scenario stays" : "");
                 complain(text);
         }
 }
