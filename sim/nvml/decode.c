@@ -6,6 +6,9 @@
 #include "base/text.h"
 #include "scenario.h"
 
+static int fail_at(const struct decode *decode, int line, const char *path, struct error *err, const char *format,
+        va_list args) PRINTF_LIKE(5, 0);
+
 static int fail_at(
         const struct decode *decode, int line, const char *path, struct error *err, const char *format, va_list args)
 {

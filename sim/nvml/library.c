@@ -228,7 +228,7 @@ static nvmlReturn_t open_world(void)
 
 nvmlReturn_t library_init(const char *name)
 {
-        _cleanup_(call_end) struct call call = {.locked = true};
+        _cleanup_(call_end) struct call call UNUSED = {.locked = true};
         const struct scenario *scenario;
         nvmlReturn_t result = NVML_SUCCESS;
         unsigned int delay_ms;
@@ -252,7 +252,7 @@ nvmlReturn_t library_init(const char *name)
 
 nvmlReturn_t library_shutdown(void)
 {
-        _cleanup_(call_end) struct call call = {.locked = true};
+        _cleanup_(call_end) struct call call UNUSED = {.locked = true};
 
         pthread_mutex_lock(&library.lock);
         if (!library.references)

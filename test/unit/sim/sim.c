@@ -45,6 +45,8 @@ int sim_teardown(void **state)
 {
         struct sim *sim = *state;
 
+        if (!sim) /* the setup failed */
+                return 0;
         unlink(sim->path);
         rmdir(sim->folder);
         dlclose(sim->library);
