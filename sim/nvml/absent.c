@@ -1,7 +1,7 @@
-#include "absent.h"
+#include "sim/nvml/absent.h"
 
-#include "calls.h"
-#include "library.h"
+#include "sim/nvml/calls.h"
+#include "sim/nvml/library.h"
 
 /* Whatever the arguments, which the caller cleans up in C's calling convention; faults and delays apply here, too. */
 #define ABSENT(name)                                                                                                   \

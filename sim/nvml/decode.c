@@ -1,10 +1,10 @@
-#include "decode.h"
+#include "sim/nvml/decode.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "scenario.h"
+#include "sim/nvml/scenario.h"
 
 static int fail_at(const struct decode *decode, int line, const char *path, struct error *err, const char *format,
         va_list args) PRINTF_LIKE(5, 0);

@@ -1,10 +1,10 @@
 /* What a device is: names, addresses, modes. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {

@@ -6,12 +6,12 @@
  * compares the places of two PCI addresses, entry 81 finds a GPU by index, entries 213 to 215 list processes. What nvidia-smi
  * asks of a device through any other entry it prints as N/A when it hears NOT_SUPPORTED; other calls must succeed.
  */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 #define SLOTS 512
 #define SLOT_COMMON_ANCESTOR 23U

@@ -1,9 +1,9 @@
 /* ECC, remapped rows, retired pages, field values. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <time.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t *current, nvmlEnableState_t *pending)
 {

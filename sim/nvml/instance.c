@@ -1,7 +1,7 @@
 /* MIG: the mode, MIG devices, and the instances that stand. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {

@@ -1,4 +1,4 @@
-#include "library.h"
+#include "sim/nvml/library.h"
 
 #include <pthread.h>
 #include <stdio.h>

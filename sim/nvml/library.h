@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "world.h"
+#include "sim/nvml/world.h"
 
 struct call {
         nvmlReturn_t result;

@@ -1,7 +1,7 @@
 /* Memory, utilisation, temperature, power, clocks. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 struct memory {
         uint64_t total;

@@ -1,4 +1,4 @@
-#include "mig.h"
+#include "sim/nvml/mig.h"
 
 #include "base/macro.h"
 #include "gpu/nvml_abi.h"

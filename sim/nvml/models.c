@@ -1,4 +1,4 @@
-#include "models.h"
+#include "sim/nvml/models.h"
 
 #include <string.h>
 

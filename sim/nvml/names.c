@@ -1,11 +1,11 @@
-#include "names.h"
+#include "sim/nvml/names.h"
 
 #include <string.h>
 
-#include "absent.h"
+#include "sim/nvml/absent.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #define NAME_OF_CALL(name, arguments) #name,
 #define NAME(name) #name,

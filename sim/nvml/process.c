@@ -1,10 +1,10 @@
 /* Who runs on a device. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 /* A process belongs to a MIG device if its instance ids say so; on a GPU in MIG mode the list of the GPU has all. */
 static bool is_listed(const struct call *call, const struct scenario_process *process, unsigned int types)

@@ -1,9 +1,9 @@
 /* MIG: what could be made, making it, and taking it away. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <stdio.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 /* Begins a call about the profiles of a GPU that can be split. */
 static struct call call_profile(const char *name, nvmlDevice_t device)

@@ -1,4 +1,4 @@
-#include "scenario_parts.h"
+#include "sim/nvml/scenario_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,8 +11,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "gpu/nvml_abi.h"
-#include "mig.h"
-#include "models.h"
+#include "sim/nvml/mig.h"
+#include "sim/nvml/models.h"
 
 #define SCENARIO_MAX_GPUS 64U
 #define SCENARIO_MAX_PROCESSES 1024U /* per GPU */

@@ -1,9 +1,9 @@
-#include "scenario_parts.h"
+#include "sim/nvml/scenario_parts.h"
 
 #include <string.h>
 
 #include "base/text.h"
-#include "names.h"
+#include "sim/nvml/names.h"
 
 #define R(name)                                                                                                        \
         {                                                                                                              \

@@ -1,5 +1,6 @@
-#include "scenario_parts.h"
+#include "sim/nvml/scenario_parts.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static int parse_identity(const struct decode *decode, struct scenario_gpu *gpu,
         const char *bus = NULL;
         char uuid[41];
 
+        assert(gpu->model);
         scenario_uuid(uuid, "GPU", arena_printf(decode->arena, "%s %zu", gpu->model->key, position));
         gpu->uuid = arena_strdup(decode->arena, uuid);
         gpu->name = gpu->model->product;

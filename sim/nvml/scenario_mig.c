@@ -1,5 +1,6 @@
-#include "scenario_parts.h"
+#include "sim/nvml/scenario_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* "1c.3g.20gb" is one compute slice of a 3g.20gb; "3g.20gb" all three. */
@@ -113,6 +114,7 @@ static int parse_device(const struct decode *decode, struct scenario_gpu *gpu, s
                         instance = find_instance(&gpu->mig, profile, gi);
                 if (!instance && make_instance(decode, gpu, profile, &instance, err) < 0)
                         return -1;
+                assert(instance);
                 if (gi != NVML_NO_INSTANCE && instance->id != gi) {
                         instance->id = NVML_NO_INSTANCE;
                         if (is_id_taken(&gpu->mig, gi))

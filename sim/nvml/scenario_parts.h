@@ -3,8 +3,8 @@
  */
 #pragma once
 
-#include "decode.h"
-#include "scenario.h"
+#include "sim/nvml/decode.h"
+#include "sim/nvml/scenario.h"
 
 /* `errors` and `delays` of the top or of one GPU. */
 int scenario_parse_faults(const struct decode *decode, struct fault_list *faults, struct error *err) MUST_USE;

@@ -1,12 +1,12 @@
 /* The library itself, the system, and how devices are found. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "library.h"
-#include "scenario_parts.h"
+#include "sim/nvml/library.h"
+#include "sim/nvml/scenario_parts.h"
 
 nvmlReturn_t nvmlInit_v2(void)
 {

@@ -1,10 +1,10 @@
 /* Where GPUs are: NUMA, PCIe, NVLink, fabric. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 /* On Grace each GPU's memory is a NUMA node of the host, after the sockets'; elsewhere GPUs are no NUMA nodes. */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)

@@ -1,5 +1,5 @@
 /* Event sets, and waiting for what the scenario tells next. */
-#include "calls.h"
+#include "sim/nvml/calls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 
-#include "library.h"
+#include "sim/nvml/library.h"
 
 #define EVENTS                                                                                                         \
         (NVML_EVENT_TYPE_SINGLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_PSTATE |        \

@@ -15,7 +15,7 @@
 
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "scenario.h"
+#include "sim/nvml/scenario.h"
 
 struct gpu;
 

@@ -1,4 +1,4 @@
-#include "world.h"
+#include "sim/nvml/world.h"
 
 #include <string.h>
 #include <sys/eventfd.h>

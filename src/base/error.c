@@ -31,7 +31,7 @@ static enum error_kind kind_of_errno(int errnum)
         }
 }
 
-int error_set(struct error *err, enum error_kind kind, const char *format, ...)
+void error_raise(struct error *err, enum error_kind kind, const char *format, ...)
 {
         va_list args;
 
@@ -39,10 +39,9 @@ int error_set(struct error *err, enum error_kind kind, const char *format, ...)
         va_start(args, format);
         vsnprintf(err->text, sizeof(err->text), format, args);
         va_end(args);
-        return -1;
 }
 
-int error_errno(struct error *err, int errnum, const char *format, ...)
+void error_raise_errno(struct error *err, int errnum, const char *format, ...)
 {
         char what[sizeof(err->text)];
         char reason[128];
@@ -51,10 +50,10 @@ int error_errno(struct error *err, int errnum, const char *format, ...)
         va_start(args, format);
         vsnprintf(what, sizeof(what), format, args);
         va_end(args);
-        return error_set(err, kind_of_errno(errnum), "%s: %s", what, strerror_r(errnum, reason, sizeof(reason)));
+        error_raise(err, kind_of_errno(errnum), "%s: %s", what, strerror_r(errnum, reason, sizeof(reason)));
 }
 
-int error_prefix(struct error *err, const char *format, ...)
+void error_raise_prefix(struct error *err, const char *format, ...)
 {
         char what[sizeof(err->text)];
         char where[sizeof(err->text)];
@@ -64,7 +63,7 @@ int error_prefix(struct error *err, const char *format, ...)
         vsnprintf(where, sizeof(where), format, args);
         va_end(args);
         memcpy(what, err->text, sizeof(what));
-        return error_set(err, err->kind, "%s: %s", where, what);
+        error_raise(err, err->kind, "%s: %s", where, what);
 }
 
 const char *error_kind_name(enum error_kind kind)

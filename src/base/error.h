@@ -28,14 +28,33 @@ struct error {
         char text[508]; /* cut at the end when longer, never unterminated */
 };
 
-/* All return -1. */
-int error_set(struct error *err, enum error_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);
+void error_raise(struct error *err, enum error_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);
+void error_raise_errno(struct error *err, int errnum, const char *format, ...) PRINTF_LIKE(3, 4);
+void error_raise_prefix(struct error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/*
+ * These three are -1 for the caller to return. They are macros for one reason: compilers and analysers then see the -1, and
+ * do not follow paths on which a function failed and yet returned 0.
+ */
+#define error_set(err, kind, ...)                                                                                      \
+        ({                                                                                                             \
+                error_raise((err), (kind), __VA_ARGS__);                                                               \
+                -1;                                                                                                    \
+        })
 
 /* "<what>: <text of errnum>"; the kind follows from |errnum| (ENOENT: not found, EACCES: denied, …). */
-int error_errno(struct error *err, int errnum, const char *format, ...) PRINTF_LIKE(3, 4);
+#define error_errno(err, errnum, ...)                                                                                  \
+        ({                                                                                                             \
+                error_raise_errno((err), (errnum), __VA_ARGS__);                                                       \
+                -1;                                                                                                    \
+        })
 
 /* Puts "<where>: " before the text. */
-int error_prefix(struct error *err, const char *format, ...) PRINTF_LIKE(2, 3);
+#define error_prefix(err, ...)                                                                                         \
+        ({                                                                                                             \
+                error_raise_prefix((err), __VA_ARGS__);                                                                \
+                -1;                                                                                                    \
+        })
 
 /* Lower-case word for logs: "invalid", "not found", … */
 const char *error_kind_name(enum error_kind kind);
