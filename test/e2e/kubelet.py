@@ -1,0 +1,314 @@
+"""kubelet's device manager, played by grpcio: the other side of the agent in these tests.
+
+It behaves as the device manager of Kubernetes 1.25 to 1.36 does (pkg/kubelet/cm/devicemanager), where a device plugin can
+tell: it calls back inside Register before it answers, follows ListAndWatch with replacing semantics, never redials, and, as
+long as |keyed_by| is "name", takes the end of any stream for the end of whatever plugin has the name by then.
+"""
+import os
+import random
+import stat
+import threading
+import time
+import urllib.parse
+from concurrent import futures
+
+import grpc
+
+import deviceplugin_pb2 as pb
+
+# What kubelet gives a plugin for the connection and the options, inside Register.
+CALLBACK_TIMEOUT = 10
+
+
+class Plugin:
+    """A plugin as its caller knows it: a connection of its own to one socket."""
+
+    def __init__(self, path, resource='', authority='localhost'):
+        self.path = path
+        self.resource = resource
+        options = [('grpc.use_local_subchannel_pool', 1), ('grpc.enable_retries', 0)]
+        if authority is not None:
+            options.append(('grpc.default_authority', authority))
+        self.channel = grpc.insecure_channel('unix:' + path, options=options)
+        self.get_options = self._unary('GetDevicePluginOptions', pb.Empty, pb.DevicePluginOptions)
+        self.allocate = self._unary('Allocate', pb.AllocateRequest, pb.AllocateResponse)
+        self.prefer = self._unary(
+            'GetPreferredAllocation', pb.PreferredAllocationRequest, pb.PreferredAllocationResponse)
+        self.pre_start = self._unary('PreStartContainer', pb.PreStartContainerRequest, pb.PreStartContainerResponse)
+        self.list_and_watch = self.channel.unary_stream(
+            '/v1beta1.DevicePlugin/ListAndWatch', request_serializer=pb.Empty.SerializeToString,
+            response_deserializer=pb.ListAndWatchResponse.FromString)
+        self.stream = None
+
+    def _unary(self, method, request, response):
+        return self.channel.unary_unary(
+            '/v1beta1.DevicePlugin/' + method, request_serializer=request.SerializeToString,
+            response_deserializer=response.FromString)
+
+    def allocate_ids(self, *containers, timeout=30):
+        """The container responses for one list of ids each."""
+        request = pb.AllocateRequest(
+            container_requests=[pb.ContainerAllocateRequest(devices_ids=ids) for ids in containers])
+        return list(self.allocate(request, timeout=timeout).container_responses)
+
+    def prefer_ids(self, available, size, required=(), timeout=30):
+        request = pb.PreferredAllocationRequest(container_requests=[pb.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=required, allocation_size=size)])
+        return list(self.prefer(request, timeout=timeout).container_responses[0].deviceIDs)
+
+    def close(self):
+        self.channel.close()
+
+
+class Message:
+    """One ListAndWatch message."""
+
+    def __init__(self, resource, endpoint, response):
+        self.time = time.monotonic()
+        self.resource = resource
+        self.endpoint = endpoint
+        self.size = response.ByteSize()
+        self.healthy = {device.ID: device.health == 'Healthy' for device in response.devices}
+        self.numa = {device.ID: [node.ID for node in device.topology.nodes] if device.HasField('topology') else None
+                     for device in response.devices}
+        self.repeated_ids = len(response.devices) - len(self.healthy)
+
+
+class Kubelet:
+    def __init__(self, directory, authority='localhost', keyed_by='name'):
+        self.directory = directory
+        self.socket = os.path.join(directory, 'kubelet.sock')
+        self.keyed_by = keyed_by        # "name": kubelet 1.25 to 1.36; "path": the later ones
+        self.cleanup_delay = 0.0        # from the end of a stream to what kubelet does about it
+        self.register_delay = 0.0       # before Register is answered
+        self.refusal = None             # the text Register fails with
+        self.opens_stream = True
+        self.authority = authority      # "path": the raw socket path; "escaped": percent-encoded
+        self.changed = threading.Condition()
+        # Guarded by |changed|:
+        self.attempts = []              # (time, endpoint, resource) of every Register, refused ones included
+        self.registered = []            # the same, of those that were answered
+        self.options = {}               # resource -> DevicePluginOptions of the newest
+        self.newest = {}                # resource -> Plugin
+        self.peers = []                 # every Plugin that is connected
+        self.devices = {}               # resource -> {id: healthy}
+        self.messages = []
+        self.ended = []                 # (time, endpoint, grpc status) of every ended stream
+        self.held = {}                  # pod -> set of ids
+        self._server = None
+        self._stopping = threading.Event()
+        self._threads = []
+        self._generation = 0
+
+    # ---- life ----
+
+    def start(self, clean=True):
+        """Empties the directory as a starting kubelet does, and serves on a new kubelet.sock.
+
+        The socket is made elsewhere and moved in: grpcio removes its sockets by name, at a time of its own choosing.
+        """
+        self._generation += 1
+        self._stopping = threading.Event()
+        if clean:
+            self.clean_directory()
+        self._server = grpc.server(futures.ThreadPoolExecutor(max_workers=16))
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler('v1beta1.Registration', {
+            'Register': grpc.unary_unary_rpc_method_handler(
+                self._register, request_deserializer=pb.RegisterRequest.FromString,
+                response_serializer=pb.Empty.SerializeToString)})])
+        path = '%s.k%d' % (self.directory.rstrip('/'), self._generation)
+        if not self._server.add_insecure_port('unix:' + path):
+            raise OSError('cannot listen on ' + path)
+        self._server.start()
+        os.rename(path, self.socket)
+        return self
+
+    def clean_directory(self):
+        for name in os.listdir(self.directory):
+            path = os.path.join(self.directory, name)
+            try:
+                if stat.S_ISSOCK(os.lstat(path).st_mode):
+                    os.unlink(path)
+            except FileNotFoundError:
+                pass
+
+    def stop(self, remove_socket=True):
+        """As if the process died: every connection breaks at once."""
+        self._stopping.set()
+        if remove_socket:
+            try:
+                os.unlink(self.socket)
+            except FileNotFoundError:
+                pass
+        with self.changed:
+            peers = list(self.peers)
+        for peer in peers:
+            peer.close()
+        if self._server:
+            self._server.stop(0).wait()
+            self._server = None
+        for thread in self._threads:
+            thread.join(20)
+        self._threads = []
+        with self.changed:
+            self.newest.clear()
+            self.peers.clear()
+            # The checkpoint brings the names back, without devices.
+            self.devices = {resource: {} for resource in self.devices}
+            self.changed.notify_all()
+
+    def restart(self, gone=0.0):
+        self.stop()
+        if gone:
+            time.sleep(gone)
+        return self.start()
+
+    # ---- Registration ----
+
+    def _authority_for(self, path):
+        if self.authority == 'path':
+            return path
+        if self.authority == 'escaped':
+            return urllib.parse.quote(path, safe='')
+        return self.authority
+
+    def _register(self, request, context):
+        stopping = self._stopping
+        with self.changed:
+            self.attempts.append((time.monotonic(), request.endpoint, request.resource_name))
+            self.changed.notify_all()
+        if request.version != 'v1beta1':
+            context.abort(grpc.StatusCode.UNKNOWN, 'requested API version "%s" is not supported by kubelet. '
+                          'Supported version is ["v1beta1"]' % request.version)
+        if self.refusal:
+            context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
+        if self.register_delay and stopping.wait(self.register_delay):
+            context.abort(grpc.StatusCode.UNAVAILABLE, 'kubelet is stopping')
+        path = os.path.join(self.directory, request.endpoint)
+        plugin = Plugin(path, request.resource_name, self._authority_for(path))
+        try:
+            grpc.channel_ready_future(plugin.channel).result(CALLBACK_TIMEOUT)
+            options = plugin.get_options(pb.Empty(), timeout=CALLBACK_TIMEOUT)
+        except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+            plugin.close()
+            context.abort(grpc.StatusCode.UNKNOWN, 'failed to get device plugin options: %s' % error)
+        with self.changed:
+            self.options[plugin.resource] = options
+            self.newest[plugin.resource] = plugin
+            self.peers.append(plugin)
+            self.devices.setdefault(plugin.resource, {})
+            self.registered.append((time.monotonic(), request.endpoint, request.resource_name))
+            self.changed.notify_all()
+        if self.opens_stream:
+            thread = threading.Thread(target=self._watch, args=(plugin, stopping), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return pb.Empty()
+
+    # ---- ListAndWatch ----
+
+    def _watch(self, plugin, stopping):
+        endpoint = os.path.basename(plugin.path)
+        status = grpc.StatusCode.OK
+        try:
+            plugin.stream = plugin.list_and_watch(pb.Empty())
+            for response in plugin.stream:
+                message = Message(plugin.resource, endpoint, response)
+                with self.changed:
+                    self.messages.append(message)
+                    # Whichever stream it came from: kubelet does not ask.
+                    self.devices[plugin.resource] = dict(message.healthy)
+                    self.changed.notify_all()
+        except grpc.RpcError as error:
+            status = error.code()
+        except ValueError:
+            status = grpc.StatusCode.CANCELLED  # the channel was closed before the call was made
+        with self.changed:
+            self.ended.append((time.monotonic(), endpoint, status))
+            self.changed.notify_all()
+        if not stopping.wait(self.cleanup_delay):
+            self._clean_up(plugin)
+
+    def _clean_up(self, plugin):
+        """What kubelet does when a stream has ended."""
+        with self.changed:
+            newest = self.newest.get(plugin.resource)
+            victim = newest if self.keyed_by == 'name' else plugin
+            if plugin in self.peers:
+                self.peers.remove(plugin)
+            if victim is not None and victim is newest:
+                del self.newest[plugin.resource]
+                self.devices[plugin.resource] = {device: False for device in self.devices[plugin.resource]}
+            self.changed.notify_all()
+        if victim is not None:
+            victim.close()
+
+    def close_stream(self, resource):
+        """Cancels the stream of the newest plugin, for no reason."""
+        with self.changed:
+            plugin = self.newest.get(resource)
+        if plugin is not None and plugin.stream is not None:
+            plugin.stream.cancel()
+
+    # ---- what the node would say ----
+
+    def capacity(self, resource):
+        with self.changed:
+            return len(self.devices.get(resource, {}))
+
+    def allocatable(self, resource):
+        with self.changed:
+            return sum(self.devices.get(resource, {}).values())
+
+    def ids(self, resource, healthy=None):
+        with self.changed:
+            return [device for device, state in self.devices.get(resource, {}).items()
+                    if healthy is None or state == healthy]
+
+    def plugin(self, resource):
+        with self.changed:
+            return self.newest[resource]
+
+    def messages_of(self, resource):
+        with self.changed:
+            return [message for message in self.messages if message.resource == resource]
+
+    def wait(self, is_true, timeout):
+        """True as soon as |is_true|(), asked after every change; False when the time is over."""
+        deadline = time.monotonic() + timeout
+        with self.changed:
+            while not is_true():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self.changed.wait(min(left, 0.5))
+            return True
+
+    # ---- admission ----
+
+    def admit(self, pod, resource, count, timeout=30):
+        """Devices for a container, as kubelet picks and allocates them: (ids, response). Raises what the plugin raised."""
+        with self.changed:
+            taken = set().union(*self.held.values()) if self.held else set()
+            free = [device for device, healthy in self.devices[resource].items() if healthy and device not in taken]
+            plugin = self.newest[resource]
+        if count > len(free):
+            raise RuntimeError('requested number of devices unavailable for %s. Requested: %d, Available: %d'
+                               % (resource, count, len(free)))
+        random.shuffle(free)
+        chosen = []
+        if count < len(free) and self.options[resource].get_preferred_allocation_available:
+            offered = set(free)
+            chosen = [device for device in plugin.prefer_ids(free, count, timeout=timeout) if device in offered]
+        chosen += [device for device in free if device not in chosen][:count - len(chosen)]
+        random.shuffle(chosen)
+        responses = plugin.allocate_ids(chosen, timeout=timeout)
+        if not responses:
+            raise RuntimeError('no containers return in allocation response')
+        with self.changed:
+            self.held.setdefault(pod, set()).update(chosen)
+        return chosen, responses[0]
+
+    def remove_pod(self, pod):
+        with self.changed:
+            self.held.pop(pod, None)

@@ -1,0 +1,257 @@
+"""A node in a temporary folder: simulated GPUs, a configuration, kubelet's directory, and the agent as a process.
+
+Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the agent's log.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import yaml
+
+import kubelet as kubelet_module
+
+WARPSHARE = os.environ['WARPSHARE']
+SIMULATOR = os.environ['WARPSHARE_NVML_SIM']
+GPU = 'nvidia.com/gpu'
+
+# Far beyond what anything takes on a loaded machine under a sanitizer: only a hang gets here.
+DEADLINE = 30.0
+
+
+def _is_sanitized():
+    with open(WARPSHARE, 'rb') as program:
+        return re.search(rb'__(asan|tsan)_init', program.read()) is not None
+
+
+# Times are part of a promise only where nothing slows the program down on purpose.
+SANITIZED = _is_sanitized()
+
+# The same, for the reports of the sanitizers themselves.
+REPORT = re.compile(r'^.*(Sanitizer|runtime error:|Assertion .* failed|==\d+== ).*$', re.MULTILINE)
+
+
+def v100s(count=4, **more):
+    return [dict(model='V100-32GB', numa=i * 2 // count, **more) for i in range(count)]
+
+
+def sharing(kind, replicas, **more):
+    """The configuration that shares every GPU in |replicas|; |more| goes into the section."""
+    config = {'version': 'v1', 'sharing': {kind: {'resources': [{'name': GPU, 'replicas': replicas}], **more}}}
+    if kind == 'mps':
+        config['flags'] = {'mpsRoot': '/run/nvidia/mps'}
+    return config
+
+
+class Agent:
+    """A process of the program; its standard error is read all the time, so that lines can be waited for."""
+
+    def __init__(self, arguments, environment, prefix=()):
+        self.started = time.monotonic()
+        self._lines = []
+        self._changed = threading.Condition(threading.RLock())
+        self.process = subprocess.Popen(
+            [*prefix, WARPSHARE, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors='replace')
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.expected_status = 0
+
+    def _read(self):
+        for line in self.process.stderr:
+            with self._changed:
+                self._lines.append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def log(self):
+        with self._changed:
+            return ''.join(self._lines)
+
+    def story(self):
+        """The log without the configuration, which is as long as all the rest, and known."""
+        return re.sub(r'^.*Running with config:\n(?s:.*?)^}\n', '', self.log(), flags=re.MULTILINE)
+
+    def count(self, pattern):
+        return len(re.findall(pattern, self.log(), re.MULTILINE))
+
+    def wait_log(self, pattern, count=1, timeout=DEADLINE):
+        """Waits for the |count|th match in the log and returns it."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while True:
+                found = list(re.finditer(pattern, ''.join(self._lines), re.MULTILINE))
+                if len(found) >= count:
+                    return found[count - 1]
+                left = deadline - time.monotonic()
+                assert left > 0, 'the agent did not log /%s/ %d times; its log:\n%s' % (
+                    pattern, count, self.story())
+                if self.process.poll() is not None and not self._reader.is_alive():
+                    raise AssertionError('the agent ended with %d and never logged /%s/; its log:\n%s' % (
+                        self.process.returncode, pattern, self.story()))
+                self._changed.wait(min(left, 0.5))
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, timeout=DEADLINE):
+        """The exit status."""
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError('the agent does not end; its log:\n' + self.story()) from None
+        self._reader.join(DEADLINE)
+        self.process.stderr.close()
+        return status
+
+    def stop(self):
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        self.expected_status = -signal.SIGKILL
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def hang_up(self):
+        self.signal(signal.SIGHUP)
+
+    def memory_kib(self, what='VmRSS'):
+        with open('/proc/%d/status' % self.pid, encoding='ascii') as status:
+            return int(re.search(r'^%s:\s+(\d+) kB' % what, status.read(), re.MULTILINE).group(1))
+
+
+class Node:
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='ws-e2e-', dir='/tmp')
+        self.directory = os.path.join(self.folder, 'device-plugins')
+        self.scenario_path = os.path.join(self.folder, 'gpus.yaml')
+        self.config_path = os.path.join(self.folder, 'config.yaml')
+        self.library = SIMULATOR
+        self.environment = {}
+        self.agents = []
+        self.kubelet = kubelet_module.Kubelet(self.directory)
+        os.mkdir(self.directory, 0o750)
+        self.scenario(v100s())
+
+    # ---- files ----
+
+    def _write(self, path, text):
+        with open(path + '.new', 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.rename(path + '.new', path)
+
+    def scenario(self, gpus, **more):
+        """Replaces the GPUs; the simulator sees it at once."""
+        self._write(self.scenario_path, yaml.safe_dump(
+            {'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'gpus': gpus, **more}, sort_keys=False))
+
+    def config(self, content):
+        self._write(self.config_path, content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
+
+    # ---- the agent ----
+
+    def start(self, *arguments, prefix=()):
+        environment = {name: value for name, value in os.environ.items()
+                       if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))}
+        environment['WARPSHARE_SIM_SCENARIO'] = self.scenario_path
+        environment.update(self.environment)
+        arguments = ['agent', '--kubelet-socket', self.kubelet.socket, *arguments]
+        if self.library is not None:
+            arguments += ['--nvml-library', self.library]
+        if os.path.exists(self.config_path):
+            arguments += ['--config-file', self.config_path]
+        agent = Agent(arguments, environment, prefix)
+        self.agents.append(agent)
+        return agent
+
+    @property
+    def agent(self):
+        return self.agents[-1]
+
+    def start_all(self, config=None, *arguments):
+        """kubelet and the agent, up to the moment at which the node's GPUs are allocatable."""
+        if config is not None:
+            self.config(config)
+        self.kubelet.start()
+        self.start(*arguments)
+        self.wait(lambda: self.kubelet.newest and all(
+            self.kubelet.allocatable(resource) for resource in self.kubelet.newest), 'a resource is allocatable')
+        return self.kubelet
+
+    def logs(self):
+        return '\n'.join('---- log of agent %d (pid %d) ----\n%s' % (i + 1, agent.pid, agent.story())
+                         for i, agent in enumerate(self.agents))
+
+    def wait(self, is_true, what, timeout=DEADLINE):
+        start = time.monotonic()
+
+        def is_true_or_hopeless():
+            if is_true():
+                return True
+            for agent in self.agents:
+                assert agent.process.poll() in (None, 0, agent.expected_status), \
+                    'the agent ended with %d before %s\n%s' % (agent.process.returncode, what, self.logs())
+            return False
+
+        if not self.kubelet.wait(is_true_or_hopeless, timeout):
+            raise AssertionError('after %.1f s still not: %s\n%s\n%s' % (timeout, what, self.counts(), self.logs()))
+        return time.monotonic() - start
+
+    def counts(self):
+        return 'kubelet counts: ' + (', '.join(
+            '%s %d/%d' % (name, self.kubelet.allocatable(name), self.kubelet.capacity(name))
+            for name in self.kubelet.devices) or 'nothing')
+
+    def wait_counts(self, allocatable, capacity=None, resource=GPU, timeout=DEADLINE):
+        capacity = allocatable if capacity is None else capacity
+        return self.wait(
+            lambda: (self.kubelet.allocatable(resource), self.kubelet.capacity(resource)) == (allocatable, capacity),
+            '%d of %d %s are allocatable' % (allocatable, capacity, resource), timeout)
+
+    def stays(self, is_true, what, duration=2.0):
+        """That nothing changes can only be seen by looking for a while."""
+        assert not self.kubelet.wait(lambda: not is_true(), duration), 'did not last: %s\n%s\n%s' % (
+            what, self.counts(), self.logs())
+
+    def sockets(self):
+        return sorted(name for name in os.listdir(self.directory) if name.startswith('warpshare-'))
+
+    # ---- the end ----
+
+    def finish(self):
+        """Stops all of it; returns what was wrong with the end."""
+        faults = []
+        ended_well = True
+        for agent in self.agents:
+            if agent.process.returncode is None:
+                if agent.process.poll() is None:
+                    agent.signal(signal.SIGTERM)
+                try:
+                    agent.wait()
+                except AssertionError as error:
+                    faults.append(str(error))
+                    agent.kill()
+            if agent.process.returncode != agent.expected_status:
+                faults.append('agent with pid %d ended with %d instead of %d' % (
+                    agent.pid, agent.process.returncode, agent.expected_status))
+            ended_well = ended_well and agent.process.returncode == 0
+            report = REPORT.search(agent.log())
+            if report:
+                faults.append('agent with pid %d was caught by a sanitizer: %s' % (agent.pid, report.group(0)))
+        self.kubelet.stop()
+        if ended_well and os.path.isdir(self.directory) and self.sockets():
+            faults.append('sockets were left behind: %s' % ', '.join(self.sockets()))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if faults:
+            faults.append(self.logs())
+        return faults

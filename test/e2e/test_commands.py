@@ -1,0 +1,119 @@
+"""The commands as a person meets them: help, wrong words, and the demonstration."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from node import REPORT, SIMULATOR, WARPSHARE
+
+ESCAPE = '\x1b['
+
+
+def run(*arguments, timeout=90, **environment):
+    done = subprocess.run([WARPSHARE, *arguments], capture_output=True, text=True, timeout=timeout, check=False,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    assert not REPORT.search(done.stderr), done.stderr
+    return done
+
+
+def demo(*arguments, **environment):
+    return run('demo', '--nvml-library', SIMULATOR, *arguments, **environment)
+
+
+def test_the_demonstration_shows_what_it_promises():
+    done = demo()
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = [int(count) for count in re.findall(r'Allocatable:\n\s+nvidia.com/gpu:\s+(\d+)', done.stdout)]
+    assert counts == [80, 60, 80]
+    for pod, replicas, threads, memory in (
+            ('notebook', 1, '5.0', r'1\.59'), ('training', 10, '50.0', r'15\.9\d'), ('inference', 4, '20.0', r'6\.3\d')):
+        assert re.search(r'%s.*nvidia\.com/gpu: %d\b.*GPU-.*%s %%.*%s GiB' % (
+            pod, replicas, re.escape(threads), memory), done.stdout), (pod, done.stdout)
+    assert 'All as it should be.' in done.stdout
+    assert 'Not as it should be' not in done.stdout
+    assert ESCAPE not in done.stdout
+
+
+def test_the_demonstration_has_colours_where_they_are_asked_for():
+    done = demo('--color', 'always')
+    assert done.returncode == 0
+    assert ESCAPE in done.stdout
+    assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m80', done.stdout)
+
+
+def test_the_demonstration_leaves_nothing_behind():
+    def folders():
+        return {name for name in os.listdir('/tmp') if name.startswith('warpshare-demo-')}
+
+    # Another one may be running at the same time; it does not end between the two looks with its folder left.
+    done = demo('--log')
+    folder = re.search(r'/tmp/(warpshare-demo-\w+)', done.stdout).group(1)
+    assert folder not in folders()
+
+
+def test_the_demonstration_without_a_simulator_says_so():
+    done = run('demo', '--nvml-library', '/nonexistent/libnvidia-ml.so.1')
+    assert done.returncode == 1
+    assert '/nonexistent/libnvidia-ml.so.1' in done.stdout + done.stderr
+
+
+def test_help_lists_the_commands():
+    done = run('--help')
+    assert done.returncode == 0 and not done.stderr
+    for command in ('agent', 'demo'):
+        assert re.search(r'^  %s +\w' % command, done.stdout, re.MULTILINE)
+
+
+def test_help_of_the_agent_mentions_every_option_with_its_environment_and_key():
+    done = run('agent', '--help')
+    assert done.returncode == 0 and not done.stderr
+    for words in (('--mig-strategy', 'MIG_STRATEGY', 'flags.migStrategy'),
+                  ('--fail-on-init-error', 'FAIL_ON_INIT_ERROR', 'flags.failOnInitError'),
+                  ('--mps-root', 'MPS_ROOT', 'flags.mpsRoot'),
+                  ('--device-id-strategy', 'DEVICE_ID_STRATEGY', 'flags.plugin.deviceIDStrategy'),
+                  ('--device-list-strategy', 'DEVICE_LIST_STRATEGY', 'flags.plugin.deviceListStrategy'),
+                  ('--shared-devices-allocation-policy', 'SHARED_DEVICES_ALLOCATION_POLICY'),
+                  ('--config-file', 'CONFIG_FILE'), ('--kubelet-socket', 'KUBELET_SOCKET'), ('--nvml-library',),
+                  ('--log-level',), ('--log-format',), ('--help',), ('--version',)):
+        for word in words:
+            assert word in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+def test_help_of_the_demonstration_mentions_every_option():
+    done = run('demo', '--help')
+    assert done.returncode == 0 and not done.stderr
+    for word in ('--keep', '--log', '--color', '--nvml-library', '--help'):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize('arguments, text', [
+    ((), 'usage: warpshare COMMAND'),
+    (('frobnicate',), "warpshare: 'frobnicate' is not a command; 'warpshare --help' lists them"),
+    (('agent', '--mps-rot', '/x'), "warpshare agent: unknown flag '--mps-rot'; did you mean '--mps-root'?"),
+    (('agent', '--frobnicate'), "warpshare agent: unknown flag '--frobnicate'; --help lists all"),
+    (('agent', 'now'), "warpshare agent: unexpected argument 'now'; --help lists the flags"),
+    (('agent', '--config-file'), 'warpshare agent: --config-file: needs a value'),
+    (('agent', '--device-id-strategy=name'),
+     "warpshare agent: device-id-strategy: 'name' is not a known value, use uuid or index"),
+    (('demo', '--frobnicate'), "unrecognized option '--frobnicate'"),
+    (('demo', 'now'), "warpshare demo: unexpected argument 'now'"),
+    (('demo', '--color', 'blue'), 'warpshare demo: --color blue: must be always, never or auto')])
+def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert not done.stdout
+
+
+def test_a_wrong_environment_variable_is_named():
+    done = run('agent', FAIL_ON_INIT_ERROR='perhaps')
+    assert done.returncode == 2
+    assert "fail-on-init-error (environment variable FAIL_ON_INIT_ERROR): 'perhaps' is not a boolean" in done.stderr
+
+
+@pytest.mark.parametrize('arguments', [('--version',), ('agent', '--version')])
+def test_the_version_is_told(arguments):
+    done = run(*arguments)
+    assert done.returncode == 0 and re.fullmatch(r'warpshare \d+\.\d+\.\d+\n', done.stdout)
