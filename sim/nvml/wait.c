@@ -22,6 +22,7 @@ static void watch_directory(struct nvmlEventSet_st *set, const char *path)
         _free_ char *directory = xstrdup(path);
         char *slash = strrchr(directory, '/');
 
+        set->file = xstrdup(slash ? slash + 1 : path);
         if (slash)
                 slash[slash == directory] = '\0';
         inotify_add_watch(set->changes, slash ? directory : ".",
@@ -120,18 +121,39 @@ static int64_t now_ms(void)
         return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Until the file changes, another thread queues an event, or |timeout_ms| is over. */
-static void sleep_until_change(const struct nvmlEventSet_st *set, int64_t timeout_ms)
+/* Reads what inotify has to say. Other files of the directory change too: a program's log, say, for every call of ours. */
+static bool scenario_changed(const struct nvmlEventSet_st *set)
 {
-        struct pollfd fds[] = {{.fd = set->changes, .events = POLLIN}, {.fd = set->wake, .events = POLLIN}};
         char buffer[4096] __attribute__((aligned(8)));
-        eventfd_t count;
+        bool changed = false;
+        ssize_t size;
 
-        if (poll(fds, ARRAY_SIZE(fds), (int)MIN(timeout_ms, LOOK_MS)) <= 0)
-                return;
-        while (read(set->changes, buffer, sizeof(buffer)) > 0)
-                ;
-        eventfd_read(set->wake, &count);
+        while ((size = read(set->changes, buffer, sizeof(buffer))) > 0) {
+                const struct inotify_event *event;
+
+                for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof(*event) + event->len)) {
+                        event = (const struct inotify_event *)(const void *)(buffer + at);
+                        /* No name: the queue overflowed, or the directory itself is concerned. */
+                        changed = changed || event->len == 0 || strcmp(event->name, set->file) == 0;
+                }
+        }
+        return changed;
+}
+
+/* Until the file changes, another thread queues an event, or |deadline_ms| has come. */
+static void sleep_until_change(const struct nvmlEventSet_st *set, int64_t deadline_ms)
+{
+        int64_t look_ms = MIN(deadline_ms, now_ms() + LOOK_MS);
+        int64_t left;
+
+        while ((left = look_ms - now_ms()) > 0) {
+                struct pollfd fds[] = {{.fd = set->changes, .events = POLLIN}, {.fd = set->wake, .events = POLLIN}};
+                eventfd_t count;
+
+                if (poll(fds, ARRAY_SIZE(fds), (int)left) <= 0 || eventfd_read(set->wake, &count) == 0 ||
+                        scenario_changed(set))
+                        return;
+        }
 }
 
 /* With the lock, given away while it sleeps. */
@@ -140,12 +162,10 @@ static nvmlReturn_t wait_for_event(struct call *call, struct nvmlEventSet_st *se
         int64_t deadline = now_ms() + timeout_ms;
 
         while (list_is_empty(&set->events)) {
-                int64_t left = deadline - now_ms();
-
-                if (left <= 0)
+                if (now_ms() >= deadline)
                         return NVML_ERROR_TIMEOUT;
                 call_pause(call);
-                sleep_until_change(set, left);
+                sleep_until_change(set, deadline);
                 if (!call_resume(call) || set->closed)
                         return NVML_ERROR_UNINITIALIZED;
         }

@@ -70,6 +70,7 @@ struct nvmlEventSet_st {
         bool closed;
         int wake;    /* eventfd: an event was queued, or the set was closed */
         int changes; /* inotify on the scenario's directory */
+        char *file;  /* the scenario's name in it */
         struct list events;
         struct {
                 struct gpu *gpu;

@@ -56,6 +56,7 @@ void event_set_unref(struct nvmlEventSet_st *set)
                 close(set->wake);
         if (set->changes >= 0)
                 close(set->changes);
+        free(set->file);
         free(set);
 }
 

@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,6 +8,12 @@
 
 static enum log_level least_level = LOG_INFO;
 static enum log_format output_format = LOG_TEXT;
+
+/* Lines that are held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_holding;
+static char held[8192];
+static size_t held_size;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -151,6 +158,45 @@ bool log_is_on(enum log_level level)
         return level >= least_level;
 }
 
+/* A log that cannot be written has nobody left to tell. With the lock. */
+static void flush_held(void)
+{
+        if (held_size)
+                (void)!write(STDERR_FILENO, held, held_size);
+        held_size = 0;
+}
+
+static void put_line(enum log_level level, const char *text, size_t size)
+{
+        pthread_mutex_lock(&lock);
+        if (size > sizeof(held) - held_size)
+                flush_held();
+        if (is_holding && level < LOG_WARN && size <= sizeof(held)) {
+                memcpy(held + held_size, text, size);
+                held_size += size;
+        } else {
+                flush_held();
+                (void)!write(STDERR_FILENO, text, size);
+        }
+        pthread_mutex_unlock(&lock);
+}
+
+void log_hold(bool hold)
+{
+        pthread_mutex_lock(&lock);
+        is_holding = hold;
+        if (!hold)
+                flush_held();
+        pthread_mutex_unlock(&lock);
+}
+
+void log_flush(void)
+{
+        pthread_mutex_lock(&lock);
+        flush_held();
+        pthread_mutex_unlock(&lock);
+}
+
 void log_write(enum log_level level, const char *message, const struct log_field *fields)
 {
         struct timespec now;
@@ -160,8 +206,7 @@ void log_write(enum log_level level, const char *message, const struct log_field
         clock_gettime(CLOCK_REALTIME, &now);
         length = log_format_line(line, sizeof(line), output_format, level,
                 (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, message, fields);
-        /* A log that cannot be written has nobody left to tell. */
-        (void)!write(STDERR_FILENO, line, length);
+        put_line(level, line, length);
 }
 
 void log_block(enum log_level level, const char *message, const char *text)
@@ -173,6 +218,6 @@ void log_block(enum log_level level, const char *message, const char *text)
                 return;
         }
         log_write(level, message, (const struct log_field[]){{NULL}});
-        (void)!write(STDERR_FILENO, text, strlen(text));
-        (void)!write(STDERR_FILENO, "\n", 1);
+        put_line(level, text, strlen(text));
+        put_line(level, "\n", 1);
 }

@@ -1,5 +1,5 @@
 /*
- * Log lines: one event each, on standard error, written with one write(2).
+ * Log lines: one event each, on standard error.
  *
  * Text form:  2026-11-20T10:06:00.123Z info  registered with kubelet resource=nvidia.com/gpu devices=80
  * JSON form:  {"time":"…","level":"info","msg":"registered with kubelet","resource":"nvidia.com/gpu","devices":80}
@@ -10,7 +10,7 @@
  *
  *         log_info("registered with kubelet", LOG_STR("resource", name), LOG_UINT("devices", count));
  *
- * Thread-safe, since a line is built on the stack. Lines longer than 4 KiB are cut.
+ * Each line is one write(2), unless lines are held. Thread-safe. Lines longer than 4 KiB are cut.
  */
 #pragma once
 
@@ -41,6 +41,14 @@ static inline struct log_field log_text_field(const char *key, const char *value
 /* Set once at start, before a second thread exists. */
 void log_setup(enum log_level least, enum log_format format);
 bool log_is_on(enum log_level level);
+
+/*
+ * A log is for people, and whoever waits for an answer should not wait for it: after log_hold(true), lines of debug and info
+ * stay in memory until log_flush(), which a loop calls at the end of each turn; a warning or an error takes them along at once,
+ * and so does a full buffer. What is lost when the process is killed in the middle of a turn is the info of that turn.
+ */
+void log_hold(bool hold); /* false flushes */
+void log_flush(void);
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields);
 

@@ -45,6 +45,19 @@ static void revive(struct device_list *list, const struct resource *resource)
         list->n_retired = kept;
 }
 
+/* Beyond what one message can carry, those that went first are the least likely to be held still. */
+static void forget_oldest(struct device_list *list, size_t n_devices)
+{
+        size_t room = PLAN_MAX_DEVICES - n_devices;
+        size_t excess = list->n_retired > room ? list->n_retired - room : 0;
+
+        for (size_t i = 0; i < excess; i++)
+                free(list->retired[i]);
+        list->n_retired -= excess;
+        if (excess)
+                memmove(list->retired, list->retired + excess, list->n_retired * sizeof(*list->retired));
+}
+
 bool device_list_update(
         struct device_list *list, const struct resource *resource, device_list_health_fn *health, void *data)
 {
@@ -55,6 +68,7 @@ bool device_list_update(
                 if (before)
                         retire(list, before, resource);
                 revive(list, resource);
+                forget_oldest(list, resource->n_devices);
                 free(list->healthy);
                 list->healthy = xcalloc(resource->n_units, sizeof(*list->healthy));
         }

@@ -3,7 +3,7 @@
  *
  * An id that was ever advertised stays in the list, unhealthy, after a new plan dropped it: a pod may still hold it, and
  * kubelets 1.34 to 1.36 crash when an id disappears between their choice and their bookkeeping. Retired ids end with the
- * process. Health belongs to units: every replica of a unit shares it.
+ * process; should they and the living be more than PLAN_MAX_DEVICES, the oldest go earlier. Health belongs to units: every replica of a unit shares it.
  */
 #pragma once
 

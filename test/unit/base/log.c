@@ -1,6 +1,8 @@
 #include "unit.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -50,6 +52,48 @@ static void test_a_long_line_is_cut_and_still_ends(void **state UNUSED)
         assert_int_equal(line[254], '\n');
 }
 
+/* What standard error got since the last call, by a pipe in its place. */
+static const char *written(int pipe_end)
+{
+        static char text[16384];
+        ssize_t size = read(pipe_end, text, sizeof(text) - 1);
+
+        text[size > 0 ? size : 0] = '\0';
+        return text;
+}
+
+static void test_held_lines_come_with_the_flush_or_with_a_warning(void **state UNUSED)
+{
+        int ends[2];
+        int saved = dup(STDERR_FILENO);
+        const char *text;
+
+        assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+        dup2(ends[1], STDERR_FILENO);
+        log_hold(true);
+        log_info("first");
+        assert_string_equal(written(ends[0]), "");
+        log_flush();
+        assert_non_null(strstr(written(ends[0]), " info  first\n"));
+        log_info("second");
+        log_warn("third");
+        text = written(ends[0]);
+        assert_non_null(strstr(text, "second\n"));
+        assert_true(strstr(text, "third\n") > strstr(text, "second\n"));
+        for (int i = 0; i < 300; i++)
+                log_info("a line of some length, so that the buffer is full before long");
+        assert_non_null(strstr(written(ends[0]), "a line"));
+        log_hold(false);
+        while (*written(ends[0]))
+                ;
+        log_info("last");
+        assert_non_null(strstr(written(ends[0]), "last\n"));
+        dup2(saved, STDERR_FILENO);
+        close(saved);
+        close(ends[0]);
+        close(ends[1]);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -57,6 +101,7 @@ int main(void)
                 cmocka_unit_test(test_a_json_line_is_one_object),
                 cmocka_unit_test(test_a_hostile_value_cannot_forge_a_line),
                 cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
+                cmocka_unit_test(test_held_lines_come_with_the_flush_or_with_a_warning),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,35 @@ static void test_an_id_that_was_advertised_stays_as_unhealthy(void **state UNUSE
         node_done(&two);
 }
 
+/* Every plan replaces every id; the list stays as long as one message may be. */
+static void test_retired_ids_never_outgrow_a_message(void **state UNUSED)
+{
+        struct device_list list = DEVICE_LIST_INIT;
+        struct rpc_message *message;
+        struct node nodes[4];
+
+        for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+                nodes[i] = node_new(20);
+                for (size_t gpu = 0; gpu < 20; gpu++)
+                        nodes[i].inventory.gpus[gpu].uuid =
+                                arena_printf(&nodes[i].arena, "GPU-12345678-1234-1234-1234-1234567%02zu%03zu", i, gpu);
+                node_share(&nodes[i], SHARING_TIME_SLICING, 1000);
+                assert_ok(node_plan(&nodes[i]), &nodes[i].err);
+                device_list_update(&list, &nodes[i].plan->resources[0], all_but, nobody);
+        }
+        assert_int_equal(device_list_count(&list).healthy, 20000);
+        assert_int_equal(device_list_count(&list).unhealthy, 30000);
+        /* The newest retired ones were kept: all of the third plan's, half of the second's. */
+        assert_string_equal(list.retired[29999], "GPU-12345678-1234-1234-1234-123456702019::999");
+        assert_string_equal(list.retired[0], "GPU-12345678-1234-1234-1234-123456701010::0");
+        message = device_list_pack(&list);
+        assert_in_range(message->size, 0, (size_t)4 << 20);
+        rpc_message_unref(message);
+        device_list_done(&list);
+        for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
+                node_done(&nodes[i]);
+}
+
 static void test_an_unknown_numa_node_is_no_topology(void **state UNUSED)
 {
         struct device_list list = DEVICE_LIST_INIT;
@@ -131,6 +160,7 @@ int main(void)
                 cmocka_unit_test(test_replicas_share_the_health_of_their_unit),
                 cmocka_unit_test(test_the_same_resource_in_a_new_plan_is_no_news),
                 cmocka_unit_test(test_an_id_that_was_advertised_stays_as_unhealthy),
+                cmocka_unit_test(test_retired_ids_never_outgrow_a_message),
                 cmocka_unit_test(test_an_unknown_numa_node_is_no_topology),
         };
 
