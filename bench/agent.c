@@ -37,8 +37,8 @@ static int measure_start(struct bench *bench)
 {
         const struct node *node = &bench->node;
 
-        figure_print_one("start_to_register", "ms", (double)(node->registered_ns - node->started_ns) / 1e6);
-        figure_print_one("start_to_devices", "ms", (double)(node->list_ns - node->started_ns) / 1e6);
+        figure_print_one("start_to_register", "ms", (double)(node->registered_ns - node->sim.started_ns) / 1e6);
+        figure_print_one("start_to_devices", "ms", (double)(node->list_ns - node->sim.started_ns) / 1e6);
         return 0;
 }
 
@@ -87,7 +87,7 @@ static int64_t call(struct caller *caller, const char *path, struct rpc_message 
         caller->has_message = caller->has_ended = false;
         rpc_client_call(caller->client, NULL, path, request, CALL_TIMEOUT_MS, &handlers, caller);
         while (!caller->has_ended)
-                uv_run(caller->node->loop, UV_RUN_ONCE);
+                uv_run(caller->node->sim.loop, UV_RUN_ONCE);
         return caller->has_failed ? -1 : clock_ns() - started;
 }
 
@@ -139,7 +139,7 @@ static void on_devices_ended(
         ((struct ids *)data)->caller.has_ended = true;
 }
 
-static bool has_ids(struct node *node UNUSED, void *data)
+static bool has_ids(void *data)
 {
         const struct ids *ids = data;
 
@@ -158,7 +158,7 @@ static int read_ids(struct ids *ids, struct bench *bench)
                 return -1;
         rpc_client_call(ids->caller.client, NULL, "/v1beta1.DevicePlugin/ListAndWatch", empty, 0, &handlers, ids);
         rpc_message_unref(empty);
-        node_wait(&bench->node, has_ids, ids, CALL_TIMEOUT_MS);
+        sim_node_wait(&bench->node.sim, has_ids, ids, CALL_TIMEOUT_MS);
         rpc_client_close(ids->caller.client);
         if (!ids->count)
                 return error_set(&bench->err, ERROR_TIMEOUT, "no device list came");
@@ -231,8 +231,8 @@ static int print_memory(struct bench *bench, const char *when)
         struct process_memory memory;
         struct process_memory library;
 
-        if (process_memory(bench->node.agent.pid, NULL, &memory, &bench->err) < 0 ||
-                process_memory(bench->node.agent.pid, bench->options.library, &library, &bench->err) < 0)
+        if (process_memory(bench->node.sim.agent.pid, NULL, &memory, &bench->err) < 0 ||
+                process_memory(bench->node.sim.agent.pid, bench->options.library, &library, &bench->err) < 0)
                 return -1;
         figure_print_one(pss, "KiB", memory.pss_kib);
         figure_print_one(rss, "KiB", memory.rss_kib);
@@ -255,9 +255,16 @@ static int measure_memory(struct bench *bench)
 
 /* ---- Xid ---- */
 
-static bool has_fewer(struct node *node, void *data)
+struct count {
+        const struct kubelet *kubelet;
+        size_t before;
+};
+
+static bool has_fewer(void *data)
 {
-        return kubelet_allocatable(node->kubelet, NODE_RESOURCE) < *(size_t *)data;
+        const struct count *count = data;
+
+        return kubelet_allocatable(count->kubelet, NODE_RESOURCE) < count->before;
 }
 
 /* Each GPU in turn, quickly: none is healthy again before the last one failed. */
@@ -266,12 +273,13 @@ static int measure_xid(struct bench *bench)
         struct figure figure = {.name = "xid_to_list", .unit = "ms"};
 
         for (unsigned int i = 0; i < bench->options.gpus; i++) {
-                size_t before = kubelet_allocatable(bench->node.kubelet, NODE_RESOURCE);
+                struct count count = {bench->node.sim.kubelet, 0};
                 int64_t started = clock_ns();
 
+                count.before = kubelet_allocatable(count.kubelet, NODE_RESOURCE);
                 if (node_add_xid(&bench->node, &bench->err) < 0)
                         return -1;
-                if (!node_wait(&bench->node, has_fewer, &before, CALL_TIMEOUT_MS))
+                if (!sim_node_wait(&bench->node.sim, has_fewer, &count, CALL_TIMEOUT_MS))
                         return error_set(&bench->err, ERROR_TIMEOUT, "the Xid of GPU %u changed no device list", i);
                 figure_add(&figure, (double)(bench->node.list_ns - started) / 1e6);
         }
@@ -281,7 +289,7 @@ static int measure_xid(struct bench *bench)
 
 /* ---- idle ---- */
 
-static bool never(struct node *node UNUSED, void *data UNUSED)
+static bool never(void *data UNUSED)
 {
         return false;
 }
@@ -292,12 +300,12 @@ static int measure_idle(struct bench *bench)
         uint64_t after;
         int64_t started;
 
-        node_wait(&bench->node, never, NULL, 3000);
+        sim_node_wait(&bench->node.sim, never, NULL, 3000);
         started = clock_ns();
-        if (process_switches(bench->node.agent.pid, &before, &bench->err) < 0)
+        if (process_switches(bench->node.sim.agent.pid, &before, &bench->err) < 0)
                 return -1;
-        node_wait(&bench->node, never, NULL, (uint64_t)bench->seconds * 1000);
-        if (process_switches(bench->node.agent.pid, &after, &bench->err) < 0)
+        sim_node_wait(&bench->node.sim, never, NULL, (uint64_t)bench->seconds * 1000);
+        if (process_switches(bench->node.sim.agent.pid, &after, &bench->err) < 0)
                 return -1;
         figure_print_one("idle_wakeups", "/s", (double)(after - before) * 1e9 / (double)(clock_ns() - started));
         return 0;
@@ -310,7 +318,7 @@ static void on_stdin(uv_poll_t *poll, int status UNUSED, int events UNUSED)
         *(bool *)poll->data = true;
 }
 
-static bool is_set(struct node *node UNUSED, void *data)
+static bool is_set(void *data)
 {
         return *(bool *)data;
 }
@@ -329,7 +337,7 @@ static int hold(struct bench *bench)
         uv_poll_init(&bench->loop, &input, 0);
         input.data = &over;
         uv_poll_start(&input, UV_READABLE | UV_DISCONNECT, on_stdin);
-        node_wait(&bench->node, is_set, &over, UINT64_C(600000));
+        sim_node_wait(&bench->node.sim, is_set, &over, UINT64_C(600000));
         uv_close((uv_handle_t *)&input, NULL);
         uv_run(&bench->loop, UV_RUN_NOWAIT); /* |input| goes with this function */
         return 0;

@@ -2,23 +2,25 @@
  * warpshare demo: the whole thing on simulated GPUs, told as a story. Every figure shown is what kubelet was told or what a
  * container would get; where one differs from what the story promises, the demonstration says so and fails.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/strbuf.h"
 #include "cmd/command.h"
-#include "cmd/demo_node.h"
+#include "sim/node/node.h"
 
 #define RESOURCE "nvidia.com/gpu"
 #define GPUS 4U
 #define REPLICAS 20U
-#define FAILING_GPU 2U
+#define FAILING_GPU 2
 
 struct pod {
         const char *name;
@@ -33,7 +35,8 @@ struct pod {
 struct demo {
         uv_loop_t loop;
         uv_signal_t interrupt;
-        struct demo_node node;
+        struct sim_node node;
+        char *library;
         bool colour;
         bool interrupted;
         bool wrong; /* something was not as promised */
@@ -81,9 +84,86 @@ static void fail(struct demo *demo, const char *format, ...)
 
 /* ---- the node ---- */
 
-static bool allocatable_is(struct demo_node *node, void *wanted)
+static const char config_text[] = "version: v1\n"
+                                  "flags:\n"
+                                  "  mpsRoot: /run/nvidia/mps\n"
+                                  "  plugin:\n"
+                                  "    sharedDevicesAllocationPolicy: packed\n"
+                                  "sharing:\n"
+                                  "  mps:\n"
+                                  "    provisioning: weighted\n"
+                                  "    failRequestsGreaterThanOne: false\n"
+                                  "    resources:\n"
+                                  "    - name: nvidia.com/gpu\n"
+                                  "      replicas: 20\n";
+
+/* Where the simulator lies, seen from the folder of this program: when installed, and in a build folder. */
+static const char *const library_places[] = {
+        "../lib/warpshare/libwarpshare-nvml-sim.so",
+        "../../sim/lib/libnvidia-ml.so.1",
+};
+
+static char *find_library(struct error *err)
 {
-        return kubelet_allocatable(node->kubelet, RESOURCE) == *(size_t *)wanted || !node->agent_runs;
+        char program[4096];
+        ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+        char *slash;
+
+        if (length < 0) {
+                error_errno(err, errno, "find this program");
+                return NULL;
+        }
+        program[length] = '\0';
+        slash = strrchr(program, '/');
+        *slash = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(library_places); i++) {
+                _free_ char *path = xasprintf("%s/%s", program, library_places[i]);
+
+                if (access(path, R_OK) == 0)
+                        return realpath(path, NULL);
+        }
+        error_set(err, ERROR_NOT_FOUND,
+                "the simulated NVML library is not in '%s/../lib/warpshare'; name it with --nvml-library", program);
+        return NULL;
+}
+
+/* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
+static char *make_scenario(int lost)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_puts(&text, "driverVersion: 550.163.01\ncudaVersion: \"12.4\"\ngpus:\n");
+        for (int i = 0; i < (int)GPUS; i++)
+                strbuf_printf(&text, "- {model: V100-32GB, numa: %d%s}\n", i / 2, i == lost ? ", lost: true" : "");
+        if (lost >= 0)
+                strbuf_printf(&text, "events:\n- {gpu: %d, xid: 79}\n", lost);
+        return strbuf_take(&text);
+}
+
+static int start_node(struct demo *demo, const char *named_library, struct error *err)
+{
+        _free_ char *scenario = make_scenario(-1);
+        struct sim_node_options options = {
+                .loop = &demo->loop, .agent = "/proc/self/exe", .scenario = scenario, .config = config_text};
+
+        demo->library = named_library ? xstrdup(named_library) : find_library(err);
+        if (!demo->library)
+                return -1;
+        options.library = demo->library;
+        return sim_node_start(&demo->node, &options, err);
+}
+
+struct count {
+        const struct demo *demo;
+        size_t wanted;
+};
+
+static bool is_allocatable(void *data)
+{
+        const struct count *count = data;
+
+        return kubelet_allocatable(count->demo->node.kubelet, RESOURCE) == count->wanted ||
+               !count->demo->node.agent_runs;
 }
 
 /* One row a GPU and one cell a replica; the devices come GPU by GPU. */
@@ -143,12 +223,13 @@ static void draw(const struct demo *demo)
 /* Waits for kubelet to count |wanted| allocatable and shows both counts, with the time it took. */
 static void show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
 {
+        struct count count = {.demo = demo, .wanted = wanted};
         uint64_t started = uv_hrtime();
         size_t capacity;
         size_t allocatable;
         double took_ms;
 
-        demo_node_wait(&demo->node, allocatable_is, &wanted, timeout_ms);
+        sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms);
         took_ms = (double)(uv_hrtime() - started) / 1e6;
         capacity = kubelet_capacity(demo->node.kubelet, RESOURCE);
         allocatable = kubelet_allocatable(demo->node.kubelet, RESOURCE);
@@ -187,7 +268,7 @@ static void on_admitted(const struct kubelet_answer *answer, void *data)
                 pod->memory_mib = 0;
 }
 
-static bool is_answered(struct demo_node *node UNUSED, void *pod)
+static bool is_answered(void *pod)
 {
         return ((struct pod *)pod)->answered;
 }
@@ -208,7 +289,7 @@ static void check_pod(struct demo *demo, const struct pod *pod)
 static void admit(struct demo *demo, struct pod *pod)
 {
         kubelet_admit(demo->node.kubelet, pod->name, RESOURCE, pod->replicas, on_admitted, pod);
-        if (!demo_node_wait(&demo->node, is_answered, pod, 5000)) {
+        if (!sim_node_wait(&demo->node, is_answered, pod, 5000)) {
                 fail(demo, "kubelet got no answer for %s", pod->name);
                 return;
         }
@@ -252,31 +333,32 @@ static void show_agent_log(const struct demo *demo)
         fclose(log);
 }
 
-static void set_lost(struct demo *demo, bool lost)
+static void set_lost(struct demo *demo, int gpu)
 {
+        _free_ char *scenario = make_scenario(gpu);
         struct error err;
 
-        if (demo_node_set_lost(&demo->node, FAILING_GPU, lost, &err) < 0)
+        if (sim_node_set_scenario(&demo->node, scenario, &err) < 0)
                 fail(demo, "%s", err.text);
 }
 
-static bool is_interrupted(struct demo_node *node UNUSED, void *demo)
+static bool is_interrupted(void *demo)
 {
         return ((struct demo *)demo)->interrupted;
 }
 
 static void keep(struct demo *demo)
 {
-        const struct demo_node *node = &demo->node;
+        const struct sim_node *node = &demo->node;
 
         heading(demo, "The node stays up until Ctrl-C. Try:");
         printf("  %s\n      the agent's log\n", node->log);
         printf("  %s\n      the GPUs: edit it and watch the agent's log\n", node->scenario);
         printf("  %s\n      the configuration; 'kill -HUP %d' puts a change in force\n", node->config, node->agent.pid);
         printf("  WARPSHARE_SIM_SCENARIO=%s LD_PRELOAD=%s nvidia-smi\n      NVIDIA's own tool on the simulated GPUs\n",
-                node->scenario, node->library);
+                node->scenario, demo->library);
         fflush(stdout);
-        while (!demo_node_wait(&demo->node, is_interrupted, demo, 3600000))
+        while (!sim_node_wait(&demo->node, is_interrupted, demo, 3600000))
                 ;
 }
 
@@ -296,11 +378,11 @@ static void tell(struct demo *demo)
         show_pods(demo);
 
         heading(demo, "3. A GPU falls off the bus (Xid 79): its 20 replicas go, the rest serves on");
-        set_lost(demo, true);
+        set_lost(demo, FAILING_GPU);
         show_counts(demo, (size_t)(GPUS - 1) * REPLICAS, 5000);
 
         heading(demo, "4. The GPU answers again: three good probes, and its replicas are back by themselves");
-        set_lost(demo, false);
+        set_lost(demo, -1);
         show_counts(demo, (size_t)GPUS * REPLICAS, 30000);
 }
 
@@ -403,7 +485,7 @@ int command_demo(int argc, char **argv)
         uv_signal_init(&demo.loop, &demo.interrupt);
         demo.interrupt.data = &demo;
         uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
-        if (demo_node_start(&demo.node, &demo.loop, options.library, &err) < 0) {
+        if (start_node(&demo, options.library, &err) < 0) {
                 fprintf(stderr, "warpshare demo: %s\n", err.text);
                 demo.wrong = true;
         } else {
@@ -413,7 +495,8 @@ int command_demo(int argc, char **argv)
                 if (options.log || demo.wrong)
                         show_agent_log(&demo);
         }
-        demo_node_stop(&demo.node);
+        sim_node_stop(&demo.node);
+        free(demo.library);
         uv_close((uv_handle_t *)&demo.interrupt, NULL);
         uv_run(&demo.loop, UV_RUN_DEFAULT);
         uv_loop_close(&demo.loop);

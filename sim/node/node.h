@@ -1,0 +1,45 @@
+/*
+ * A simulated node: a folder with a scenario of GPUs, a configuration and kubelet's directory; the kubelet stand-in in this
+ * process, and the agent, the real program, as a child. For the demonstration and the benchmarks; it knows neither.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "sim/kubelet/kubelet.h"
+
+struct sim_node_options {
+        uv_loop_t *loop;
+        const char *agent;              /* the program */
+        const char *library;            /* the simulated NVML */
+        const char *scenario;           /* YAML, as docs/simulator.md has it */
+        const char *config;             /* YAML, the agent's configuration file */
+        struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
+};
+
+struct sim_node {
+        uv_loop_t *loop;
+        struct kubelet *kubelet;
+        uv_process_t agent;
+        bool agent_runs;
+        int64_t started_ns; /* monotonic, before the agent's process was made */
+        char *folder;       /* removed at the end */
+        char *scenario;     /* paths of the files in it */
+        char *config;
+        char *log; /* the agent's */
+        char *kubelet_directory;
+};
+
+/* Returns when the agent's process is made. After a failure sim_node_stop() is still due. */
+int sim_node_start(struct sim_node *node, const struct sim_node_options *options, struct error *err) MUST_USE;
+
+/* Other GPUs, or the same in another state: what runs on the node sees it at once. */
+int sim_node_set_scenario(struct sim_node *node, const char *text, struct error *err) MUST_USE;
+
+/* Runs the loop until |is_true| or the time is over; false then. */
+bool sim_node_wait(struct sim_node *node, bool (*is_true)(void *data), void *data, uint64_t timeout_ms);
+
+/* TERM to the agent, KILL if it does not go, end of kubelet, removal of the folder. Accepts a zeroed node. */
+void sim_node_stop(struct sim_node *node);
