@@ -185,6 +185,9 @@ class Kubelet:
         if self.register_delay and stopping.wait(self.register_delay):
             context.abort(grpc.StatusCode.UNAVAILABLE, 'kubelet is stopping')
         path = os.path.join(self.directory, request.endpoint)
+        if not os.path.exists(path):
+            # kubelet would try for its ten seconds, and then say so.
+            context.abort(grpc.StatusCode.UNKNOWN, 'failed to dial device plugin: %s' % path)
         plugin = Plugin(path, request.resource_name, self._authority_for(path))
         try:
             grpc.channel_ready_future(plugin.channel).result(CALLBACK_TIMEOUT)

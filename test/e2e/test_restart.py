@@ -124,6 +124,20 @@ def test_kubelet_answers_register_after_three_seconds(node):
     assert len(kubelet.attempts) == 1
 
 
+def test_kubelet_that_never_answers_register_is_given_up_after_twenty_seconds_and_asked_again(node):
+    kubelet = node.kubelet
+    kubelet.register_delay = 25.0
+    kubelet.start()
+    node.config(sharing('mps', 20))
+    agent = node.start()
+    node.wait(lambda: kubelet.attempts, 'Register was called')
+    kubelet.register_delay = 0.0
+    node.wait_counts(80, timeout=60)
+    agent.wait_log('registration with kubelet failed, will try again .*DeadlineExceeded')
+    assert 19.0 < kubelet.attempts[1][0] - kubelet.attempts[0][0] < (22.0 if not SANITIZED else 60.0)
+    node.stays(lambda: kubelet.allocatable(GPU) == 80, '80 allocatable although the first call is answered now', 5.0)
+
+
 def test_kubelet_that_restarts_while_it_is_slow_is_registered_with_again(node):
     node.kubelet.register_delay = 20.0
     node.kubelet.start()
