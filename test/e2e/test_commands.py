@@ -44,11 +44,11 @@ def test_the_demonstration_has_colours_where_they_are_asked_for():
 
 def test_the_demonstration_leaves_nothing_behind():
     def folders():
-        return {name for name in os.listdir('/tmp') if name.startswith('warpshare-demo-')}
+        return {name for name in os.listdir('/tmp') if name.startswith('warpshare-node-')}
 
     # Another one may be running at the same time; it does not end between the two looks with its folder left.
     done = demo('--log')
-    folder = re.search(r'/tmp/(warpshare-demo-\w+)', done.stdout).group(1)
+    folder = re.search(r'/tmp/(warpshare-node-\w+)', done.stdout).group(1)
     assert folder not in folders()
 
 
