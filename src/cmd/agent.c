@@ -331,6 +331,9 @@ static void print_help(void)
                 "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again; SIGTERM stops.\n\n"
                 "Precedence: command line, environment, file, default.\n\n");
         option_print_help(&text);
+        strbuf_puts(&text,
+                "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
+                "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n");
         fputs(text.data, stdout);
         strbuf_done(&text);
 }
