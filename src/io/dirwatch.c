@@ -10,6 +10,11 @@
 #include "base/alloc.h"
 
 #define MISSING_POLL_MS UINT64_C(1000)
+/*
+ * After a change the directory itself may go next (rm -r). The kernel tells that only when its last user is gone, and one may be
+ * this very process, so it is looked at soon.
+ */
+#define CHANGED_POLL_MS UINT64_C(250)
 
 struct dirwatch {
         uv_fs_event_t *event; /* NULL while the directory is missing; a handle of its own, as it is replaced */
@@ -97,8 +102,9 @@ static void on_event(uv_fs_event_t *event, const char *name, int events, int sta
         if ((events & UV_RENAME) && name && strcmp(name, slash ? slash + 1 : watch->directory) == 0) {
                 forget_event(watch);
                 follow(watch);
-                uv_timer_start(&watch->poll, on_poll, MIN(watch->poll_ms, MISSING_POLL_MS), 0);
         }
+        if (uv_timer_get_due_in(&watch->poll) > CHANGED_POLL_MS)
+                uv_timer_start(&watch->poll, on_poll, CHANGED_POLL_MS, 0);
         /* One change makes several events; the check runs once they are all read. */
         uv_check_start(&watch->coalesce, on_coalesced);
 }

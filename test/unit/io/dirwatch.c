@@ -136,6 +136,27 @@ static void test_a_directory_made_again_is_followed(void **state)
         assert_true(hint_comes(f, 40)); /* sooner than the poll */
 }
 
+/* As a lock on it does: the kernel then keeps quiet about the directory's end. */
+static void test_a_directory_that_somebody_holds_is_followed_soon_too(void **state)
+{
+        struct fixture *f = *state;
+        int held;
+
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        write_file(f->file);
+        start(f, 60000);
+        held = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        unlink(f->file);
+        assert_int_equal(rmdir(f->directory), 0);
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+        assert_true(hint_comes(f, 1000));
+        assert_true(hint_comes(f, 1000)); /* the look soon after: by now the new directory is followed */
+        drain_hints(f);
+        write_file(f->file);
+        assert_true(hint_comes(f, 200));
+        close(held);
+}
+
 static void test_a_file_made_again_has_another_identity(void **state)
 {
         struct fixture *f = *state;
@@ -162,6 +183,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_new_entry_is_hinted_at_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_directory_that_comes_later_is_watched, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_directory_made_again_is_followed, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_directory_that_somebody_holds_is_followed_soon_too, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_file_made_again_has_another_identity, set_up, tear_down),
         };
 
