@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_holding;
 static char held[8192];
 static size_t held_size;
+static size_t lost; /* bytes, since the last that could be written */
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -158,11 +161,46 @@ bool log_is_on(enum log_level level)
         return level >= least_level;
 }
 
-/* A log that cannot be written has nobody left to tell. With the lock. */
+/*
+ * Whoever reads our log may stop reading, and a pipe that is full must not stop the node: what does not fit is dropped and
+ * counted. A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
+ */
+static bool write_some(const char *bytes, size_t size)
+{
+        struct pollfd output = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+        return poll(&output, 1, 0) == 1 && (output.revents & POLLOUT) && write(STDERR_FILENO, bytes, size) >= 0;
+}
+
+static void write_out(const char *bytes, size_t size)
+{
+        char notice[128];
+
+        if (lost) {
+                int length = snprintf(notice, sizeof(notice), "(%zu bytes of log were lost: nobody read them)\n", lost);
+
+                if (!write_some(notice, (size_t)length)) {
+                        lost += size;
+                        return;
+                }
+                lost = 0;
+        }
+        while (size) {
+                size_t piece = MIN(size, (size_t)PIPE_BUF);
+
+                if (!write_some(bytes, piece)) {
+                        lost += size;
+                        return;
+                }
+                bytes += piece;
+                size -= piece;
+        }
+}
+
+/* With the lock. */
 static void flush_held(void)
 {
-        if (held_size)
-                (void)!write(STDERR_FILENO, held, held_size);
+        write_out(held, held_size);
         held_size = 0;
 }
 
@@ -176,7 +214,7 @@ static void put_line(enum log_level level, const char *text, size_t size)
                 held_size += size;
         } else {
                 flush_held();
-                (void)!write(STDERR_FILENO, text, size);
+                write_out(text, size);
         }
         pthread_mutex_unlock(&lock);
 }

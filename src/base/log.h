@@ -10,7 +10,8 @@
  *
  *         log_info("registered with kubelet", LOG_STR("resource", name), LOG_UINT("devices", count));
  *
- * Each line is one write(2), unless lines are held. Thread-safe. Lines longer than 4 KiB are cut.
+ * Each line is one write(2), unless lines are held. Thread-safe. Lines longer than 4 KiB are cut. A reader that stalls costs
+ * lines, never time: what a full pipe does not take is dropped, and counted in the next line that gets through.
  */
 #pragma once
 

@@ -94,6 +94,30 @@ static void test_held_lines_come_with_the_flush_or_with_a_warning(void **state U
         close(ends[1]);
 }
 
+static void test_a_reader_that_stalls_costs_lines_not_time(void **state UNUSED)
+{
+        int ends[2];
+        int saved = dup(STDERR_FILENO);
+        const char *text = "";
+
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0); /* one that blocks, as a container's standard error does */
+        dup2(ends[1], STDERR_FILENO);
+        for (int i = 0; i < 10000; i++)
+                log_info("a line that nobody reads");
+        assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+        assert_non_null(strstr(written(ends[0]), "a line that nobody reads"));
+        while (*written(ends[0]))
+                ;
+        log_info("somebody is there again");
+        text = written(ends[0]);
+        assert_non_null(strstr(text, " bytes of log were lost: nobody read them)\n"));
+        assert_non_null(strstr(text, "somebody is there again\n"));
+        dup2(saved, STDERR_FILENO);
+        close(saved);
+        close(ends[0]);
+        close(ends[1]);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -101,6 +125,7 @@ int main(void)
                 cmocka_unit_test(test_a_json_line_is_one_object),
                 cmocka_unit_test(test_a_hostile_value_cannot_forge_a_line),
                 cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
+                cmocka_unit_test(test_a_reader_that_stalls_costs_lines_not_time),
                 cmocka_unit_test(test_held_lines_come_with_the_flush_or_with_a_warning),
         };
 
