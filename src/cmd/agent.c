@@ -284,12 +284,25 @@ static int start(struct agent *agent, struct error *err)
         };
 
         read_health_policy(&policy);
-        if (listen_to_signals(agent, err) < 0)
-                return -1;
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
         return plugins_new(&agent->plugins, &plugins, err);
+}
+
+static void close_handle(uv_handle_t *handle, void *data UNUSED)
+{
+        uv_close(handle, NULL);
+}
+
+/* Before anything was started: only the loop and the signals are there to be closed. */
+static int give_up(struct agent *agent, const char *what, const struct error *err)
+{
+        log_error(what, LOG_ERR(err));
+        uv_walk(&agent->loop, close_handle, NULL);
+        uv_run(&agent->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&agent->loop);
+        return EXIT_FAILED;
 }
 
 static int run(struct agent *agent)
@@ -297,19 +310,20 @@ static int run(struct agent *agent)
         struct error err;
 
         setup_log(&agent->options);
-        if (settings_new(&agent->settings, &agent->options, &err) < 0) {
-                log_error("configuration refused", LOG_ERR(&err));
-                return EXIT_FAILED;
-        }
-        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
-        log_config(agent->settings->config);
         uv_loop_init(&agent->loop);
         uv_timer_init(&agent->loop, &agent->deadline);
         agent->deadline.data = agent;
+        /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
+        if (listen_to_signals(agent, &err) < 0)
+                return give_up(agent, "cannot start", &err);
+        if (settings_new(&agent->settings, &agent->options, &err) < 0)
+                return give_up(agent, "configuration refused", &err);
+        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
+        log_config(agent->settings->config);
         if (start(agent, &err) < 0) {
-                /* Nothing is served yet: the process may go as it is. */
+                /* Nothing is served yet, and a thread may be inside the driver: the process goes as it is. */
                 log_error("cannot start", LOG_ERR(&err));
-                return EXIT_FAILED;
+                _exit(EXIT_FAILED);
         }
         hold_log(agent);
         uv_run(&agent->loop, UV_RUN_DEFAULT);
