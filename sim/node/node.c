@@ -20,10 +20,14 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
         node->folder = xstrdup(template);
-        node->scenario = xasprintf("%s/gpus.yaml", node->folder);
+        /* Alone in a folder: the simulator watches it, and must not wake up for every line of the agent's log. */
+        node->scenario_directory = xasprintf("%s/gpus", node->folder);
+        node->scenario = xasprintf("%s/gpus.yaml", node->scenario_directory);
         node->config = xasprintf("%s/config.yaml", node->folder);
         node->log = xasprintf("%s/agent.log", node->folder);
         node->kubelet_directory = xasprintf("%s/device-plugins", node->folder);
+        if (mkdir(node->scenario_directory, 0750) < 0)
+                return error_errno(err, errno, "create '%s'", node->scenario_directory);
         if (mkdir(node->kubelet_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->kubelet_directory);
         if (file_write(node->config, options->config, strlen(options->config), err) < 0)
@@ -167,6 +171,7 @@ void sim_node_stop(struct sim_node *node)
         if (node->folder)
                 nftw(node->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
         free(node->folder);
+        free(node->scenario_directory);
         free(node->scenario);
         free(node->config);
         free(node->log);

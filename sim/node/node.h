@@ -26,7 +26,8 @@ struct sim_node {
         bool agent_runs;
         int64_t started_ns; /* monotonic, before the agent's process was made */
         char *folder;       /* removed at the end */
-        char *scenario;     /* paths of the files in it */
+        char *scenario_directory;
+        char *scenario; /* paths of the files in it */
         char *config;
         char *log; /* the agent's */
         char *kubelet_directory;
