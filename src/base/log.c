@@ -11,12 +11,8 @@
 static enum log_level least_level = LOG_INFO;
 static enum log_format output_format = LOG_TEXT;
 
-/* Lines that are held. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_holding;
-static char held[8192];
-static size_t held_size;
-static size_t lost; /* bytes, since the last that could be written */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of the order of lines */
+static size_t lost;                                      /* bytes, since the last that could be written */
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -172,7 +168,7 @@ static bool write_some(const char *bytes, size_t size)
         return poll(&output, 1, 0) == 1 && (output.revents & POLLOUT) && write(STDERR_FILENO, bytes, size) >= 0;
 }
 
-static void write_out(const char *bytes, size_t size)
+static void put_bytes(const char *bytes, size_t size)
 {
         char notice[128];
 
@@ -197,41 +193,10 @@ static void write_out(const char *bytes, size_t size)
         }
 }
 
-/* With the lock. */
-static void flush_held(void)
-{
-        write_out(held, held_size);
-        held_size = 0;
-}
-
-static void put_line(enum log_level level, const char *text, size_t size)
+static void write_out(const char *bytes, size_t size)
 {
         pthread_mutex_lock(&lock);
-        if (size > sizeof(held) - held_size)
-                flush_held();
-        if (is_holding && level < LOG_WARN && size <= sizeof(held)) {
-                memcpy(held + held_size, text, size);
-                held_size += size;
-        } else {
-                flush_held();
-                write_out(text, size);
-        }
-        pthread_mutex_unlock(&lock);
-}
-
-void log_hold(bool hold)
-{
-        pthread_mutex_lock(&lock);
-        is_holding = hold;
-        if (!hold)
-                flush_held();
-        pthread_mutex_unlock(&lock);
-}
-
-void log_flush(void)
-{
-        pthread_mutex_lock(&lock);
-        flush_held();
+        put_bytes(bytes, size);
         pthread_mutex_unlock(&lock);
 }
 
@@ -244,7 +209,7 @@ void log_write(enum log_level level, const char *message, const struct log_field
         clock_gettime(CLOCK_REALTIME, &now);
         length = log_format_line(line, sizeof(line), output_format, level,
                 (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, message, fields);
-        put_line(level, line, length);
+        write_out(line, length);
 }
 
 void log_block(enum log_level level, const char *message, const char *text)
@@ -256,6 +221,6 @@ void log_block(enum log_level level, const char *message, const char *text)
                 return;
         }
         log_write(level, message, (const struct log_field[]){{NULL}});
-        put_line(level, text, strlen(text));
-        put_line(level, "\n", 1);
+        write_out(text, strlen(text));
+        write_out("\n", 1);
 }

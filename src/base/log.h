@@ -10,7 +10,7 @@
  *
  *         log_info("registered with kubelet", LOG_STR("resource", name), LOG_UINT("devices", count));
  *
- * Each line is one write(2), unless lines are held. Thread-safe. Lines longer than 4 KiB are cut. A reader that stalls costs
+ * Each line is one write(2). Thread-safe. Lines longer than 4 KiB are cut. A reader that stalls costs
  * lines, never time: what a full pipe does not take is dropped, and counted in the next line that gets through.
  */
 #pragma once
@@ -42,14 +42,6 @@ static inline struct log_field log_text_field(const char *key, const char *value
 /* Set once at start, before a second thread exists. */
 void log_setup(enum log_level least, enum log_format format);
 bool log_is_on(enum log_level level);
-
-/*
- * A log is for people, and whoever waits for an answer should not wait for it: after log_hold(true), lines of debug and info
- * stay in memory until log_flush(), which a loop calls at the end of each turn; a warning or an error takes them along at once,
- * and so does a full buffer. What is lost when the process is killed in the middle of a turn is the info of that turn.
- */
-void log_hold(bool hold); /* false flushes */
-void log_flush(void);
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields);
 

@@ -29,8 +29,6 @@ struct agent {
         struct generation *previous;
         uv_signal_t signals[4];
         uv_timer_t deadline;
-        uv_prepare_t before_wait; /* the log gets its lines after whoever waits got an answer: */
-        uv_check_t after_wait;    /* what timers said before the loop sleeps, what sockets said after it */
         bool stopping;
         int status;
 };
@@ -52,7 +50,7 @@ static void on_deadline(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
 
-        log_warn("an NVML call does not return; leaving without it"); /* a warning takes along what is held */
+        log_warn("an NVML call does not return; leaving without it");
         _exit(agent->status);
 }
 
@@ -64,9 +62,6 @@ static void stop(struct agent *agent, int status)
         agent->status = status;
         for (size_t i = 0; i < ARRAY_SIZE(agent->signals); i++)
                 uv_close((uv_handle_t *)&agent->signals[i], NULL);
-        uv_close((uv_handle_t *)&agent->before_wait, NULL);
-        uv_close((uv_handle_t *)&agent->after_wait, NULL);
-        log_hold(false);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
@@ -244,25 +239,6 @@ static void read_health_policy(struct health_policy *policy)
         strbuf_done(&ignored);
 }
 
-static void on_before_wait(uv_prepare_t *prepare UNUSED)
-{
-        log_flush();
-}
-
-static void on_after_wait(uv_check_t *check UNUSED)
-{
-        log_flush();
-}
-
-static void hold_log(struct agent *agent)
-{
-        uv_prepare_init(&agent->loop, &agent->before_wait);
-        uv_prepare_start(&agent->before_wait, on_before_wait);
-        uv_check_init(&agent->loop, &agent->after_wait);
-        uv_check_start(&agent->after_wait, on_after_wait);
-        log_hold(true);
-}
-
 static int start(struct agent *agent, struct error *err)
 {
         const struct config *config = agent->settings->config;
@@ -325,7 +301,6 @@ static int run(struct agent *agent)
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }
-        hold_log(agent);
         uv_run(&agent->loop, UV_RUN_DEFAULT);
         generation_free(agent->previous);
         generation_free(agent->current);

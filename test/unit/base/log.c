@@ -62,38 +62,6 @@ static const char *written(int pipe_end)
         return text;
 }
 
-static void test_held_lines_come_with_the_flush_or_with_a_warning(void **state UNUSED)
-{
-        int ends[2];
-        int saved = dup(STDERR_FILENO);
-        const char *text;
-
-        assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-        dup2(ends[1], STDERR_FILENO);
-        log_hold(true);
-        log_info("first");
-        assert_string_equal(written(ends[0]), "");
-        log_flush();
-        assert_non_null(strstr(written(ends[0]), " info  first\n"));
-        log_info("second");
-        log_warn("third");
-        text = written(ends[0]);
-        assert_non_null(strstr(text, "second\n"));
-        assert_true(strstr(text, "third\n") > strstr(text, "second\n"));
-        for (int i = 0; i < 300; i++)
-                log_info("a line of some length, so that the buffer is full before long");
-        assert_non_null(strstr(written(ends[0]), "a line"));
-        log_hold(false);
-        while (*written(ends[0]))
-                ;
-        log_info("last");
-        assert_non_null(strstr(written(ends[0]), "last\n"));
-        dup2(saved, STDERR_FILENO);
-        close(saved);
-        close(ends[0]);
-        close(ends[1]);
-}
-
 static void test_a_reader_that_stalls_costs_lines_not_time(void **state UNUSED)
 {
         int ends[2];
@@ -126,7 +94,6 @@ int main(void)
                 cmocka_unit_test(test_a_hostile_value_cannot_forge_a_line),
                 cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
                 cmocka_unit_test(test_a_reader_that_stalls_costs_lines_not_time),
-                cmocka_unit_test(test_held_lines_come_with_the_flush_or_with_a_warning),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
