@@ -2,6 +2,7 @@
 import os
 import shutil
 import socket
+import subprocess
 import time
 
 import grpc
@@ -207,3 +208,19 @@ def test_kubelet_is_told_that_the_old_streams_end_before_it_is_registered_with_a
     served.wait(lambda: kubelet.ended, 'the stream ended')
     assert kubelet.ended[0][2] == grpc.StatusCode.OK
     assert kubelet.allocatable(GPU) == 0 and kubelet.capacity(GPU) == 80
+
+
+def test_an_agent_stranded_on_a_removed_mount_leaves(node):
+    """In a container, kubelet's directory is a mount of the host's: once that one is removed, only a new container sees the next."""
+    on_host = os.path.join(node.folder, 'on-host')
+    os.mkdir(on_host)
+    prefix = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c',
+              'mount --bind "$1" "$2" && shift 2 && exec "$@"', 'sh', on_host, node.directory]
+    if subprocess.run([*prefix, 'true'], capture_output=True, check=False).returncode:
+        pytest.skip('no right to make a mount namespace')
+    agent = node.start(prefix=prefix)
+    agent.wait_log('GPUs found')
+    os.rmdir(on_host)
+    agent.expected_status = 1
+    assert agent.wait() == 1
+    agent.wait_log("error kubelet's directory was removed on the host")
