@@ -285,7 +285,7 @@ static void take_lock(struct plugins *plugins)
         if (lock_is_current(&plugins->lock, plugins->directory))
                 return;
         if (plugins->lock.fd >= 0)
-                log_warn("kubelet's directory was replaced", LOG_STR("directory", plugins->directory));
+                log_warn("kubelet's directory was removed or replaced", LOG_STR("directory", plugins->directory));
         rc = lock_take(&plugins->lock, plugins->directory, &err);
         if (rc == 0) {
                 plugins->lock_refused = false;
@@ -301,10 +301,10 @@ static void take_lock(struct plugins *plugins)
 
                 close_members(plugins);
                 report_lock(plugins, reason);
+                uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
         } else {
-                report_lock(plugins, err.text);
+                report_lock(plugins, err.text); /* the watch tells when the directory is there */
         }
-        uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
 }
 
 static void on_lock_timer(uv_timer_t *timer)
