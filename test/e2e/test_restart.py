@@ -83,7 +83,7 @@ def test_the_directory_is_replaced_by_another_one_at_once(served):
     os.mkdir(served.directory, 0o750)
     served.kubelet.start()
     is_back(served)
-    served.agent.wait_log("kubelet's directory was replaced")
+    served.agent.wait_log("kubelet's directory was removed or replaced")
 
 
 def test_kubelet_is_gone_for_a_while_and_the_agent_waits_quietly(served):
