@@ -23,7 +23,8 @@ static void choose(const struct stock *stock, size_t wanted)
         struct error err;
         size_t count;
 
-        if (prefer(stock->resource, POLICY_DISTRIBUTED, &request, &scratch, ids, &count, &err) < 0 || count != wanted) {
+        if (prefer(stock->resource, PLACEMENT_DISTRIBUTED, &request, &scratch, ids, &count, &err) < 0 ||
+                count != wanted) {
                 fprintf(stderr, "prefer: %s\n", err.text);
                 exit(1);
         }

@@ -45,10 +45,13 @@ static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_
         struct allocation allocation;
         struct error err;
         size_t count;
+        struct allocate_request request = {.tag = ""};
 
-        if (convert_allocate_request(&containers, &count, &scratch, message, size, &err) < 0 ||
-                allocate(&allocation, &scratch, &bench->stock.config, bench->stock.resource, containers[0].ids,
-                        containers[0].n_ids, &err) < 0)
+        if (convert_allocate_request(&containers, &count, &scratch, message, size, &err) < 0)
+                fail(err.text);
+        request.ids = containers[0].ids;
+        request.n_ids = containers[0].n_ids;
+        if (allocate(&allocation, &scratch, bench->stock.plan, bench->stock.resource, &request, &err) < 0)
                 fail(err.text);
         finish_with(call, convert_allocate_response(&allocation, 1, &scratch));
         arena_done(&scratch);
@@ -65,7 +68,8 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
         size_t count;
 
         if (convert_prefer_request(&requests, &count, &scratch, message, size, &err) < 0 ||
-                prefer(bench->stock.resource, POLICY_DISTRIBUTED, &requests[0], &scratch, ids, &answer.n_ids, &err) < 0)
+                prefer(bench->stock.resource, PLACEMENT_DISTRIBUTED, &requests[0], &scratch, ids, &answer.n_ids, &err) <
+                        0)
                 fail(err.text);
         finish_with(call, convert_prefer_response(&answer, 1, &scratch));
         arena_done(&scratch);

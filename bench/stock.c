@@ -71,14 +71,20 @@ static void shuffle_ids(struct stock *stock)
 
 void stock_init(struct stock *stock, size_t n_gpus, enum sharing_strategy strategy, unsigned int replicas)
 {
-        *stock = (struct stock){.config = {.path = "bench", .mps_root = "/run/nvidia/mps"}};
-        stock->shared = (struct shared_resource){.name = "nvidia.com/gpu", .replicas = replicas};
-        stock->config.sharing.strategy = strategy;
-        if (strategy != SHARING_NONE) {
-                stock->config.sharing.provisioning = PROVISIONING_WEIGHTED;
-                stock->config.sharing.resources = &stock->shared;
-                stock->config.sharing.n_resources = 1;
-        }
+        *stock = (struct stock){
+                .config = {.path = "bench", .mps_root = "/run/nvidia/mps", .device_lists = DEVICE_LIST_ENVVAR}};
+        stock->section = (struct sharing_section){
+                .strategy = strategy,
+                .provisioning = PROVISIONING_WEIGHTED,
+                .resources = &stock->shared,
+                .n_resources = 1,
+        };
+        stock->shared = (struct shared_resource){
+                .section = &stock->section, .path = "bench", .name = "nvidia.com/gpu", .replicas = replicas};
+        if (strategy == SHARING_MPS)
+                stock->config.sharing.mps = &stock->section;
+        else if (strategy == SHARING_TIME_SLICING)
+                stock->config.sharing.time_slicing = &stock->section;
         make_inventory(stock, n_gpus);
         stock_plan(stock);
         shuffle_ids(stock);

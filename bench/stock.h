@@ -9,6 +9,7 @@ struct stock {
         struct arena arena; /* of config and inventory */
         struct inventory inventory;
         struct config config;
+        struct sharing_section section;
         struct shared_resource shared;
         struct arena plan_arena;
         struct plan *plan;

@@ -33,14 +33,14 @@ static const char *copy(const struct merge *merge, struct arena *arena, const ch
 }
 
 /* MPS cannot be described to a container without the place where it is on the host. */
-static int check_mps_root(const struct config *config, const struct config_file *file, struct error *err)
+static int check_mps_root(const struct config *config, struct error *err)
 {
-        if (config->sharing.strategy != SHARING_MPS || *config->mps_root)
+        if (!config->sharing.mps || *config->mps_root)
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "config '%.150s' line %d: sharing.mps: needs the directory of MPS on the host, and none is set: use "
                 "--mps-root, MPS_ROOT or flags.mpsRoot, for example /run/nvidia/mps",
-                config->path, file->sharing_line);
+                config->path, config->sharing.mps->line);
 }
 
 int config_build(const struct option_set *options, struct arena *arena, const struct config **ret, config_warn_fn *warn,
@@ -55,19 +55,22 @@ int config_build(const struct option_set *options, struct arena *arena, const st
                 return -1;
         merge.file = &file;
         config->fail_on_init_error = merged_is(&merge, "fail-on-init-error", "true");
-        config->mig_strategy = copy(&merge, arena, "mig-strategy");
+        config->mig_strategy = MIG_STRATEGY_NONE;
         config->driver_root = copy(&merge, arena, "driver-root");
+        config->dev_root = config->driver_root;
         config->driver_root_ctr = copy(&merge, arena, "driver-root-ctr-path");
         config->mps_root = copy(&merge, arena, "mps-root");
         config->id_strategy = merged_is(&merge, "device-id-strategy", "index") ? ID_STRATEGY_INDEX : ID_STRATEGY_UUID;
-        config->policy =
-                merged_is(&merge, "shared-devices-allocation-policy", "packed") ? POLICY_PACKED : POLICY_DISTRIBUTED;
+        config->device_lists = DEVICE_LIST_ENVVAR;
+        config->recover = true;
+        config->placement = merged_is(&merge, "shared-devices-allocation-policy", "packed") ? PLACEMENT_PACKED
+                                                                                            : PLACEMENT_DISTRIBUTED;
         config->kubelet_socket = copy(&merge, arena, "kubelet-socket");
         config->nvml_library = copy(&merge, arena, "nvml-library");
         config->log_level = copy(&merge, arena, "log-level");
         config->log_format = copy(&merge, arena, "log-format");
         config->sharing = file.sharing;
-        if (check_mps_root(config, &file, err) < 0)
+        if (check_mps_root(config, err) < 0)
                 return -1;
         *ret = config;
         return 0;
@@ -89,9 +92,20 @@ const char *provisioning_name(enum provisioning provisioning)
         return names[provisioning];
 }
 
-const char *allocation_policy_name(enum allocation_policy policy)
+const char *placement_name(enum placement placement)
 {
-        static const char *const names[] = {[POLICY_DISTRIBUTED] = "distributed", [POLICY_PACKED] = "packed"};
+        static const char *const names[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
+                [PLACEMENT_PACKED] = "packed",
+                [PLACEMENT_DISTINCT] = "distinct",
+                [PLACEMENT_SAME_GPU] = "same-gpu"};
 
-        return names[policy];
+        return names[placement];
+}
+
+const char *mig_strategy_name(enum mig_strategy strategy)
+{
+        static const char *const names[] = {
+                [MIG_STRATEGY_NONE] = "none", [MIG_STRATEGY_SINGLE] = "single", [MIG_STRATEGY_MIXED] = "mixed"};
+
+        return names[strategy];
 }

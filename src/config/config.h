@@ -28,38 +28,129 @@ enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 /* How many threads and how much memory a share of k of N replicas has: share/share.h. */
 enum provisioning { PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED };
 
-enum allocation_policy { POLICY_DISTRIBUTED, POLICY_PACKED };
+/* Which replicas are preferred for a container: share/prefer.h. */
+enum placement { PLACEMENT_DISTRIBUTED, PLACEMENT_PACKED, PLACEMENT_DISTINCT, PLACEMENT_SAME_GPU };
+
+enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
+enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
 
+/* How the devices of a container reach the container runtime: a set of bits; 0 is legal and adds none of them. */
+enum {
+        DEVICE_LIST_ENVVAR = 1U << 0,
+        DEVICE_LIST_VOLUME_MOUNTS = 1U << 1,
+        DEVICE_LIST_CDI_ANNOTATIONS = 1U << 2,
+        DEVICE_LIST_CDI_CRI = 1U << 3,
+};
+#define DEVICE_LIST_CDI (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI)
+
+/* What a container may be given beside GPUs: a set of bits. */
+enum {
+        EXTRA_GDRCOPY = 1U << 0,
+        EXTRA_GDS = 1U << 1,
+        EXTRA_MOFED = 1U << 2,
+};
+
+/* One item of "devices": a GPU by index ("0"), a MIG device by indices ("0:1"), or either by UUID. */
+struct device_ref {
+        const char *uuid; /* NULL: by index */
+        unsigned int gpu;
+        int mig; /* -1: the whole GPU */
+        int line;
+};
+
+/* Which units of a resource an entry means: all of them, the first |count| that no other entry names, or those listed. */
+struct device_selector {
+        enum { SELECT_ALL, SELECT_COUNT, SELECT_LIST } kind;
+        unsigned int count;
+        const struct device_ref *refs;
+        size_t n_refs;
+};
+
 struct shared_resource {
+        const struct sharing_section *section;
+        const char *path;   /* "sharing.mps.resources[0]", for errors */
         const char *name;   /* "nvidia.com/gpu" */
         const char *rename; /* the name advertised, or NULL to keep |name|; "<name>.shared" under renameByDefault */
         unsigned int replicas;
+        bool has_placement; /* else that of the config counts */
+        enum placement placement;
+        struct device_selector devices;
         int line; /* of |replicas| in the file, 1-based; 0 unknown */
 };
 
-struct sharing {
+struct sharing_section {
         enum sharing_strategy strategy;
         bool fail_requests_greater_than_one; /* default: only under MPS with uniform shares */
         enum provisioning provisioning;      /* mps */
         const struct shared_resource *resources;
         size_t n_resources;
+        int line;
+};
+
+/*
+ * Both sections may be there as long as they share different units. An entry of timeSlicing whose name an entry of mps has
+ * too, one of them without a selector, is dropped with a warning, since NVIDIA's plugin lets MPS win.
+ */
+struct sharing {
+        const struct sharing_section *time_slicing; /* NULL: not there */
+        const struct sharing_section *mps;          /* NULL: not there */
+};
+
+/* "resources.gpus" and "resources.mig": product name or MIG profile → resource name; the first match counts. */
+struct resource_pattern {
+        const char
+                *pattern; /* '*' stands for any run of characters, everything else for itself; anchored at both ends */
+        const char *name;
+        int line;
+};
+
+/* "health", ours: what an Xid means for the GPU, against the table in gpu/xid.h. */
+struct xid_rule {
+        unsigned int xid;
+        bool unhealthy;
+        int line;
 };
 
 struct config {
         const char *path; /* of the file, "" without one */
         bool fail_on_init_error;
-        const char *mig_strategy;    /* "none" */
+        enum mig_strategy mig_strategy;
+        enum discovery_strategy discovery;
         const char *driver_root;     /* on the host */
-        const char *driver_root_ctr; /* where it is mounted here */
+        const char *dev_root;        /* on the host; the driver root where it is not set */
+        const char *driver_root_ctr; /* where the driver root is mounted here */
         const char *mps_root;        /* on the host, "" unset */
+
+        unsigned int device_lists; /* DEVICE_LIST_* */
         enum id_strategy id_strategy;
-        enum allocation_policy policy;
+        bool pass_device_specs;
+        unsigned int extras;   /* EXTRA_*: enabled */
+        bool has_imex_channel; /* channel 0 is to be given to every container; no other is legal */
+        bool imex_required;    /* an error when its device node is missing, instead of a warning */
+
+        const char *cdi_annotation_prefix;
+        const char *cdi_hook_path;            /* on the host */
+        const char *const *cdi_feature_flags; /* NULL-terminated; unknown ones mean nothing */
+        const char *const *cdi_disable_hooks; /* NULL-terminated; "all" */
+        const char *cdi_root;                 /* where the specifications go: "/var/run/cdi" */
+
+        enum placement placement; /* the default of shared resources */
+        struct sharing sharing;
+        const struct resource_pattern *gpu_patterns;
+        size_t n_gpu_patterns;
+        const struct resource_pattern *mig_patterns;
+        size_t n_mig_patterns;
+
+        const struct xid_rule *xid_rules;
+        size_t n_xid_rules;
+        bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
+
         const char *kubelet_socket; /* "" : never register */
         const char *nvml_library;   /* "" : found by the driver root */
+        const char *system_root;    /* "": /dev, /proc and /sys are looked at below this folder */
         const char *log_level;      /* debug | info | warn | error */
-        const char *log_format;     /* text | json */
-        struct sharing sharing;
+        const char *log_format;     /* text | json | klog */
 };
 
 /* Receives warnings: what was ignored or replaced, with its place. Each text is one sentence without a full stop. */
@@ -79,4 +170,5 @@ char *config_print(const struct config *config);
 
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
 const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted" */
-const char *allocation_policy_name(enum allocation_policy policy); /* "distributed", "packed" */
+const char *placement_name(enum placement placement);              /* "distributed", "packed", "distinct", "same-gpu" */
+const char *mig_strategy_name(enum mig_strategy strategy);         /* "none", "single", "mixed" */

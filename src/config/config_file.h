@@ -10,7 +10,6 @@
 struct config_file {
         const char **values; /* by position in option_table; NULL: not in the file */
         struct sharing sharing;
-        int sharing_line; /* of the section that counts */
 };
 
 /*

@@ -19,7 +19,7 @@ static json_t *print_flags(const struct config *config)
         json_t *plugin = json_object();
         json_t *flags = json_object();
 
-        json_object_set_new(flags, "migStrategy", text(config->mig_strategy));
+        json_object_set_new(flags, "migStrategy", text(mig_strategy_name(config->mig_strategy)));
         json_object_set_new(flags, "failOnInitError", json_boolean(config->fail_on_init_error));
         json_object_set_new(flags, "mpsRoot", text(config->mps_root));
         json_object_set_new(flags, "nvidiaDriverRoot", text(config->driver_root));
@@ -27,12 +27,12 @@ static json_t *print_flags(const struct config *config)
         json_object_set_new(
                 plugin, "deviceIDStrategy", text(config->id_strategy == ID_STRATEGY_INDEX ? "index" : "uuid"));
         json_object_set_new(plugin, "containerDriverRoot", text(config->driver_root_ctr));
-        json_object_set_new(plugin, "sharedDevicesAllocationPolicy", text(allocation_policy_name(config->policy)));
+        json_object_set_new(plugin, "sharedDevicesAllocationPolicy", text(placement_name(config->placement)));
         json_object_set_new(flags, "plugin", plugin);
         return flags;
 }
 
-static json_t *print_section(const struct sharing *sharing)
+static json_t *print_section(const struct sharing_section *sharing)
 {
         json_t *section = json_object();
         json_t *resources = json_array();
@@ -60,10 +60,10 @@ static json_t *print_sharing(const struct sharing *sharing)
 {
         json_t *json = json_object();
 
-        json_object_set_new(json, "timeSlicing",
-                sharing->strategy == SHARING_TIME_SLICING ? print_section(sharing) : json_object());
-        if (sharing->strategy == SHARING_MPS)
-                json_object_set_new(json, "mps", print_section(sharing));
+        json_object_set_new(
+                json, "timeSlicing", sharing->time_slicing ? print_section(sharing->time_slicing) : json_object());
+        if (sharing->mps)
+                json_object_set_new(json, "mps", print_section(sharing->mps));
         return json;
 }
 

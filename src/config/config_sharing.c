@@ -9,7 +9,7 @@
 #define SHARED_SUFFIX ".shared"
 
 static int read_provisioning(
-        const struct tree *tree, const struct tree_node *section, struct sharing *sharing, struct error *err)
+        const struct tree *tree, const struct tree_node *section, struct sharing_section *sharing, struct error *err)
 {
         struct tree_node node;
         const char *text;
@@ -56,8 +56,8 @@ static void warn_devices(const struct tree *tree, const struct tree_node *item)
                 tree_warn(tree, &node, "%s is ignored: this version shares all GPUs of the node alike", text);
 }
 
-static int read_resource(const struct tree *tree, const struct tree_node *item, bool rename_by_default,
-        struct shared_resource *resource, struct error *err)
+static int read_resource(const struct tree *tree, const struct tree_node *item, const struct sharing_section *section,
+        bool rename_by_default, struct shared_resource *resource, struct error *err)
 {
         static const struct tree_key keys[] = {{"name"}, {"rename"}, {"replicas"}, {"devices", "*"}};
         struct tree_node replicas;
@@ -78,6 +78,8 @@ static int read_resource(const struct tree *tree, const struct tree_node *item, 
         if (tree_uint(tree, &replicas, 1, CONFIG_MAX_REPLICAS, &resource->replicas, err) < 0)
                 return -1;
         resource->line = replicas.line;
+        resource->path = item->path;
+        resource->section = section;
         warn_devices(tree, item);
         return 0;
 }
@@ -103,7 +105,7 @@ static int check_distinct(const struct tree *tree, const struct tree_node *item,
 }
 
 static int read_resources(const struct tree *tree, const struct tree_node *section, bool rename_by_default,
-        struct sharing *sharing, struct error *err)
+        struct sharing_section *sharing, struct error *err)
 {
         struct shared_resource *resources;
         struct tree_node list;
@@ -127,7 +129,7 @@ static int read_resources(const struct tree *tree, const struct tree_node *secti
                 struct tree_node item;
 
                 tree_item(tree, &list, i, &item);
-                if (read_resource(tree, &item, rename_by_default, &resources[i], err) < 0 ||
+                if (read_resource(tree, &item, sharing, rename_by_default, &resources[i], err) < 0 ||
                         check_distinct(tree, &item, resources, i, err) < 0)
                         return -1;
         }
@@ -137,7 +139,7 @@ static int read_resources(const struct tree *tree, const struct tree_node *secti
 }
 
 static int read_section(
-        const struct tree *tree, const struct tree_node *section, struct sharing *sharing, struct error *err)
+        const struct tree *tree, const struct tree_node *section, struct sharing_section *sharing, struct error *err)
 {
         static const struct tree_key mps_keys[] = {
                 {"renameByDefault"}, {"failRequestsGreaterThanOne"}, {"resources"}, {"provisioning"}};
@@ -145,6 +147,7 @@ static int read_section(
         bool rename_by_default = false;
         struct tree_node node;
 
+        sharing->line = section->line;
         if (tree_object(tree, section, err) < 0)
                 return -1;
         tree_check_keys(tree, section, mps_keys, ARRAY_SIZE(mps_keys) - !is_mps);
@@ -167,11 +170,11 @@ int config_sharing_read(
         struct config_file *file, const struct tree *tree, const struct tree_node *root, struct error *err)
 {
         static const struct tree_key keys[] = {{"timeSlicing"}, {"mps"}};
-        struct sharing slicing = {.strategy = SHARING_TIME_SLICING};
-        struct sharing mps = {.strategy = SHARING_MPS};
+        struct sharing_section *slicing = ARENA_NEW(tree->arena, struct sharing_section);
+        struct sharing_section *mps = ARENA_NEW(tree->arena, struct sharing_section);
         struct tree_node sharing;
-        struct tree_node slicing_node;
-        struct tree_node mps_node;
+        struct tree_node slicing_node = {0};
+        struct tree_node mps_node = {0};
         bool has_slicing;
         bool has_mps;
 
@@ -180,21 +183,20 @@ int config_sharing_read(
         if (tree_object(tree, &sharing, err) < 0)
                 return -1;
         tree_check_keys(tree, &sharing, keys, ARRAY_SIZE(keys));
+        slicing->strategy = SHARING_TIME_SLICING;
+        mps->strategy = SHARING_MPS;
         has_slicing = tree_member(tree, &sharing, "timeSlicing", &slicing_node);
         has_mps = tree_member(tree, &sharing, "mps", &mps_node);
         slicing_node.fold = mps_node.fold = false;
-        if (has_slicing && read_section(tree, &slicing_node, &slicing, err) < 0)
+        if (has_slicing && read_section(tree, &slicing_node, slicing, err) < 0)
                 return -1;
-        if (has_mps && read_section(tree, &mps_node, &mps, err) < 0)
+        if (has_mps && read_section(tree, &mps_node, mps, err) < 0)
                 return -1;
         if (has_slicing && has_mps)
                 tree_warn(tree, &slicing_node, "ignored, since sharing.mps (line %d) is there too", mps_node.line);
-        if (has_mps) {
-                file->sharing = mps;
-                file->sharing_line = mps_node.line;
-        } else if (has_slicing) {
-                file->sharing = slicing;
-                file->sharing_line = slicing_node.line;
-        }
+        if (has_mps)
+                file->sharing.mps = mps;
+        else if (has_slicing)
+                file->sharing.time_slicing = slicing;
         return 0;
 }

@@ -32,9 +32,9 @@ static bool text_is_same(const char *a, const char *b)
 static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
 {
         return text_is_same(a->uuid, b->uuid) && a->index == b->index && a->gpu_instance == b->gpu_instance &&
-               a->compute_instance == b->compute_instance && a->gpu_slices == b->gpu_slices &&
-               a->compute_slices == b->compute_slices && a->multiprocessors == b->multiprocessors &&
-               a->memory == b->memory;
+               a->compute_instance == b->compute_instance && a->attributes.gpu_slices == b->attributes.gpu_slices &&
+               a->attributes.compute_slices == b->attributes.compute_slices &&
+               a->attributes.multiprocessors == b->attributes.multiprocessors && a->memory == b->memory;
 }
 
 static bool links_are_same(const struct gpu_link *a, const struct gpu_link *b, size_t count)

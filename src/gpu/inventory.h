@@ -31,16 +31,45 @@ enum gpu_architecture {
         GPU_ARCHITECTURE_RUBIN = 13,
 };
 
-/* One compute instance in one GPU instance. */
-struct mig_device {
-        const char *uuid;
-        unsigned int index; /* NVML's MIG index below its GPU: not stable over destroy and create */
-        unsigned int gpu_instance;
-        unsigned int compute_instance;
+/*
+ * How GPUs are found. On WSL there is one unit for all of them, "all"; on Tegra one, "tegra": both are shown as one GPU without
+ * memory, node or health.
+ */
+enum platform { PLATFORM_NVML, PLATFORM_WSL, PLATFORM_TEGRA };
+
+/* Device nodes that exist, as far as containers need them: a set of bits. */
+enum {
+        NODE_NVIDIACTL = 1U << 0,   /* /dev/nvidiactl */
+        NODE_UVM = 1U << 1,         /* /dev/nvidia-uvm */
+        NODE_UVM_TOOLS = 1U << 2,   /* /dev/nvidia-uvm-tools */
+        NODE_MODESET = 1U << 3,     /* /dev/nvidia-modeset */
+        NODE_IMEX_CHANNEL = 1U << 4 /* /dev/nvidia-caps-imex-channels/channel0 */
+};
+
+/* What a MIG device has, as nvmlDeviceGetAttributes_v2 tells it. */
+struct mig_attributes {
         unsigned int gpu_slices;
         unsigned int compute_slices;
         unsigned int multiprocessors;
-        uint64_t memory; /* of the instance, total */
+        unsigned int copy_engines;
+        unsigned int decoders;
+        unsigned int encoders;
+        unsigned int jpegs;
+        unsigned int ofas;
+        uint64_t memory_mib;
+};
+
+/* One compute instance in one GPU instance. */
+struct mig_device {
+        const char *uuid;
+        const char *profile; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me"; NULL: NVML names none that we know */
+        unsigned int index;  /* NVML's MIG index below its GPU: not stable over destroy and create */
+        unsigned int gpu_instance;
+        unsigned int compute_instance;
+        int gpu_instance_cap;     /* minor of /dev/nvidia-caps/nvidia-cap<n>; -1 unknown */
+        int compute_instance_cap; /* the same */
+        struct mig_attributes attributes;
+        uint64_t memory; /* of the instance, total, bytes */
 };
 
 /* The link between two GPUs, from the point of view of the first. */
@@ -68,12 +97,17 @@ struct gpu {
         unsigned int mig_max;
         const struct mig_device *mig_devices;
         size_t n_mig_devices;
+        const char *const
+                *mig_profiles; /* those that MIG devices of this GPU can have with all slices of their GPU instance */
+        size_t n_mig_profiles;
         const struct gpu_link *links; /* one a GPU of the inventory, by position; the own one is zero */
         const char *failure; /* why it cannot be used, or NULL; the fields read before the failure are filled */
 };
 
 struct inventory {
-        struct arena arena;         /* holds everything, this struct's strings included */
+        struct arena arena; /* holds everything, this struct's strings included */
+        enum platform platform;
+        unsigned int nodes;         /* NODE_* */
         const char *driver_version; /* "580.105.08" */
         const char *nvml_version;
         int cuda_major;

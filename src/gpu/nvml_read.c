@@ -167,9 +167,12 @@ static int read_mig_device(
                 return nvml_fail(nvml, code, "nvmlDeviceGetAttributes", err);
         mig->uuid = take_text(reader, uuid, sizeof(uuid));
         mig->index = index;
-        mig->gpu_slices = attributes.gpuInstanceSliceCount;
-        mig->compute_slices = attributes.computeInstanceSliceCount;
-        mig->multiprocessors = attributes.multiprocessorCount;
+        mig->gpu_instance_cap = mig->compute_instance_cap = GPU_UNKNOWN_INT;
+        mig->attributes = (struct mig_attributes){
+                .gpu_slices = attributes.gpuInstanceSliceCount,
+                .compute_slices = attributes.computeInstanceSliceCount,
+                .multiprocessors = attributes.multiprocessorCount,
+        };
         if (nvml->device_get_memory(device, &memory) == NVML_SUCCESS && memory.total)
                 mig->memory = memory.total;
         else

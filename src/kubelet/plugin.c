@@ -35,8 +35,8 @@ struct plugin {
 
         struct device_list list;
         struct rpc_message *packed; /* of |list|, for the streams that open later */
-        const struct config *config;
-        const struct config *config_before;
+        const struct plan *plan;
+        const struct plan *plan_before;
         const struct resource *resource_before; /* what kubelet may still ask for, NULL at first */
 
         char last_failure[sizeof(((struct error *)0)->text)]; /* logged once, not at every retry */
@@ -169,7 +169,7 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
                         goto failed;
                 }
                 ids = ARENA_ARRAY(&scratch, const char *, requests[i].size);
-                if (prefer(resource, plugin->config->policy, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
+                if (prefer(resource, resource->placement, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
                         goto failed;
                 answers[i].ids = ids;
         }
@@ -186,14 +186,14 @@ failed:
 static int allocate_container(struct plugin *plugin, struct allocation *allocation, struct arena *scratch,
         const struct container_ids *container, struct error *err)
 {
-        int rc = allocate(
-                allocation, scratch, plugin->config, plugin->list.resource, container->ids, container->n_ids, err);
+        const struct allocate_request request = {.ids = container->ids, .n_ids = container->n_ids, .tag = ""};
+        int rc = allocate(allocation, scratch, plugin->plan, plugin->list.resource, &request, err);
 
         if (rc < 0 && err->kind == ERROR_NOT_FOUND && plugin->resource_before) {
                 struct error ignored;
 
-                if (allocate(allocation, scratch, plugin->config_before, plugin->resource_before, container->ids,
-                            container->n_ids, &ignored) == 0)
+                if (allocate(allocation, scratch, plugin->plan_before, plugin->resource_before, &request, &ignored) ==
+                        0)
                         return 0;
         }
         return rc;
@@ -430,13 +430,13 @@ static void publish(struct plugin *plugin)
                 LOG_UINT("unhealthy", counts.unhealthy));
 }
 
-void plugin_set_resource(struct plugin *plugin, const struct config *config, const struct resource *resource,
+void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
         device_list_health_fn *health, void *data)
 {
         if (plugin->list.resource != resource) {
-                plugin->config_before = plugin->config;
+                plugin->plan_before = plugin->plan;
                 plugin->resource_before = plugin->list.resource;
-                plugin->config = config;
+                plugin->plan = plan;
         }
         if (device_list_update(&plugin->list, resource, health, data))
                 publish(plugin);

@@ -29,10 +29,10 @@ struct plugin_place {
 struct plugin *plugin_new(const struct plugin_place *place, const char *resource_name);
 
 /*
- * |resource| and |config| replace the ones before, which must stay valid until the next call: a request that kubelet made
+ * |resource| and its |plan| replace the ones before, which must stay valid until the next call: a request that kubelet made
  * from the list before is answered from them.
  */
-void plugin_set_resource(struct plugin *plugin, const struct config *config, const struct resource *resource,
+void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
         device_list_health_fn *health, void *data);
 
 /* Asks |health| again for every unit; kubelet is told if anything changed. */

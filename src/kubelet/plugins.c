@@ -180,7 +180,7 @@ static void carry_out_plan(struct plugins *plugins)
                 if (is_new)
                         member = add_member(plugins, resource->name);
                 member->wanted = true;
-                plugin_set_resource(member->plugin, plan->config, resource, unit_is_healthy, plugins);
+                plugin_set_resource(member->plugin, plan, resource, unit_is_healthy, plugins);
                 if (is_new && (!plugins->place.kubelet_socket || file_identity_exists(&plugins->kubelet)))
                         plugin_kubelet_came(member->plugin);
         }

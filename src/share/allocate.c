@@ -143,17 +143,19 @@ static void add_limits(const struct request *request)
         add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", arena_strdup(request->arena, memory.data));
 }
 
-int allocate(struct allocation *ret, struct arena *arena, const struct config *config, const struct resource *resource,
-        const char *const *ids, size_t n_ids, struct error *err)
+int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
+        const struct allocate_request *wanted, struct error *err)
 {
         struct allocation allocation = {
                 .environment = ARENA_ARRAY(arena, struct allocate_pair, MAX_PAIRS),
                 .mounts = ARENA_ARRAY(arena, struct allocate_mount, MAX_MOUNTS),
         };
-        struct request request = {.arena = arena, .config = config, .resource = resource, .allocation = &allocation};
+        struct request request = {
+                .arena = arena, .config = plan->config, .resource = resource, .allocation = &allocation};
         size_t n_devices;
 
-        if (collect_parts(&request, ids, n_ids, &n_devices, err) < 0 || check_size(resource, n_devices, err) < 0)
+        if (collect_parts(&request, wanted->ids, wanted->n_ids, &n_devices, err) < 0 ||
+                check_size(resource, n_devices, err) < 0)
                 return -1;
         add_visible_devices(&request);
         if (resource->strategy == SHARING_MPS) {

@@ -20,6 +20,12 @@ struct allocate_mount {
         bool read_only;
 };
 
+struct allocate_node {
+        const char *container_path;
+        const char *host_path;
+        const char *permissions; /* "rw" */
+};
+
 /* What one container holds of one unit. */
 struct allocate_part {
         const struct unit *unit;
@@ -30,15 +36,28 @@ struct allocate_part {
 struct allocation {
         struct allocate_pair *environment;
         size_t n_environment;
+        struct allocate_pair *annotations;
+        size_t n_annotations;
         struct allocate_mount *mounts;
         size_t n_mounts;
+        struct allocate_node *nodes; /* device nodes; each path once */
+        size_t n_nodes;
+        const char **cdi_devices; /* qualified names, for the CRI */
+        size_t n_cdi_devices;
         struct allocate_part *parts; /* units in the order in which the request names them first */
         size_t n_parts;
+};
+
+/* One container of a request. */
+struct allocate_request {
+        const char *const *ids;
+        size_t n_ids;
+        const char *tag; /* unique for this answer: part of the annotation's key; a UUID in kubelet's use */
 };
 
 /*
  * Errors carry the text that kubelet shows in the pod's status. An id that the resource does not have: ERROR_NOT_FOUND. More
  * than one replica where failRequestsGreaterThanOne forbids it: ERROR_INVALID. Duplicate ids count once.
  */
-int allocate(struct allocation *ret, struct arena *arena, const struct config *config, const struct resource *resource,
-        const char *const *ids, size_t n_ids, struct error *err) MUST_USE;
+int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
+        const struct allocate_request *request, struct error *err) MUST_USE;

@@ -53,11 +53,8 @@ static unsigned int mps_clients(const struct gpu *gpu, const char *driver_versio
 
 static int fail_shared(const struct builder *builder, const struct shared_resource *shared, const char *text)
 {
-        const struct sharing *sharing = &builder->config->sharing;
-
-        return error_set(builder->err, ERROR_INVALID, "config '%.150s' line %d: sharing.%s.resources[%zu].replicas: %s",
-                builder->config->path, shared->line, sharing->strategy == SHARING_MPS ? "mps" : "timeSlicing",
-                (size_t)(shared - sharing->resources), text);
+        return error_set(builder->err, ERROR_INVALID, "config '%.150s' line %d: %s.replicas: %s", builder->config->path,
+                shared->line, shared->path, text);
 }
 
 static int check_clients(const struct builder *builder, const struct shared_resource *shared, const struct gpu *gpu)
@@ -66,7 +63,7 @@ static int check_clients(const struct builder *builder, const struct shared_reso
         unsigned int most = mps_clients(gpu, version);
         char text[256];
 
-        if (builder->config->sharing.strategy != SHARING_MPS || shared->replicas <= most)
+        if (shared->section->strategy != SHARING_MPS || shared->replicas <= most)
                 return 0;
         snprintf(text, sizeof(text), "%u, at most %u for this GPU and driver (%.100s, %.50s)", shared->replicas, most,
                 gpu->name ? gpu->name : "unknown GPU", version ? version : "unknown driver");
@@ -90,6 +87,7 @@ static int collect_units(const struct builder *builder, const struct shared_reso
                         .uuid = gpu->uuid,
                         .index = arena_printf(builder->arena, "%u", gpu->index),
                         .gpu = gpu,
+                        .shared = shared,
                         .memory = gpu->memory,
                         .replicas = replicas,
                         .position = i,
@@ -146,11 +144,11 @@ static void collect_devices(const struct builder *builder, struct resource *reso
         resource->n_devices = count;
 }
 
-static const struct shared_resource *find_shared(const struct config *config, const char *name)
+static const struct shared_resource *find_shared(const struct sharing_section *section, const char *name)
 {
-        for (size_t i = 0; i < config->sharing.n_resources; i++)
-                if (strcmp(config->sharing.resources[i].name, name) == 0)
-                        return &config->sharing.resources[i];
+        for (size_t i = 0; section && i < section->n_resources; i++)
+                if (strcmp(section->resources[i].name, name) == 0)
+                        return &section->resources[i];
         return NULL;
 }
 
@@ -175,15 +173,18 @@ static int check_devices(
 static int build_resource(const struct builder *builder, struct resource *resource)
 {
         const struct sharing *sharing = &builder->config->sharing;
-        const struct shared_resource *shared = find_shared(builder->config, GPU_RESOURCE);
+        const struct shared_resource *shared = find_shared(sharing->mps, GPU_RESOURCE);
 
         resource->base_name = GPU_RESOURCE;
         resource->name = GPU_RESOURCE;
+        if (!shared)
+                shared = find_shared(sharing->time_slicing, GPU_RESOURCE);
         if (shared) {
                 resource->name = shared->rename ? shared->rename : shared->name;
-                resource->strategy = sharing->strategy;
-                resource->provisioning = sharing->provisioning;
-                resource->fail_requests_greater_than_one = sharing->fail_requests_greater_than_one;
+                resource->strategy = shared->section->strategy;
+                resource->provisioning = shared->section->provisioning;
+                resource->placement = shared->has_placement ? shared->placement : builder->config->placement;
+                resource->fail_requests_greater_than_one = shared->section->fail_requests_greater_than_one;
         }
         if (collect_units(builder, shared, resource) < 0 || check_devices(builder, shared, resource) < 0)
                 return -1;
@@ -209,6 +210,7 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
                 warn_text(&builder, "a GPU is left out, since it does not tell its UUID: %s",
                         inventory->unnamed_failures[i]);
         plan->config = config;
+        plan->inventory = inventory;
         plan->resources = resource;
         if (build_resource(&builder, resource) < 0)
                 return -1;

@@ -1,7 +1,7 @@
 /*
  * The plan: config + inventory → resources, units, devices. Pure: no clock, no I/O, no NVML.
  *
- * A unit is what is shared: a GPU (later also a MIG device). A resource is an extended resource name with its devices. A
+ * A unit is what is shared: a GPU or a MIG device. A resource is an extended resource name with its devices. A
  * device is what kubelet counts: a whole unit, "<uuid>", or one of its replicas, "<uuid>::<n>". Devices of one unit are
  * neighbours in the array and carry the unit's position, so that every later question is answered without parsing an id.
  *
@@ -24,12 +24,14 @@
 
 struct unit {
         const char *uuid;
-        const char *index; /* "0", as text: NVIDIA_VISIBLE_DEVICES by index */
-        const struct gpu *gpu;
-        uint64_t memory;       /* bytes, total; 0 unknown */
-        unsigned int replicas; /* 1 when not shared */
-        size_t position;       /* of |gpu| in the inventory: gpu->links go by it */
-        size_t first_device;   /* position of its first device in the resource */
+        const char *index;                    /* "0", "0:1", as text: NVIDIA_VISIBLE_DEVICES by index */
+        const struct gpu *gpu;                /* of a MIG device: its parent */
+        const struct mig_device *mig;         /* NULL: the whole GPU */
+        const struct shared_resource *shared; /* NULL: not shared */
+        uint64_t memory;                      /* bytes, total; 0 unknown */
+        unsigned int replicas;                /* 1 when not shared */
+        size_t position;                      /* of |gpu| in the inventory: gpu->links go by it */
+        size_t first_device;                  /* position of its first device in the resource */
 };
 
 struct device {
@@ -39,10 +41,11 @@ struct device {
 };
 
 struct resource {
-        const char *name;      /* as advertised: "nvidia.com/gpu.shared" */
-        const char *base_name; /* before renaming */
-        enum sharing_strategy strategy;
+        const char *name;               /* as advertised: "nvidia.com/gpu.shared" */
+        const char *base_name;          /* before renaming */
+        enum sharing_strategy strategy; /* of its shared units; NONE when no unit is shared */
         enum provisioning provisioning;
+        enum placement placement;
         bool fail_requests_greater_than_one;
         const struct unit *units;
         size_t n_units;
@@ -53,6 +56,8 @@ struct resource {
 
 struct plan {
         const struct config *config;
+        const struct inventory *inventory;
+        unsigned int cdi_extras; /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */
         struct resource *resources;
         size_t n_resources;
 };

@@ -30,20 +30,20 @@ struct heap {
         size_t size;
 };
 
-static uint64_t rank_of(uint64_t gone, uint64_t taken, uint64_t unit, enum allocation_policy policy)
+static uint64_t rank_of(uint64_t gone, uint64_t taken, uint64_t unit, enum placement policy)
 {
-        uint64_t fill = policy == POLICY_PACKED ? RANK_MASK - gone : gone;
+        uint64_t fill = policy == PLACEMENT_PACKED ? RANK_MASK - gone : gone;
 
         return fill << (2 * RANK_BITS) | taken << RANK_BITS | unit;
 }
 
 /* The rank after one more replica was taken of the same unit. */
-static uint64_t rank_next(uint64_t rank, enum allocation_policy policy)
+static uint64_t rank_next(uint64_t rank, enum placement policy)
 {
         uint64_t one = UINT64_C(1) << (2 * RANK_BITS);
 
         rank += UINT64_C(1) << RANK_BITS;
-        return policy == POLICY_PACKED ? rank - one : rank + one;
+        return policy == PLACEMENT_PACKED ? rank - one : rank + one;
 }
 
 static void heap_sink(struct heap *heap, size_t at)
@@ -72,7 +72,7 @@ static size_t next_candidate(const struct choice *choice, size_t from)
         return from;
 }
 
-static void pick_replicas(struct choice *choice, enum allocation_policy policy)
+static void pick_replicas(struct choice *choice, enum placement policy)
 {
         const struct resource *resource = choice->resource;
         size_t *next = ARENA_ARRAY(choice->scratch, size_t, resource->n_units);     /* device to go on from */
@@ -168,7 +168,7 @@ static bool is_whole(const struct resource *resource)
         return resource->n_devices == resource->n_units;
 }
 
-int prefer(const struct resource *resource, enum allocation_policy policy, const struct prefer_request *request,
+int prefer(const struct resource *resource, enum placement policy, const struct prefer_request *request,
         struct arena *scratch, const char **ret_ids, size_t *ret_n_ids, struct error *err)
 {
         struct choice choice = {

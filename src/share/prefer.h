@@ -21,5 +21,5 @@ struct prefer_request {
 };
 
 /* *ret_ids has room for request->size ids; they point into the plan. ERROR_INVALID if the request cannot be met. */
-int prefer(const struct resource *resource, enum allocation_policy policy, const struct prefer_request *request,
+int prefer(const struct resource *resource, enum placement policy, const struct prefer_request *request,
         struct arena *scratch, const char **ret_ids, size_t *ret_n_ids, struct error *err) MUST_USE;

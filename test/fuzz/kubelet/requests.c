@@ -21,9 +21,13 @@ static void fuzz_allocate(const uint8_t *bytes, size_t size)
                 struct allocation *allocations = ARENA_ARRAY(&arena, struct allocation, count);
                 bool all = true;
 
-                for (size_t i = 0; i < count && all; i++)
-                        all = allocate(&allocations[i], &arena, &node.config, &node.plan->resources[0],
-                                      containers[i].ids, containers[i].n_ids, &err) == 0;
+                for (size_t i = 0; i < count && all; i++) {
+                        const struct allocate_request request = {
+                                .ids = containers[i].ids, .n_ids = containers[i].n_ids, .tag = "tag"};
+
+                        all = allocate(&allocations[i], &arena, node.plan, &node.plan->resources[0], &request, &err) ==
+                              0;
+                }
                 if (all)
                         rpc_message_unref(convert_allocate_response(allocations, count, &arena));
         }
@@ -46,7 +50,7 @@ static void fuzz_prefer(const uint8_t *bytes, size_t size)
                         if (requests[i].size > requests[i].n_available + requests[i].n_required)
                                 continue;
                         ids = ARENA_ARRAY(&arena, const char *, requests[i].size);
-                        if (prefer(&node.plan->resources[0], POLICY_PACKED, &requests[i], &arena, ids,
+                        if (prefer(&node.plan->resources[0], PLACEMENT_PACKED, &requests[i], &arena, ids,
                                     &answers[i].n_ids, &err) == 0)
                                 assert(answers[i].n_ids == requests[i].size);
                         answers[i].ids = ids;

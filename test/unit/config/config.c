@@ -98,8 +98,9 @@ static void test_an_empty_file_means_the_defaults(void **state UNUSED)
                 assert_string_equal(fixture.config->log_level, "info");
                 assert_string_equal(fixture.config->log_format, "text");
                 assert_int_equal(fixture.config->id_strategy, ID_STRATEGY_UUID);
-                assert_int_equal(fixture.config->policy, POLICY_DISTRIBUTED);
-                assert_int_equal(fixture.config->sharing.strategy, SHARING_NONE);
+                assert_int_equal(fixture.config->placement, PLACEMENT_DISTRIBUTED);
+                assert_null(fixture.config->sharing.mps);
+                assert_null(fixture.config->sharing.time_slicing);
                 assert_string_equal(fixture.warnings.data, "");
         }
 }
@@ -125,7 +126,7 @@ static void test_flags_in_the_file_match_in_any_case(void **state UNUSED)
         assert_string_equal(fixture.config->driver_root, "/run/nvidia/driver");
         assert_string_equal(fixture.config->driver_root_ctr, "/host");
         assert_int_equal(fixture.config->id_strategy, ID_STRATEGY_INDEX);
-        assert_int_equal(fixture.config->policy, POLICY_PACKED);
+        assert_int_equal(fixture.config->placement, PLACEMENT_PACKED);
         assert_string_equal(fixture.warnings.data, "");
 }
 
@@ -181,17 +182,21 @@ static void test_sharing_is_decoded(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(fixture_done) struct fixture fixture = fixture_new();
-                const struct sharing *sharing;
+                const struct sharing_section *sharing;
 
                 assert_ok(build(&fixture, table[i].text, mps_root), &fixture.err);
                 assert_string_equal(fixture.warnings.data, "");
-                sharing = &fixture.config->sharing;
+                sharing = fixture.config->sharing.mps ? fixture.config->sharing.mps
+                                                      : fixture.config->sharing.time_slicing;
+                if (table[i].strategy == SHARING_NONE) {
+                        assert_null(sharing);
+                        continue;
+                }
+                assert_non_null(sharing);
                 assert_int_equal(sharing->strategy, table[i].strategy);
                 assert_int_equal(sharing->fail_requests_greater_than_one, table[i].fail);
                 assert_int_equal(sharing->provisioning, table[i].provisioning);
-                assert_int_equal(sharing->n_resources, table[i].replicas ? 1 : 0);
-                if (sharing->n_resources == 0)
-                        continue;
+                assert_int_equal(sharing->n_resources, 1);
                 assert_string_equal(sharing->resources[0].name, "nvidia.com/gpu");
                 assert_int_equal(sharing->resources[0].replicas, table[i].replicas);
                 assert_int_equal(sharing->resources[0].line, table[i].line);
@@ -339,8 +344,8 @@ static void test_both_sections_mean_mps(void **state UNUSED)
 
         assert_ok(build(&fixture, MPS("  timeSlicing: {resources: [{name: gpu, replicas: 2}]}\n"), mps_root),
                 &fixture.err);
-        assert_int_equal(fixture.config->sharing.strategy, SHARING_MPS);
-        assert_int_equal(fixture.config->sharing.resources[0].replicas, 4);
+        assert_non_null(fixture.config->sharing.mps);
+        assert_int_equal(fixture.config->sharing.mps->resources[0].replicas, 4);
 }
 
 static void test_mps_needs_its_directory(void **state UNUSED)

@@ -33,9 +33,10 @@ static struct inventory *make(void)
                         .links = links,
                 };
         }
-        mig[0] = (struct mig_device){.uuid = arena_strdup(arena, "MIG-a"), .gpu_instance = 1, .gpu_slices = 3};
+        mig[0] = (struct mig_device){
+                .uuid = arena_strdup(arena, "MIG-a"), .gpu_instance = 1, .attributes.gpu_slices = 3};
         mig[1] = (struct mig_device){
-                .uuid = arena_strdup(arena, "MIG-b"), .gpu_instance = 2, .gpu_slices = 3, .index = 1};
+                .uuid = arena_strdup(arena, "MIG-b"), .gpu_instance = 2, .attributes.gpu_slices = 3, .index = 1};
         inventory->gpus[1].mig_enabled = true;
         inventory->gpus[1].mig_max = 7;
         inventory->gpus[1].mig_devices = mig;
@@ -107,7 +108,7 @@ static void change_mig_uuid(struct inventory *inventory)
 }
 static void change_mig_slices(struct inventory *inventory)
 {
-        mig_of(inventory)[0].compute_slices = 1;
+        mig_of(inventory)[0].attributes.compute_slices = 1;
 }
 static void change_link(struct inventory *inventory)
 {

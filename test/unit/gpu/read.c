@@ -99,12 +99,12 @@ static void test_mig_devices_are_read_with_their_instances(void **state UNUSED)
         assert_int_equal(gpu->mig_max, 7);
         assert_int_equal(gpu->n_mig_devices, 3);
         assert_string_equal(gpu->mig_devices[0].uuid, "MIG-00000000-0000-4000-8000-000000000001");
-        assert_int_equal(gpu->mig_devices[0].gpu_slices, 3);
-        assert_int_equal(gpu->mig_devices[0].compute_slices, 3);
-        assert_int_equal(gpu->mig_devices[0].multiprocessors, 42);
+        assert_int_equal(gpu->mig_devices[0].attributes.gpu_slices, 3);
+        assert_int_equal(gpu->mig_devices[0].attributes.compute_slices, 3);
+        assert_int_equal(gpu->mig_devices[0].attributes.multiprocessors, 42);
         assert_int_equal(gpu->mig_devices[0].memory, UINT64_C(20096) << 20);
-        assert_int_equal(gpu->mig_devices[1].gpu_slices, 1);
-        assert_int_equal(gpu->mig_devices[1].multiprocessors, 14);
+        assert_int_equal(gpu->mig_devices[1].attributes.gpu_slices, 1);
+        assert_int_equal(gpu->mig_devices[1].attributes.multiprocessors, 14);
         assert_int_not_equal(gpu->mig_devices[1].gpu_instance, gpu->mig_devices[2].gpu_instance);
         assert_int_equal(gpu->mig_devices[2].compute_instance, 0);
         /* MIG on without any instance is no failure. */

@@ -359,7 +359,7 @@ static void test_a_container_gets_its_gpu_or_the_reason_why_not(void **state)
         struct node node = node_new(1);
 
         plan(&node, 4);
-        node.config.policy = POLICY_PACKED;
+        node.config.placement = PLACEMENT_PACKED;
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);

@@ -22,7 +22,9 @@ static int request(struct node *node, const char *ids, struct allocation *ret)
 
         for (char *at = strtok(copy, " "); at; at = strtok(NULL, " "))
                 list[count++] = at;
-        return allocate(ret, &node->arena, &node->config, &node->plan->resources[0], list, count, &node->err);
+        const struct allocate_request request = {.ids = list, .n_ids = count, .tag = "tag"};
+
+        return allocate(ret, &node->arena, node->plan, &node->plan->resources[0], &request, &node->err);
 }
 
 static void assert_answer(struct node *node, const char *ids, const char *expected)
@@ -100,7 +102,7 @@ static void test_a_resource_that_is_not_shared_has_no_part_in_mps(void **state U
 
         node_share(&node, SHARING_MPS, 2);
         node.shared.name = "nvidia.com/mig-1g.10gb";
-        node.config.sharing.fail_requests_greater_than_one = true;
+        node.section.fail_requests_greater_than_one = true;
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-0", "NVIDIA_VISIBLE_DEVICES=GPU-0\n");
 }
@@ -139,7 +141,7 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                                 table[i].devices, table[i].limits);
 
                 node_share(&node, SHARING_MPS, table[i].replicas);
-                node.config.sharing.provisioning = table[i].provisioning;
+                node.section.provisioning = table[i].provisioning;
                 node.inventory.gpus[2].memory = 0;
                 assert_ok(node_plan(&node), &node.err);
                 assert_answer(&node, table[i].ids, expected);
@@ -152,7 +154,7 @@ static void test_requests_that_cannot_be_met_say_why(void **state UNUSED)
         struct allocation allocation;
 
         node_share(&node, SHARING_MPS, 4);
-        node.config.sharing.fail_requests_greater_than_one = true;
+        node.section.fail_requests_greater_than_one = true;
         assert_ok(node_plan(&node), &node.err);
         assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-0::2", &allocation), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 3; to allow "
@@ -170,7 +172,7 @@ static void test_time_slicing_names_its_own_key(void **state UNUSED)
         struct allocation allocation;
 
         node_share(&node, SHARING_TIME_SLICING, 4);
-        node.config.sharing.fail_requests_greater_than_one = true;
+        node.section.fail_requests_greater_than_one = true;
         assert_ok(node_plan(&node), &node.err);
         assert_fails(request(&node, "GPU-0::0 GPU-0::1", &allocation), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "

@@ -13,6 +13,7 @@ struct node {
         struct arena arena;
         struct inventory inventory;
         struct config config;
+        struct sharing_section section;
         struct shared_resource shared;
         struct strbuf warnings;
         struct error err;
@@ -46,7 +47,8 @@ static inline struct node node_new(size_t n_gpus)
                         .links = links,
                 };
         }
-        node.config = (struct config){.path = "/config/config.yaml", .mps_root = "/run/nvidia/mps"};
+        node.config = (struct config){
+                .path = "/config/config.yaml", .mps_root = "/run/nvidia/mps", .device_lists = DEVICE_LIST_ENVVAR};
         return node;
 }
 
@@ -61,10 +63,20 @@ static inline void node_done(struct node *node)
 /* Also after the node was moved: the configuration points into it. */
 static inline void node_share(struct node *node, enum sharing_strategy strategy, unsigned int replicas)
 {
-        node->shared = (struct shared_resource){.name = "nvidia.com/gpu", .replicas = replicas, .line = 12};
-        node->config.sharing.strategy = strategy;
-        node->config.sharing.resources = &node->shared;
-        node->config.sharing.n_resources = 1;
+        bool is_mps = strategy == SHARING_MPS;
+
+        node->shared = (struct shared_resource){
+                .section = &node->section,
+                .path = is_mps ? "sharing.mps.resources[0]" : "sharing.timeSlicing.resources[0]",
+                .name = "nvidia.com/gpu",
+                .replicas = replicas,
+                .line = 12,
+        };
+        node->section.strategy = strategy;
+        node->section.resources = &node->shared;
+        node->section.n_resources = 1;
+        node->config.sharing.mps = is_mps ? &node->section : NULL;
+        node->config.sharing.time_slicing = is_mps ? NULL : &node->section;
 }
 
 static inline void node_link(struct node *node, size_t a, size_t b, int level, unsigned int nvlinks)

@@ -209,17 +209,17 @@ static void make_replicas_differ(struct node *node)
 
 static void make_strategy_differ(struct node *node)
 {
-        node->config.sharing.strategy = SHARING_TIME_SLICING;
+        node_share(node, SHARING_TIME_SLICING, node->shared.replicas);
 }
 
 static void make_provisioning_differ(struct node *node)
 {
-        node->config.sharing.provisioning = PROVISIONING_HALF;
+        node->section.provisioning = PROVISIONING_HALF;
 }
 
 static void make_limit_differ(struct node *node)
 {
-        node->config.sharing.fail_requests_greater_than_one = true;
+        node->section.fail_requests_greater_than_one = true;
 }
 
 static void make_nothing_visible_differ(struct node *node)

@@ -10,7 +10,7 @@ struct query {
         const char *available; /* separated by blanks; NULL: all */
         const char *required;
         size_t size;
-        enum allocation_policy policy;
+        enum placement policy;
 };
 
 static size_t split(struct node *node, const char *text, const char **ids)
@@ -60,38 +60,38 @@ static void test_replicas_are_packed_or_distributed(void **state UNUSED)
         static const struct {
                 size_t n_gpus;
                 unsigned int replicas;
-                enum allocation_policy policy;
+                enum placement policy;
                 const char *available;
                 const char *required;
                 size_t size;
                 const char *expected;
         } table[] = {
                 /* the cases of NVIDIA's tests (internal/rm/allocate_test.go) */
-                {2, 4, POLICY_DISTRIBUTED, NULL, NULL, 2, "GPU-0::0 GPU-1::0"},
-                {2, 4, POLICY_DISTRIBUTED, NULL, NULL, 4, "GPU-0::0 GPU-1::0 GPU-0::1 GPU-1::1"},
-                {2, 4, POLICY_PACKED, NULL, NULL, 2, "GPU-0::0 GPU-0::1"},
-                {2, 4, POLICY_PACKED, NULL, NULL, 4, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3"},
-                {2, 4, POLICY_PACKED, NULL, NULL, 5, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0"},
-                {3, 2, POLICY_DISTRIBUTED, NULL, NULL, 3, "GPU-0::0 GPU-1::0 GPU-2::0"},
+                {2, 4, PLACEMENT_DISTRIBUTED, NULL, NULL, 2, "GPU-0::0 GPU-1::0"},
+                {2, 4, PLACEMENT_DISTRIBUTED, NULL, NULL, 4, "GPU-0::0 GPU-1::0 GPU-0::1 GPU-1::1"},
+                {2, 4, PLACEMENT_PACKED, NULL, NULL, 2, "GPU-0::0 GPU-0::1"},
+                {2, 4, PLACEMENT_PACKED, NULL, NULL, 4, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3"},
+                {2, 4, PLACEMENT_PACKED, NULL, NULL, 5, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0"},
+                {3, 2, PLACEMENT_DISTRIBUTED, NULL, NULL, 3, "GPU-0::0 GPU-1::0 GPU-2::0"},
                 /* the emptiest and the fullest first */
-                {2, 4, POLICY_DISTRIBUTED, "GPU-0::3 GPU-1::0 GPU-1::1", NULL, 1, "GPU-1::0"},
-                {2, 4, POLICY_PACKED, "GPU-1::0 GPU-1::1 GPU-0::3", NULL, 1, "GPU-0::3"},
-                {2, 4, POLICY_PACKED, "GPU-1::0 GPU-1::1 GPU-0::3", NULL, 2, "GPU-0::3 GPU-1::0"},
-                {3, 4, POLICY_PACKED, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-1::2 GPU-1::3 GPU-2::0 GPU-2::1 GPU-2::2", NULL,
-                        3, "GPU-1::2 GPU-1::3 GPU-0::0"},
+                {2, 4, PLACEMENT_DISTRIBUTED, "GPU-0::3 GPU-1::0 GPU-1::1", NULL, 1, "GPU-1::0"},
+                {2, 4, PLACEMENT_PACKED, "GPU-1::0 GPU-1::1 GPU-0::3", NULL, 1, "GPU-0::3"},
+                {2, 4, PLACEMENT_PACKED, "GPU-1::0 GPU-1::1 GPU-0::3", NULL, 2, "GPU-0::3 GPU-1::0"},
+                {3, 4, PLACEMENT_PACKED, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-1::2 GPU-1::3 GPU-2::0 GPU-2::1 GPU-2::2",
+                        NULL, 3, "GPU-1::2 GPU-1::3 GPU-0::0"},
                 /* among equally full ones, those that this request has taken less of */
-                {2, 4, POLICY_DISTRIBUTED, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-1::0 GPU-1::1", NULL, 3,
+                {2, 4, PLACEMENT_DISTRIBUTED, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-1::0 GPU-1::1", NULL, 3,
                         "GPU-0::0 GPU-1::0 GPU-0::1"},
                 /* required ones come first, count as gone, and need not be available */
-                {2, 4, POLICY_DISTRIBUTED, NULL, "GPU-0::2", 2, "GPU-0::2 GPU-1::0"},
-                {2, 4, POLICY_PACKED, NULL, "GPU-1::2", 3, "GPU-1::2 GPU-1::0 GPU-1::1"},
-                {2, 4, POLICY_PACKED, "GPU-0::1", "GPU-1::2 GPU-1::2", 2, "GPU-1::2 GPU-0::1"},
-                {2, 4, POLICY_PACKED, NULL, "GPU-1::2 GPU-0::0", 2, "GPU-1::2 GPU-0::0"},
+                {2, 4, PLACEMENT_DISTRIBUTED, NULL, "GPU-0::2", 2, "GPU-0::2 GPU-1::0"},
+                {2, 4, PLACEMENT_PACKED, NULL, "GPU-1::2", 3, "GPU-1::2 GPU-1::0 GPU-1::1"},
+                {2, 4, PLACEMENT_PACKED, "GPU-0::1", "GPU-1::2 GPU-1::2", 2, "GPU-1::2 GPU-0::1"},
+                {2, 4, PLACEMENT_PACKED, NULL, "GPU-1::2 GPU-0::0", 2, "GPU-1::2 GPU-0::0"},
                 /* unknown and repeated ids are ignored */
-                {2, 2, POLICY_DISTRIBUTED, "GPU-9::0 GPU-0 GPU-0::0 GPU-0::0 GPU-1::1", "GPU-0::7", 2,
+                {2, 2, PLACEMENT_DISTRIBUTED, "GPU-9::0 GPU-0 GPU-0::0 GPU-0::0 GPU-1::1", "GPU-0::7", 2,
                         "GPU-0::0 GPU-1::1"},
-                {2, 2, POLICY_DISTRIBUTED, NULL, NULL, 0, ""},
-                {2, 2, POLICY_PACKED, NULL, NULL, 4, "GPU-0::0 GPU-0::1 GPU-1::0 GPU-1::1"},
+                {2, 2, PLACEMENT_DISTRIBUTED, NULL, NULL, 0, ""},
+                {2, 2, PLACEMENT_PACKED, NULL, NULL, 4, "GPU-0::0 GPU-0::1 GPU-1::0 GPU-1::1"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -124,8 +124,8 @@ static void test_requests_that_cannot_be_met_are_refused(void **state UNUSED)
 }
 
 /* What the answer must be, computed the slow way: sort before each pick. */
-static void choose_slowly(const struct resource *resource, enum allocation_policy policy, const bool *candidates,
-        size_t needed, unsigned int *taken_of)
+static void choose_slowly(const struct resource *resource, enum placement policy, const bool *candidates, size_t needed,
+        unsigned int *taken_of)
 {
         unsigned int *left = xcalloc(resource->n_units, sizeof(*left));
 
@@ -142,7 +142,7 @@ static void choose_slowly(const struct resource *resource, enum allocation_polic
                         if (left[i] == 0)
                                 continue;
                         if (best == resource->n_units ||
-                                (policy == POLICY_PACKED ? gone > best_gone : gone < best_gone) ||
+                                (policy == PLACEMENT_PACKED ? gone > best_gone : gone < best_gone) ||
                                 (gone == best_gone && taken_of[i] < taken_of[best]))
                                 best = i;
                 }
@@ -155,7 +155,7 @@ static void choose_slowly(const struct resource *resource, enum allocation_polic
 static void check_random_request(struct node *node, unsigned int *seed)
 {
         const struct resource *resource = &node->plan->resources[0];
-        enum allocation_policy policy = rand_r(seed) % 2 ? POLICY_PACKED : POLICY_DISTRIBUTED;
+        enum placement policy = rand_r(seed) % 2 ? PLACEMENT_PACKED : PLACEMENT_DISTRIBUTED;
         bool *is_available = xcalloc(resource->n_devices, sizeof(*is_available));
         bool *is_candidate = xcalloc(resource->n_devices, sizeof(*is_candidate));
         unsigned int *expected = xcalloc(resource->n_units, sizeof(*expected));
@@ -281,7 +281,7 @@ static void test_sharing_with_one_replica_goes_by_links_too(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = paired_node();
         struct query query = {
-                .node = &node, .available = "GPU-1::0 GPU-2::0 GPU-3::0", .size = 2, .policy = POLICY_PACKED};
+                .node = &node, .available = "GPU-1::0 GPU-2::0 GPU-3::0", .size = 2, .policy = PLACEMENT_PACKED};
 
         node_share(&node, SHARING_MPS, 1);
         assert_ok(node_plan(&node), &node.err);

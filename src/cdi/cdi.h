@@ -1,0 +1,25 @@
+/*
+ * CDI specifications for what the plan advertises: one file a class, k8s.device-plugin.nvidia.com-<class>.json, from which
+ * container runtimes inject device nodes, driver files and hooks by name. Names, file names and contents are those of NVIDIA's
+ * k8s-device-plugin v0.20 (vendor k8s.device-plugin.nvidia.com), so that containers made by the one restart under the other.
+ *
+ * Layout: cdi/spec.h is the document (pure), cdi/driver.h what the driver's files are (reads folders), this is what puts them
+ * together and on disk. Nothing here runs inside a request.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "share/plan.h"
+
+#define CDI_VENDOR "k8s.device-plugin.nvidia.com"
+
+/*
+ * Writes the specifications for |plan| to config->cdi_root: each atomically, none when its content would be the same. Then
+ * checks that every device the plan can hand out resolves in what was written. Devices of an earlier specification that the
+ * plan no longer has stay in it while their device nodes exist, since kubelet restarts containers with the names they were
+ * made with. A plan without units leaves what is there.
+ *
+ * On success plan->cdi_extras says which of the enabled extras have something to inject. Without a CDI strategy in the config
+ * it does nothing. |warn| hears what is missing (a node, a library) and left out.
+ */
+int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
