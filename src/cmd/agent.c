@@ -251,7 +251,7 @@ static int start(struct agent *agent, struct error *err)
         };
         const struct gpu_monitor_options monitor = {
                 .library = config->nvml_library,
-                .driver_root = config->driver_root_ctr,
+                .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
                 .policy = &policy,
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,

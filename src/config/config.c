@@ -65,6 +65,8 @@ int config_build(const struct option_set *options, struct arena *arena, const st
         config->recover = true;
         config->placement = merged_is(&merge, "shared-devices-allocation-policy", "packed") ? PLACEMENT_PACKED
                                                                                             : PLACEMENT_DISTRIBUTED;
+        config->system_root = "";
+        config->cdi_root = "/var/run/cdi";
         config->kubelet_socket = copy(&merge, arena, "kubelet-socket");
         config->nvml_library = copy(&merge, arena, "nvml-library");
         config->log_level = copy(&merge, arena, "log-level");

@@ -27,6 +27,7 @@ struct gpu_monitor {
         struct watch watch;
         struct watch_options options;
         char *library;
+        char *system_root;
         char *driver_root;
         uint64_t retry_ms;
         char *told; /* the reason that was told last; NULL: NVML works */
@@ -172,6 +173,7 @@ static void free_monitor(struct gpu_monitor *monitor)
         uv_cond_destroy(&monitor->wake);
         uv_mutex_destroy(&monitor->lock);
         free(monitor->library);
+        free(monitor->system_root);
         free(monitor->driver_root);
         free(monitor->told);
         free(monitor);
@@ -243,11 +245,11 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
         monitor->callbacks = *options;
         monitor->retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS;
         monitor->library = xstrdup(options->library ? options->library : "");
-        monitor->driver_root = xstrdup(options->driver_root ? options->driver_root : "");
+        monitor->system_root = xstrdup(options->paths.system_root ? options->paths.system_root : "");
+        monitor->driver_root = xstrdup(options->paths.driver_root ? options->paths.driver_root : "");
         monitor->options = (struct watch_options){
                 .library = monitor->library,
-                .driver_root = monitor->driver_root,
-                .sysfs = "/sys",
+                .paths = {.system_root = monitor->system_root, .driver_root = monitor->driver_root},
                 .probe_ms = options->probe_ms,
                 .refresh_ms = options->refresh_ms,
         };

@@ -25,12 +25,13 @@
 #include "base/error.h"
 #include "gpu/health.h"
 #include "gpu/inventory.h"
+#include "gpu/paths.h"
 
 struct gpu_monitor;
 
 struct gpu_monitor_options {
-        const char *library; /* "": found by |driver_root|, see nvml_locate() */
-        const char *driver_root;
+        const char *library;                /* "": found by the driver root, see nvml_locate() */
+        struct gpu_paths paths;             /* copied */
         uint64_t retry_ms;                  /* first retry in SEARCHING; 0: 1,000; doubles up to 30 s */
         uint64_t probe_ms;                  /* between probes of an unhealthy GPU; 0: 1,000 */
         uint64_t refresh_ms;                /* between readings of the inventory while nothing happens; 0: 30,000 */

@@ -11,7 +11,7 @@
 /* What the functions of one reading share. */
 struct reader {
         const struct nvml *nvml;
-        const char *sysfs;
+        const struct gpu_paths *paths;
         struct inventory *inventory;
 };
 
@@ -49,7 +49,7 @@ static int read_numa_node(const struct reader *reader, nvmlDevice_t device, cons
         unsigned long nodes[16] = {0};
 
         if (bus) {
-                _free_ char *path = xasprintf("%s/bus/pci/devices/%s/numa_node", reader->sysfs, bus);
+                _free_ char *path = xasprintf("%s/sys/bus/pci/devices/%s/numa_node", reader->paths->system_root, bus);
                 _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
                 struct error ignored;
 
@@ -317,9 +317,9 @@ static void read_versions(struct reader *reader)
         }
 }
 
-int nvml_read(struct inventory **ret, const struct nvml *nvml, const char *sysfs, struct error *err)
+int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err)
 {
-        struct reader reader = {.nvml = nvml, .sysfs = sysfs};
+        struct reader reader = {.nvml = nvml, .paths = paths};
         unsigned int count = 0;
         nvmlReturn_t code;
 

@@ -9,15 +9,17 @@
 
 #include "gpu/inventory.h"
 #include "gpu/nvml.h"
+#include "gpu/paths.h"
 
 #define NVML_READ_MAX_GPUS 256U /* the driver's own limit is below */
 #define NVML_READ_MAX_MIG 64U   /* of one GPU; today's have up to 7 */
 
 /*
- * |sysfs| is where sysfs is mounted, "/sys". Fails only when NVML as a whole does; the kind of the error is DENIED or
+ * Fails only when NVML as a whole does; the kind of the error is DENIED or
  * UNAVAILABLE.
  */
-int nvml_read(struct inventory **ret, const struct nvml *nvml, const char *sysfs, struct error *err) MUST_USE;
+int nvml_read(
+        struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err) MUST_USE;
 
 /* "00000000:3B:00.0" → "0000:3b:00.0", as sysfs has it: a domain has four digits, or as many more as it needs. */
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size);

@@ -225,7 +225,7 @@ int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct erro
         struct inventory *fresh = NULL;
         bool is_news;
 
-        if (nvml_read(&fresh, watch->nvml, watch->options->sysfs, err) < 0)
+        if (nvml_read(&fresh, watch->nvml, &watch->options->paths, err) < 0)
                 return -1;
         if (watch->inventory)
                 inventory_keep(fresh, watch->inventory);
@@ -247,7 +247,7 @@ int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct erro
 
 int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *err)
 {
-        if (nvml_open(&watch->nvml, watch->options->library, watch->options->driver_root, err) < 0)
+        if (nvml_open(&watch->nvml, watch->options->library, watch->options->paths.driver_root, err) < 0)
                 return -1;
         watch->sweep_at_ms = 0;
         watch->wait_errors = 0;

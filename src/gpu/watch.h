@@ -8,12 +8,12 @@
 
 #include "gpu/mail.h"
 #include "gpu/nvml.h"
+#include "gpu/paths.h"
 #include "gpu/units.h"
 
 struct watch_options {
         const char *library;
-        const char *driver_root;
-        const char *sysfs;
+        struct gpu_paths paths;
         uint64_t probe_ms;
         uint64_t refresh_ms;
         struct health_policy policy;

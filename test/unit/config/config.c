@@ -89,7 +89,7 @@ static void test_an_empty_file_means_the_defaults(void **state UNUSED)
                 assert_ok(build(&fixture, texts[i], NULL), &fixture.err);
                 assert_string_equal(fixture.config->path, fixture.path);
                 assert_true(fixture.config->fail_on_init_error);
-                assert_string_equal(fixture.config->mig_strategy, "none");
+                assert_int_equal(fixture.config->mig_strategy, MIG_STRATEGY_NONE);
                 assert_string_equal(fixture.config->driver_root, "/");
                 assert_string_equal(fixture.config->driver_root_ctr, "/driver-root");
                 assert_string_equal(fixture.config->mps_root, "");

@@ -115,7 +115,7 @@ static struct gpu_monitor_options quick(struct fixture *fixture)
 {
         return (struct gpu_monitor_options){
                 .library = scenario_library(),
-                .driver_root = "",
+                .paths = {.system_root = "", .driver_root = ""},
                 .retry_ms = 20,
                 .probe_ms = 20,
                 .on_inventory = on_inventory,

@@ -7,23 +7,24 @@
 #include "gpu/nvml_read.h"
 #include "scenario.h"
 
-#define NO_SYSFS "/nowhere/sys"
+#define NO_SYSTEM "/nowhere"
 
-static struct inventory *read_with_sysfs(const char *scenario, const char *sysfs)
+static struct inventory *read_below(const char *scenario, const char *root)
 {
+        const struct gpu_paths paths = {.system_root = root, .driver_root = ""};
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
         struct inventory *inventory = NULL;
         struct error err;
 
         scenario_write(scenario);
         assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
-        assert_ok(nvml_read(&inventory, nvml, sysfs, &err), &err);
+        assert_ok(nvml_read(&inventory, nvml, &paths, &err), &err);
         return inventory;
 }
 
 static struct inventory *read_scenario(const char *scenario)
 {
-        return read_with_sysfs(scenario, NO_SYSFS);
+        return read_below(scenario, NO_SYSTEM);
 }
 
 static void test_the_node_and_its_versions_are_read(void **state UNUSED)
@@ -278,15 +279,15 @@ static void test_what_sysfs_says_of_numa_is_final(void **state UNUSED)
         struct error err;
 
         assert_non_null(mkdtemp(root));
-        make = xasprintf("mkdir -p %s/bus/pci/devices/0000:3b:00.0", root);
-        path = xasprintf("%s/bus/pci/devices/0000:3b:00.0/numa_node", root);
+        make = xasprintf("mkdir -p %s/sys/bus/pci/devices/0000:3b:00.0", root);
+        path = xasprintf("%s/sys/bus/pci/devices/0000:3b:00.0/numa_node", root);
         clear = xasprintf("rm -r %s", root);
         assert_int_equal(system(make), 0);
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct inventory *inventory;
 
                 assert_ok(file_write(path, table[i].file, strlen(table[i].file), &err), &err);
-                inventory = read_with_sysfs("gpus: [{model: T4, bus: \"0000:3B:00.0\", numa: 1}]\n", root);
+                inventory = read_below("gpus: [{model: T4, bus: \"0000:3B:00.0\", numa: 1}]\n", root);
                 assert_int_equal(inventory->gpus[0].numa_node, table[i].node);
                 inventory_free(inventory);
         }
@@ -295,13 +296,14 @@ static void test_what_sysfs_says_of_numa_is_final(void **state UNUSED)
 
 static void test_a_count_that_fails_is_nvmls_failure(void **state UNUSED)
 {
+        const struct gpu_paths paths = {.system_root = NO_SYSTEM, .driver_root = ""};
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
         struct inventory *inventory = NULL;
         struct error err;
 
         scenario_write("gpus: [{model: T4}]\nerrors: {nvmlDeviceGetCount: UNKNOWN}\n");
         assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
-        assert_int_equal(nvml_read(&inventory, nvml, NO_SYSFS, &err), -1);
+        assert_int_equal(nvml_read(&inventory, nvml, &paths, &err), -1);
         assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         assert_non_null(strstr(err.text, "nvmlDeviceGetCount: "));
         assert_null(inventory);
