@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -36,26 +37,36 @@ static void put_text(struct cursor *cursor, const char *text)
                 put_char(cursor, *text);
 }
 
-static void put_quoted(struct cursor *cursor, const char *text)
+/* Control characters never get into a line as they are. */
+static void put_escaped(struct cursor *cursor, char c)
 {
         static const char hex[] = "0123456789abcdef";
+        unsigned char code = (unsigned char)c;
 
+        if (c == '\n') {
+                put_text(cursor, "\\n");
+        } else if (code < 0x20 || code == 0x7f) {
+                put_text(cursor, "\\u00");
+                put_char(cursor, hex[code >> 4]);
+                put_char(cursor, hex[code & 15]);
+        } else {
+                put_char(cursor, c);
+        }
+}
+
+static void put_message(struct cursor *cursor, const char *text)
+{
+        for (; *text; text++)
+                put_escaped(cursor, *text);
+}
+
+static void put_quoted(struct cursor *cursor, const char *text)
+{
         put_char(cursor, '"');
         for (; *text; text++) {
-                unsigned char c = (unsigned char)*text;
-
-                if (c == '"' || c == '\\') {
+                if (*text == '"' || *text == '\\')
                         put_char(cursor, '\\');
-                        put_char(cursor, (char)c);
-                } else if (c == '\n') {
-                        put_text(cursor, "\\n");
-                } else if (c < 0x20 || c == 0x7f) {
-                        put_text(cursor, "\\u00");
-                        put_char(cursor, hex[c >> 4]);
-                        put_char(cursor, hex[c & 15]);
-                } else {
-                        put_char(cursor, (char)c);
-                }
+                put_escaped(cursor, *text);
         }
         put_char(cursor, '"');
 }
@@ -78,69 +89,116 @@ static void put_number(struct cursor *cursor, int64_t number)
         put_text(cursor, digits);
 }
 
-static void put_time(struct cursor *cursor, int64_t unix_ms)
+static void put_time(struct cursor *cursor, int64_t unix_us)
 {
-        time_t seconds = unix_ms / 1000;
+        time_t seconds = unix_us / 1000000;
         char text[80];
         struct tm parts;
 
         gmtime_r(&seconds, &parts);
         snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900, parts.tm_mon + 1,
-                parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, (int)(unix_ms % 1000));
+                parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, (int)(unix_us / 1000 % 1000));
         put_text(cursor, text);
 }
 
-static void put_json(struct cursor *cursor, enum log_level level, int64_t unix_ms, const char *message,
-        const struct log_field *fields)
+static void put_json(struct cursor *cursor, const struct log_event *event)
 {
         put_text(cursor, "{\"time\":\"");
-        put_time(cursor, unix_ms);
+        put_time(cursor, event->unix_us);
         put_text(cursor, "\",\"level\":\"");
-        put_text(cursor, level_names[level]);
+        put_text(cursor, level_names[event->level]);
         put_text(cursor, "\",\"msg\":");
-        put_quoted(cursor, message);
-        for (; fields->key; fields++) {
+        put_quoted(cursor, event->message);
+        for (const struct log_field *field = event->fields; field->key; field++) {
                 put_char(cursor, ',');
-                put_quoted(cursor, fields->key);
+                put_quoted(cursor, field->key);
                 put_char(cursor, ':');
-                if (fields->text)
-                        put_quoted(cursor, fields->text);
+                if (field->text)
+                        put_quoted(cursor, field->text);
                 else
-                        put_number(cursor, fields->number);
+                        put_number(cursor, field->number);
         }
         put_char(cursor, '}');
 }
 
-static void put_plain(struct cursor *cursor, enum log_level level, int64_t unix_ms, const char *message,
-        const struct log_field *fields)
+static void put_plain(struct cursor *cursor, const struct log_event *event)
 {
-        put_time(cursor, unix_ms);
+        put_time(cursor, event->unix_us);
         put_char(cursor, ' ');
-        put_text(cursor, level_names[level]);
-        put_text(cursor, strlen(level_names[level]) < 5 ? "  " : " ");
-        put_text(cursor, message);
-        for (; fields->key; fields++) {
+        put_text(cursor, level_names[event->level]);
+        put_text(cursor, strlen(level_names[event->level]) < 5 ? "  " : " ");
+        put_message(cursor, event->message);
+        for (const struct log_field *field = event->fields; field->key; field++) {
                 put_char(cursor, ' ');
-                put_text(cursor, fields->key);
+                put_text(cursor, field->key);
                 put_char(cursor, '=');
-                if (!fields->text)
-                        put_number(cursor, fields->number);
-                else if (is_plain(fields->text))
-                        put_text(cursor, fields->text);
+                if (!field->text)
+                        put_number(cursor, field->number);
+                else if (is_plain(field->text))
+                        put_text(cursor, field->text);
                 else
-                        put_quoted(cursor, fields->text);
+                        put_quoted(cursor, field->text);
         }
 }
 
-size_t log_format_line(char *line, size_t size, enum log_format format, enum log_level level, int64_t unix_ms,
-        const char *message, const struct log_field *fields)
+/* "I1120 10:06:00.123456       1 agent.c:98] " */
+static void put_klog_header(struct cursor *cursor, const struct log_event *event)
 {
+        static const char letters[] = {[LOG_DEBUG] = 'I', [LOG_INFO] = 'I', [LOG_WARN] = 'W', [LOG_ERROR] = 'E'};
+        const char *slash = strrchr(event->place.file, '/');
+        time_t seconds = event->unix_us / 1000000;
+        char text[128];
+        struct tm parts;
+
+        localtime_r(&seconds, &parts);
+        snprintf(text, sizeof(text), "%c%02d%02d %02d:%02d:%02d.%06d %7d %.40s:%d] ", letters[event->level],
+                parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                (int)(event->unix_us % 1000000), event->pid, slash ? slash + 1 : event->place.file, event->place.line);
+        put_text(cursor, text);
+}
+
+/* Each line is indented, so none can be taken for an event. */
+static void put_klog_block(struct cursor *cursor, const char *text)
+{
+        put_text(cursor, "<\n");
+        while (*text) {
+                put_char(cursor, '\t');
+                for (; *text && *text != '\n'; text++)
+                        put_escaped(cursor, *text);
+                put_char(cursor, '\n');
+                text += *text == '\n';
+        }
+        put_text(cursor, " >");
+}
+
+static void put_klog(struct cursor *cursor, const struct log_event *event)
+{
+        put_klog_header(cursor, event);
+        if (!event->fields->key) {
+                put_message(cursor, event->message);
+                return;
+        }
+        put_quoted(cursor, event->message);
+        for (const struct log_field *field = event->fields; field->key; field++) {
+                put_char(cursor, ' ');
+                put_text(cursor, field->key);
+                put_char(cursor, '=');
+                if (!field->text)
+                        put_number(cursor, field->number);
+                else if (strchr(field->text, '\n'))
+                        put_klog_block(cursor, field->text);
+                else
+                        put_quoted(cursor, field->text);
+        }
+}
+
+size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event)
+{
+        static void (*const put[])(struct cursor * cursor, const struct log_event *event) = {
+                [LOG_TEXT] = put_plain, [LOG_JSON] = put_json, [LOG_KLOG] = put_klog};
         struct cursor cursor = {.at = line, .left = size - 2};
 
-        if (format == LOG_JSON)
-                put_json(&cursor, level, unix_ms, message, fields);
-        else
-                put_plain(&cursor, level, unix_ms, message, fields);
+        put[format](&cursor, event);
         *cursor.at++ = '\n';
         *cursor.at = '\0';
         return (size_t)(cursor.at - line);
@@ -200,27 +258,40 @@ static void write_out(const char *bytes, size_t size)
         pthread_mutex_unlock(&lock);
 }
 
-void log_write(enum log_level level, const char *message, const struct log_field *fields)
+void log_write(enum log_level level, struct log_place place, const char *message, const struct log_field *fields)
 {
+        struct log_event event = {
+                .level = level, .place = place, .pid = getpid(), .message = message, .fields = fields};
         struct timespec now;
         char line[4096];
-        size_t length;
 
         clock_gettime(CLOCK_REALTIME, &now);
-        length = log_format_line(line, sizeof(line), output_format, level,
-                (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, message, fields);
-        write_out(line, length);
+        event.unix_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+        write_out(line, log_format_line(line, sizeof(line), output_format, &event));
 }
 
-void log_block(enum log_level level, const char *message, const char *text)
+void log_write_format(enum log_level level, struct log_place place, const char *format, ...)
+{
+        char message[1024];
+        va_list args;
+
+        if (!log_is_on(level))
+                return;
+        va_start(args, format);
+        vsnprintf(message, sizeof(message), format, args);
+        va_end(args);
+        log_write(level, place, message, (const struct log_field[]){{NULL}});
+}
+
+void log_write_block(enum log_level level, struct log_place place, const char *message, const char *text)
 {
         if (!log_is_on(level))
                 return;
         if (output_format == LOG_JSON) {
-                log_write(level, message, (const struct log_field[]){LOG_STR("text", text), {NULL}});
+                log_write(level, place, message, (const struct log_field[]){LOG_STR("text", text), {NULL}});
                 return;
         }
-        log_write(level, message, (const struct log_field[]){{NULL}});
+        log_write(level, place, message, (const struct log_field[]){{NULL}});
         write_out(text, strlen(text));
         write_out("\n", 1);
 }

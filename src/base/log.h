@@ -1,14 +1,22 @@
 /*
  * Log lines: one event each, on standard error.
  *
- * Text form:  2026-11-20T10:06:00.123Z info  registered with kubelet resource=nvidia.com/gpu devices=80
- * JSON form:  {"time":"…","level":"info","msg":"registered with kubelet","resource":"nvidia.com/gpu","devices":80}
+ * Text form:  2026-11-20T10:06:00.123Z info  resource name=nvidia.com/gpu devices=80
+ * JSON form:  {"time":"…","level":"info","msg":"resource","name":"nvidia.com/gpu","devices":80}
+ * klog form:  I1120 10:06:00.123456       1 agent.c:98] "resource" name="nvidia.com/gpu" devices=80
+ *
+ * The klog form is what Kubernetes components and NVIDIA's plugins write (k8s.io/klog v2): local time, the process id, the
+ * line of the source. A message without fields stands bare; a value of many lines becomes a block, "key=<", indented lines,
+ * " >". It has no level below info, so debug lines say I, too.
  *
  * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers.
- * Values from outside are quoted where they need it, so that a hostile name cannot forge a line. Functions below cmd/ and
- * below the top of a callback return errors and do not log (HACKING.md).
+ * Values from outside are quoted where they need it, and control characters are escaped everywhere, so that a hostile name
+ * cannot forge a line. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
  *
- *         log_info("registered with kubelet", LOG_STR("resource", name), LOG_UINT("devices", count));
+ * Events that NVIDIA's plugin has as well are told in its words, which people and their tools search for: "Registered device
+ * plugin for '<resource>' with Kubelet". Where such a text ends with a name it has no fields, so that nothing follows it.
+ *
+ *         log_info("resource", LOG_STR("name", name), LOG_UINT("devices", count));
  *
  * Each line is one write(2). Thread-safe. Lines longer than 4 KiB are cut. A reader that stalls costs
  * lines, never time: what a full pipe does not take is dropped, and counted in the next line that gets through.
@@ -21,7 +29,7 @@
 #include "base/error.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
-enum log_format { LOG_TEXT, LOG_JSON };
+enum log_format { LOG_TEXT, LOG_JSON, LOG_KLOG };
 
 struct log_field {
         const char *key;  /* NULL ends the list */
@@ -43,25 +51,46 @@ static inline struct log_field log_text_field(const char *key, const char *value
 void log_setup(enum log_level least, enum log_format format);
 bool log_is_on(enum log_level level);
 
-void log_write(enum log_level level, const char *message, const struct log_field *fields);
+/* Where in the source a line is written; file as __FILE__ gives it. */
+struct log_place {
+        const char *file;
+        int line;
+};
+#define LOG_HERE ((struct log_place){__FILE__, __LINE__})
+
+void log_write(enum log_level level, struct log_place place, const char *message, const struct log_field *fields);
 
 /*
- * One event with a text of many lines, such as a configuration: in text form the lines follow as they are, in JSON form they
- * are the field "text".
+ * One event with a text of many lines, such as a configuration: in text and klog form the lines follow as they are, in JSON
+ * form they are the field "text".
  */
-void log_block(enum log_level level, const char *message, const char *text);
+void log_write_block(enum log_level level, struct log_place place, const char *message, const char *text);
+
+/* The same for a message that is made at run time. */
+void log_write_format(enum log_level level, struct log_place place, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #define LOG_AT(level, message, ...)                                                                                    \
         do {                                                                                                           \
                 if (log_is_on(level))                                                                                  \
-                        log_write((level), (message), (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL}});   \
+                        log_write((level), LOG_HERE, (message),                                                        \
+                                (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL}});                         \
         } while (0)
 
 #define log_debug(...) LOG_AT(LOG_DEBUG, __VA_ARGS__)
 #define log_info(...) LOG_AT(LOG_INFO, __VA_ARGS__)
 #define log_warn(...) LOG_AT(LOG_WARN, __VA_ARGS__)
 #define log_error(...) LOG_AT(LOG_ERROR, __VA_ARGS__)
+#define log_block(level, message, text) log_write_block((level), LOG_HERE, (message), (text))
+#define log_text(level, ...) log_write_format((level), LOG_HERE, __VA_ARGS__)
+
+struct log_event {
+        enum log_level level;
+        struct log_place place;
+        int64_t unix_us;
+        int pid;
+        const char *message;
+        const struct log_field *fields;
+};
 
 /* Formats one line without writing it, newline included; for tests. Returns its length, less than |size|. */
-size_t log_format_line(char *line, size_t size, enum log_format format, enum log_level level, int64_t unix_ms,
-        const char *message, const struct log_field *fields);
+size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event);
