@@ -168,10 +168,9 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
         return 0;
 }
 
-static void fill_container(
+static void fill_environment(
         V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
 {
-        v1beta1__container_allocate_response__init(container);
         container->n_envs = allocation->n_environment;
         container->envs =
                 ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__EnvsEntry *, allocation->n_environment);
@@ -184,6 +183,28 @@ static void fill_container(
                 entry->value = borrow(allocation->environment[i].value);
                 container->envs[i] = entry;
         }
+}
+
+static void fill_annotations(
+        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+{
+        container->n_annotations = allocation->n_annotations;
+        container->annotations =
+                ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__AnnotationsEntry *, allocation->n_annotations);
+        for (size_t i = 0; i < allocation->n_annotations; i++) {
+                V1beta1__ContainerAllocateResponse__AnnotationsEntry *entry =
+                        ARENA_NEW(scratch, V1beta1__ContainerAllocateResponse__AnnotationsEntry);
+
+                v1beta1__container_allocate_response__annotations_entry__init(entry);
+                entry->key = borrow(allocation->annotations[i].name);
+                entry->value = borrow(allocation->annotations[i].value);
+                container->annotations[i] = entry;
+        }
+}
+
+static void fill_mounts(
+        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+{
         container->n_mounts = allocation->n_mounts;
         container->mounts = ARENA_ARRAY(scratch, V1beta1__Mount *, allocation->n_mounts);
         for (size_t i = 0; i < allocation->n_mounts; i++) {
@@ -195,6 +216,47 @@ static void fill_container(
                 mount->read_only = allocation->mounts[i].read_only;
                 container->mounts[i] = mount;
         }
+}
+
+static void fill_nodes(
+        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+{
+        container->n_devices = allocation->n_nodes;
+        container->devices = ARENA_ARRAY(scratch, V1beta1__DeviceSpec *, allocation->n_nodes);
+        for (size_t i = 0; i < allocation->n_nodes; i++) {
+                V1beta1__DeviceSpec *node = ARENA_NEW(scratch, V1beta1__DeviceSpec);
+
+                v1beta1__device_spec__init(node);
+                node->container_path = borrow(allocation->nodes[i].container_path);
+                node->host_path = borrow(allocation->nodes[i].host_path);
+                node->permissions = borrow(allocation->nodes[i].permissions);
+                container->devices[i] = node;
+        }
+}
+
+static void fill_cdi_devices(
+        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+{
+        container->n_cdi_devices = allocation->n_cdi_devices;
+        container->cdi_devices = ARENA_ARRAY(scratch, V1beta1__CDIDevice *, allocation->n_cdi_devices);
+        for (size_t i = 0; i < allocation->n_cdi_devices; i++) {
+                V1beta1__CDIDevice *device = ARENA_NEW(scratch, V1beta1__CDIDevice);
+
+                v1beta1__cdidevice__init(device);
+                device->name = borrow(allocation->cdi_devices[i]);
+                container->cdi_devices[i] = device;
+        }
+}
+
+static void fill_container(
+        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+{
+        v1beta1__container_allocate_response__init(container);
+        fill_environment(container, allocation, scratch);
+        fill_mounts(container, allocation, scratch);
+        fill_nodes(container, allocation, scratch);
+        fill_annotations(container, allocation, scratch);
+        fill_cdi_devices(container, allocation, scratch);
 }
 
 struct rpc_message *convert_allocate_response(const struct allocation *allocations, size_t count, struct arena *scratch)

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kubelet/convert.h"
+#include "kubelet/tag.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "share/allocate.h"
@@ -38,6 +39,7 @@ struct plugin {
         const struct plan *plan;
         const struct plan *plan_before;
         const struct resource *resource_before; /* what kubelet may still ask for, NULL at first */
+        struct tag_pool tags;
 
         char last_failure[sizeof(((struct error *)0)->text)]; /* logged once, not at every retry */
         void (*closed)(void *data);
@@ -182,18 +184,28 @@ failed:
         arena_done(&scratch);
 }
 
-/* From the list that kubelet has now, or, in the moment before it has our newest, from the one before. */
-static int allocate_container(struct plugin *plugin, struct allocation *allocation, struct arena *scratch,
-        const struct container_ids *container, struct error *err)
+static int allocate_from(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
+        const struct container_ids *container, struct arena *scratch, struct allocation *ret, struct error *err)
 {
-        const struct allocate_request request = {.ids = container->ids, .n_ids = container->n_ids, .tag = ""};
-        int rc = allocate(allocation, scratch, plugin->plan, plugin->list.resource, &request, err);
+        char tag[TAG_SIZE] = "";
+        const struct allocate_request request = {.ids = container->ids, .n_ids = container->n_ids, .tag = tag};
+
+        if (plan->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&plugin->tags, tag, err) < 0)
+                return -1;
+        return allocate(ret, scratch, plan, resource, &request, err);
+}
+
+/* From the list that kubelet has now, or, in the moment before it has our newest, from the one before. */
+static int allocate_container(struct plugin *plugin, const struct container_ids *container, struct arena *scratch,
+        struct allocation *ret, struct error *err)
+{
+        int rc = allocate_from(plugin, plugin->plan, plugin->list.resource, container, scratch, ret, err);
 
         if (rc < 0 && err->kind == ERROR_NOT_FOUND && plugin->resource_before) {
                 struct error ignored;
 
-                if (allocate(allocation, scratch, plugin->plan_before, plugin->resource_before, &request, &ignored) ==
-                        0)
+                if (allocate_from(plugin, plugin->plan_before, plugin->resource_before, container, scratch, ret,
+                            &ignored) == 0)
                         return 0;
         }
         return rc;
@@ -226,7 +238,7 @@ static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_
                 goto failed;
         allocations = ARENA_ARRAY(&scratch, struct allocation, count);
         for (size_t i = 0; i < count; i++)
-                if (allocate_container(plugin, &allocations[i], &scratch, &containers[i], &err) < 0)
+                if (allocate_container(plugin, &containers[i], &scratch, &allocations[i], &err) < 0)
                         goto failed;
         finish_with(call, convert_allocate_response(allocations, count, &scratch));
         for (size_t i = 0; i < count; i++)

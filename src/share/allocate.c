@@ -4,14 +4,47 @@
 
 #include "base/strbuf.h"
 
-#define MAX_PAIRS 4
-#define MAX_MOUNTS 2
+/* cdi/cdi.h writes the specifications in which these names resolve. */
+#define CDI_VENDOR "k8s.device-plugin.nvidia.com"
+#define VOLUME_ROOT "/var/run/nvidia-container-devices"
+#define IMEX_CHANNEL "0" /* no other is legal */
+
+static const struct extra {
+        unsigned int bit;
+        const char *variable;
+        const char *cdi_device;
+} extras[] = {
+        {EXTRA_GDRCOPY, "NVIDIA_GDRCOPY", CDI_VENDOR "/gdrcopy=all"},
+        {EXTRA_GDS, "NVIDIA_GDS", CDI_VENDOR "/gds=all"},
+        {EXTRA_MOFED, "NVIDIA_MOFED", CDI_VENDOR "/mofed=all"},
+};
+
+static const struct control_node {
+        unsigned int bit;
+        const char *path;
+} control_nodes[] = {
+        {NODE_NVIDIACTL, "/dev/nvidiactl"},
+        {NODE_UVM, "/dev/nvidia-uvm"},
+        {NODE_UVM_TOOLS, "/dev/nvidia-uvm-tools"},
+        {NODE_MODESET, "/dev/nvidia-modeset"},
+};
+
+/* The most that one answer can have. MPS: the pipe and two limits; the devices and the IMEX channel. */
+#define MAX_PAIRS (3 + ARRAY_SIZE(extras) + 2)
+/* MPS: pipe and shared memory; the units and the IMEX channel. */
+#define MAX_MOUNTS(n_units) (2 + (n_units) + 1)
+/* A MIG device has three: its GPU, its GPU instance and itself. */
+#define MAX_NODES(n_units) (ARRAY_SIZE(control_nodes) + 3 * (n_units) + 1)
+#define MAX_CDI_DEVICES(n_units) ((n_units) + 1 + ARRAY_SIZE(extras))
 
 struct request {
         struct arena *arena;
+        const struct plan *plan;
         const struct config *config;
         const struct resource *resource;
+        const char *tag;
         struct allocation *allocation; /* arrays have room for what is above */
+        const char **names;            /* of the parts' units, as containers know them */
 };
 
 static void add_pair(const struct request *request, const char *name, const char *value)
@@ -26,11 +59,50 @@ static void add_mount(const struct request *request, const char *container_path,
                 (struct allocate_mount){.container_path = container_path, .host_path = host_path};
 }
 
+static const char *join(struct arena *arena, const char *const *items, size_t count)
+{
+        size_t size = 1;
+        char *text;
+        char *at;
+
+        for (size_t i = 0; i < count; i++)
+                size += strlen(items[i]) + 1;
+        at = text = arena_alloc(arena, 1, size);
+        for (size_t i = 0; i < count; i++) {
+                if (i)
+                        *at++ = ',';
+                at = stpcpy(at, items[i]);
+        }
+        return text;
+}
+
+/* |path| begins with a slash. */
+static const char *below(const struct request *request, const char *root, const char *path)
+{
+        size_t length = strlen(root);
+
+        while (length && root[length - 1] == '/')
+                length--;
+        return arena_printf(request->arena, "%.*s%s", (int)length, root, path);
+}
+
+/* The channel that was asked for; the plan's warnings say so when its node is not there. */
+static bool has_imex_channel(const struct request *request)
+{
+        return request->config->has_imex_channel && request->plan->inventory->nodes & NODE_IMEX_CHANNEL;
+}
+
 /* ---- which units, and how much of them ---- */
 
+static struct share share_of_part(const struct resource *resource, const struct allocate_part *part)
+{
+        if (!part->unit->shared)
+                return (struct share){.threads_permille = 1000};
+        return share_of(resource, part->unit, part->replicas);
+}
+
 /* Bits by position of the device, since an id may be there twice; parts by position of the unit plus one, 0 for none yet. */
-static int collect_parts(
-        const struct request *request, const char *const *ids, size_t n_ids, size_t *ret_devices, struct error *err)
+static int collect_parts(const struct request *request, const char *const *ids, size_t n_ids, struct error *err)
 {
         const struct resource *resource = request->resource;
         struct allocation *allocation = request->allocation;
@@ -38,7 +110,6 @@ static int collect_parts(
         uint32_t *part_of = ARENA_ARRAY(request->arena, uint32_t, resource->n_units);
 
         allocation->parts = ARENA_ARRAY(request->arena, struct allocate_part, MIN(n_ids, resource->n_units));
-        *ret_devices = 0;
         for (size_t i = 0; i < n_ids; i++) {
                 const struct device *device = map_find(&resource->by_id, ids[i]);
                 uint32_t *part;
@@ -49,7 +120,6 @@ static int collect_parts(
                 if (seen[device - resource->devices])
                         continue;
                 seen[device - resource->devices] = 1;
-                (*ret_devices)++;
                 part = &part_of[device->unit];
                 if (*part == 0) {
                         *part = (uint32_t)++allocation->n_parts;
@@ -57,64 +127,92 @@ static int collect_parts(
                 }
                 allocation->parts[*part - 1].replicas++;
         }
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                struct allocate_part *one = &allocation->parts[i];
-
-                one->share = share_of(resource, one->unit, one->replicas);
-        }
+        for (size_t i = 0; i < allocation->n_parts; i++)
+                allocation->parts[i].share = share_of_part(resource, &allocation->parts[i]);
         return 0;
 }
 
-static int check_size(const struct resource *resource, size_t n_devices, struct error *err)
+static bool has_shared_unit(const struct allocation *allocation)
 {
-        if (resource->strategy == SHARING_NONE || !resource->fail_requests_greater_than_one || n_devices <= 1)
+        for (size_t i = 0; i < allocation->n_parts; i++)
+                if (allocation->parts[i].unit->shared)
+                        return true;
+        return false;
+}
+
+static int check_size(const struct request *request, size_t n_ids, struct error *err)
+{
+        const struct resource *resource = request->resource;
+
+        if (!resource->fail_requests_greater_than_one || n_ids <= 1 || !has_shared_unit(request->allocation))
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "invalid request for resource '%s': maximum request size for shared resources is 1; found %zu; to allow "
                 "more, set sharing.%s.failRequestsGreaterThanOne to false",
-                resource->name, n_devices, resource->strategy == SHARING_MPS ? "mps" : "timeSlicing");
+                resource->name, n_ids, resource->strategy == SHARING_MPS ? "mps" : "timeSlicing");
 }
 
-/* ---- what the container gets ---- */
-
-static void add_visible_devices(const struct request *request)
+static void collect_names(struct request *request)
 {
         const struct allocation *allocation = request->allocation;
-        _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
 
+        request->names = ARENA_ARRAY(request->arena, const char *, allocation->n_parts);
         for (size_t i = 0; i < allocation->n_parts; i++) {
                 const struct unit *unit = allocation->parts[i].unit;
 
-                strbuf_printf(&list, "%s%s", i ? "," : "",
-                        request->config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid);
+                request->names[i] = request->config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
         }
-        add_pair(request, "NVIDIA_VISIBLE_DEVICES", arena_strdup(request->arena, list.data));
 }
 
-static const char *host_path(const struct request *request, const char *below)
+/* ---- CDI ---- */
+
+static void add_cdi(const struct request *request)
 {
-        const char *root = request->config->mps_root;
-        size_t length = strlen(root);
+        struct allocation *allocation = request->allocation;
+        size_t n_units = allocation->n_parts;
+        const char **devices = ARENA_ARRAY(request->arena, const char *, MAX_CDI_DEVICES(n_units));
+        size_t count = 0;
 
-        while (length && root[length - 1] == '/')
-                length--;
-        return arena_printf(request->arena, "%.*s/%s", (int)length, root, below);
+        for (size_t i = 0; i < n_units; i++)
+                devices[count++] = arena_printf(request->arena, CDI_VENDOR "/gpu=%s", request->names[i]);
+        if (has_imex_channel(request))
+                devices[count++] = CDI_VENDOR "/imex-channel=" IMEX_CHANNEL;
+        for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
+                if (request->plan->cdi_extras & extras[i].bit)
+                        devices[count++] = extras[i].cdi_device;
+        if (count == 0)
+                return;
+        if (request->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS) {
+                allocation->annotations = ARENA_NEW(request->arena, struct allocate_pair);
+                allocation->annotations[allocation->n_annotations++] = (struct allocate_pair){
+                        .name = arena_printf(request->arena, "%snvidia-device-plugin_%s",
+                                request->config->cdi_annotation_prefix, request->tag),
+                        .value = join(request->arena, devices, count),
+                };
+        }
+        if (request->config->device_lists & DEVICE_LIST_CDI_CRI) {
+                allocation->cdi_devices = devices;
+                allocation->n_cdi_devices = count;
+        }
 }
+
+/* ---- MPS ---- */
 
 static void add_mps(const struct request *request)
 {
-        const char *below = arena_printf(request->arena, "%s/pipe", request->resource->name);
-        const char *pipe = arena_printf(request->arena, "/mps/%s", below);
+        const char *path = arena_printf(request->arena, "/%s/pipe", request->resource->name);
+        const char *pipe = arena_printf(request->arena, "/mps%s", path);
 
         add_pair(request, "CUDA_MPS_PIPE_DIRECTORY", pipe);
-        add_mount(request, pipe, host_path(request, below));
-        add_mount(request, "/dev/shm", host_path(request, "shm"));
+        add_mount(request, pipe, below(request, request->config->mps_root, path));
+        add_mount(request, "/dev/shm", below(request, request->config->mps_root, "/shm"));
 }
 
 /*
  * The limits of this container, where they are not the daemon's. One percentage counts for the whole process, so over several
  * units the least one is what no unit grants too little for. Memory limits go by CUDA's ordinal; which unit that is depends on
  * CUDA_DEVICE_ORDER and, by default, on which GPU CUDA thinks is faster, so here too each gets the least, and none too much.
+ * Units that are not shared are none of the daemon's, and have no ordinal.
  */
 static void add_limits(const struct request *request)
 {
@@ -122,6 +220,7 @@ static void add_limits(const struct request *request)
         _cleanup_(strbuf_done) struct strbuf memory = STRBUF_INIT;
         unsigned int permille = 1000;
         uint64_t mib = UINT64_MAX;
+        unsigned int n_shared = 0;
 
         for (size_t i = 0; i < allocation->n_parts; i++) {
                 const struct share *share = &allocation->parts[i].share;
@@ -129,6 +228,7 @@ static void add_limits(const struct request *request)
                 permille = MIN(permille, share->threads_permille);
                 if (share->memory_mib)
                         mib = MIN(mib, share->memory_mib);
+                n_shared += allocation->parts[i].unit->shared != NULL;
         }
         if (permille % 10)
                 add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -138,31 +238,143 @@ static void add_limits(const struct request *request)
                         arena_printf(request->arena, "%u", permille / 10));
         if (mib == UINT64_MAX)
                 return; /* no unit knows its memory */
-        for (size_t i = 0; i < allocation->n_parts; i++)
-                strbuf_printf(&memory, "%s%zu=%lluM", i ? "," : "", i, (unsigned long long)mib);
+        for (unsigned int i = 0; i < n_shared; i++)
+                strbuf_printf(&memory, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)mib);
         add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", arena_strdup(request->arena, memory.data));
+}
+
+/* ---- what NVIDIA's container runtime reads ---- */
+
+static void add_visible_devices(const struct request *request)
+{
+        unsigned int lists = request->config->device_lists;
+
+        if (lists & DEVICE_LIST_VOLUME_MOUNTS)
+                add_pair(request, "NVIDIA_VISIBLE_DEVICES", VOLUME_ROOT);
+        else
+                add_pair(request, "NVIDIA_VISIBLE_DEVICES",
+                        join(request->arena, request->names, request->allocation->n_parts));
+        if (lists & DEVICE_LIST_ENVVAR && has_imex_channel(request))
+                add_pair(request, "NVIDIA_IMEX_CHANNELS", IMEX_CHANNEL);
+}
+
+static void add_volumes(const struct request *request)
+{
+        for (size_t i = 0; i < request->allocation->n_parts; i++)
+                add_mount(request, arena_printf(request->arena, VOLUME_ROOT "/%s", request->names[i]), "/dev/null");
+        if (has_imex_channel(request))
+                add_mount(request, VOLUME_ROOT "/imex/" IMEX_CHANNEL, "/dev/null");
+}
+
+/* ---- device nodes ---- */
+
+/* MIG devices of one GPU share its node, and those of one GPU instance share that one's. */
+static void add_node(const struct request *request, const char *path)
+{
+        struct allocation *allocation = request->allocation;
+
+        for (size_t i = 0; i < allocation->n_nodes; i++)
+                if (strcmp(allocation->nodes[i].container_path, path) == 0)
+                        return;
+        allocation->nodes[allocation->n_nodes++] = (struct allocate_node){
+                .container_path = path,
+                .host_path = below(request, request->config->dev_root, path),
+                .permissions = "rw",
+        };
+}
+
+static void add_numbered_node(const struct request *request, const char *stem, int minor)
+{
+        if (minor >= 0)
+                add_node(request, arena_printf(request->arena, "%s%d", stem, minor));
+}
+
+static void add_unit_nodes(const struct request *request, const struct unit *unit)
+{
+        add_numbered_node(request, "/dev/nvidia", unit->gpu->minor);
+        if (unit->mig) {
+                add_numbered_node(request, "/dev/nvidia-caps/nvidia-cap", unit->mig->gpu_instance_cap);
+                add_numbered_node(request, "/dev/nvidia-caps/nvidia-cap", unit->mig->compute_instance_cap);
+        }
+}
+
+static void add_nvml_nodes(const struct request *request)
+{
+        const struct allocation *allocation = request->allocation;
+
+        for (size_t i = 0; i < ARRAY_SIZE(control_nodes); i++)
+                if (request->plan->inventory->nodes & control_nodes[i].bit)
+                        add_node(request, control_nodes[i].path);
+        for (size_t i = 0; i < allocation->n_parts; i++)
+                add_unit_nodes(request, allocation->parts[i].unit);
+}
+
+static void add_nodes(const struct request *request)
+{
+        struct allocation *allocation = request->allocation;
+
+        allocation->nodes = ARENA_ARRAY(request->arena, struct allocate_node, MAX_NODES(allocation->n_parts));
+        switch (request->plan->inventory->platform) {
+        case PLATFORM_NVML:
+                add_nvml_nodes(request);
+                break;
+        case PLATFORM_WSL:
+                if (allocation->n_parts)
+                        add_node(request, "/dev/dxg");
+                break;
+        case PLATFORM_TEGRA:
+                break;
+        }
+        if (has_imex_channel(request))
+                add_node(request, "/dev/nvidia-caps-imex-channels/channel" IMEX_CHANNEL);
+}
+
+/* ---- the answer ---- */
+
+static void answer(const struct request *request)
+{
+        const struct config *config = request->config;
+        struct allocation *allocation = request->allocation;
+
+        allocation->environment = ARENA_ARRAY(request->arena, struct allocate_pair, MAX_PAIRS);
+        allocation->mounts = ARENA_ARRAY(request->arena, struct allocate_mount, MAX_MOUNTS(allocation->n_parts));
+        if (config->device_lists & DEVICE_LIST_CDI)
+                add_cdi(request);
+        if (request->resource->strategy == SHARING_MPS && has_shared_unit(allocation)) {
+                add_mps(request);
+                if (request->resource->provisioning != PROVISIONING_UNIFORM)
+                        add_limits(request);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
+                if (config->extras & extras[i].bit)
+                        add_pair(request, extras[i].variable, "enabled");
+        if (!(config->device_lists & (DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS)))
+                return;
+        add_visible_devices(request);
+        if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS)
+                add_volumes(request);
+        if (config->pass_device_specs)
+                add_nodes(request);
 }
 
 int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *wanted, struct error *err)
 {
-        struct allocation allocation = {
-                .environment = ARENA_ARRAY(arena, struct allocate_pair, MAX_PAIRS),
-                .mounts = ARENA_ARRAY(arena, struct allocate_mount, MAX_MOUNTS),
-        };
+        struct allocation allocation = {0};
         struct request request = {
-                .arena = arena, .config = plan->config, .resource = resource, .allocation = &allocation};
-        size_t n_devices;
+                .arena = arena,
+                .plan = plan,
+                .config = plan->config,
+                .resource = resource,
+                .tag = wanted->tag,
+                .allocation = &allocation,
+        };
 
-        if (collect_parts(&request, wanted->ids, wanted->n_ids, &n_devices, err) < 0 ||
-                check_size(resource, n_devices, err) < 0)
+        if (collect_parts(&request, wanted->ids, wanted->n_ids, err) < 0 ||
+                check_size(&request, wanted->n_ids, err) < 0)
                 return -1;
-        add_visible_devices(&request);
-        if (resource->strategy == SHARING_MPS) {
-                add_mps(&request);
-                if (resource->provisioning != PROVISIONING_UNIFORM)
-                        add_limits(&request);
-        }
+        collect_names(&request);
+        answer(&request);
         *ret = allocation;
         return 0;
 }

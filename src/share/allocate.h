@@ -3,6 +3,23 @@
  *
  * kubelet never says for which pod a request is, may repeat it, and may send ids in any order. Ids of unhealthy devices are
  * not refused: kubelet picked them while they were healthy, and a promise was made.
+ *
+ * The answer is that of NVIDIA's k8s-device-plugin v0.20, for the strategies that config->device_lists names:
+ *
+ *   cdi-annotations  annotation "<prefix>nvidia-device-plugin_<tag>": qualified CDI names, joined by commas
+ *   cdi-cri          the same names as a list
+ *   always           MPS: its pipe directory and shared memory, and the limits unless they are the daemon's; and
+ *                    NVIDIA_GDRCOPY, NVIDIA_GDS, NVIDIA_MOFED "enabled"
+ *   envvar           NVIDIA_VISIBLE_DEVICES: the names; NVIDIA_IMEX_CHANNELS
+ *   volume-mounts    /dev/null below /var/run/nvidia-container-devices for each name, and NVIDIA_VISIBLE_DEVICES says to look
+ *                    there, which replaces the value of envvar
+ *   device nodes     of driver, units and IMEX channel, where they are wanted and envvar or volume-mounts is there
+ *
+ * A unit is named once however many replicas are asked for, by UUID or index. What cannot be had is left out: an IMEX channel
+ * without its node, an extra without a CDI device, a node whose minor is unknown.
+ *
+ * Better than there: a node is in the list once, units are in the order of the request by index too, and a container without
+ * a shared unit has no part in MPS.
  */
 #pragma once
 
@@ -22,7 +39,7 @@ struct allocate_mount {
 
 struct allocate_node {
         const char *container_path;
-        const char *host_path;
+        const char *host_path; /* the same below config->dev_root */
         const char *permissions; /* "rw" */
 };
 
@@ -40,7 +57,7 @@ struct allocation {
         size_t n_annotations;
         struct allocate_mount *mounts;
         size_t n_mounts;
-        struct allocate_node *nodes; /* device nodes; each path once */
+        struct allocate_node *nodes; /* each path once */
         size_t n_nodes;
         const char **cdi_devices; /* qualified names, for the CRI */
         size_t n_cdi_devices;
@@ -52,12 +69,13 @@ struct allocation {
 struct allocate_request {
         const char *const *ids;
         size_t n_ids;
-        const char *tag; /* unique for this answer: part of the annotation's key; a UUID in kubelet's use */
+        const char *tag; /* unique for this answer, at most 36 bytes: the end of the annotation's key */
 };
 
 /*
  * Errors carry the text that kubelet shows in the pod's status. An id that the resource does not have: ERROR_NOT_FOUND. More
- * than one replica where failRequestsGreaterThanOne forbids it: ERROR_INVALID. Duplicate ids count once.
+ * than one id, a replica among them, where failRequestsGreaterThanOne forbids it: ERROR_INVALID; here an id that is there twice
+ * counts twice, everywhere else once.
  */
 int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *request, struct error *err) MUST_USE;

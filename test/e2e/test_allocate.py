@@ -96,8 +96,8 @@ def test_allocate_remembers_nothing_and_may_be_repeated(node):
     assert first == second
 
 
-def test_an_id_that_is_there_twice_counts_once(node):
-    kubelet = node.start_all(sharing('mps', 20))
+def test_an_id_that_is_there_twice_is_handed_out_once(node):
+    kubelet = node.start_all(sharing('timeSlicing', 20))
     device = kubelet.ids(GPU)[0]
     response, = kubelet.plugin(GPU).allocate_ids([device, device])
     assert response.envs['NVIDIA_VISIBLE_DEVICES'] == uuid_of(device)

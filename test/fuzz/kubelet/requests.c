@@ -1,6 +1,6 @@
 /*
- * kubelet's request messages: the first byte chooses the message, the rest is the message. What decodes is answered from a plan
- * of two GPUs with four replicas each, as the plugin would.
+ * kubelet's request messages: the first byte chooses the message and the strategies of its answer, the rest is the message.
+ * What decodes is answered from a plan of two GPUs with four replicas each, as the plugin would.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -67,7 +67,12 @@ int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
 {
         node = node_new(2);
         node_share(&node, SHARING_MPS, 4);
-        node.config.sharing.provisioning = PROVISIONING_WEIGHTED;
+        node.section.provisioning = PROVISIONING_WEIGHTED;
+        node.config.cdi_annotation_prefix = "cdi.k8s.io/";
+        node.config.dev_root = "/run/nvidia/driver";
+        node.config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
+        node.config.has_imex_channel = true;
+        node.inventory.nodes = ~0U;
         return node_plan(&node);
 }
 
@@ -75,6 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         if (size == 0)
                 return 0;
+        node.config.device_lists = data[0] >> 1 & 0x0f;
+        node.config.pass_device_specs = data[0] >> 5 & 1;
+        node.config.id_strategy = data[0] >> 6 & 1 ? ID_STRATEGY_INDEX : ID_STRATEGY_UUID;
+        node.plan->cdi_extras = data[0] >> 7 ? node.config.extras : 0;
         if (data[0] & 1)
                 fuzz_allocate(data + 1, size - 1);
         else

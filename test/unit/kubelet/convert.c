@@ -153,26 +153,97 @@ static void test_ten_thousand_ids_fit(void **state UNUSED)
         arena_done(&arena);
 }
 
+/* Every field has a value of its own, so that none can stand for another. */
 static void test_an_allocation_becomes_kubelets_message(void **state UNUSED)
 {
         struct allocate_pair environment[] = {{"NVIDIA_VISIBLE_DEVICES", "GPU-0"}, {"X", "1"}};
-        struct allocate_mount mounts[] = {{"/dev/shm", "/run/nvidia/mps/shm", false}};
+        struct allocate_pair annotations[] = {{"cdi.k8s.io/a", "vendor/gpu=0,vendor/gpu=1"}, {"cdi.k8s.io/b", "c"}};
+        struct allocate_mount mounts[] = {{"/dev/shm", "/run/nvidia/mps/shm", false}, {"/in", "/out", true}};
+        struct allocate_node nodes[] = {
+                {"/dev/nvidiactl", "/driver/dev/nvidiactl", "rw"}, {"/dev/nvidia0", "/driver/dev/nvidia0", "r"}};
+        const char *cdi_devices[] = {"vendor/gpu=0", "vendor/gpu=1", "vendor/gds=all"};
         struct allocation allocation = {
-                .environment = environment, .n_environment = 2, .mounts = mounts, .n_mounts = 1};
+                .environment = environment,
+                .n_environment = 2,
+                .annotations = annotations,
+                .n_annotations = 2,
+                .mounts = mounts,
+                .n_mounts = 2,
+                .nodes = nodes,
+                .n_nodes = 2,
+                .cdi_devices = cdi_devices,
+                .n_cdi_devices = 3,
+        };
         struct arena arena = ARENA_INIT;
         struct rpc_message *message = convert_allocate_response(&allocation, 1, &arena);
         V1beta1__AllocateResponse *response =
                 v1beta1__allocate_response__unpack(NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
         const V1beta1__ContainerAllocateResponse *container = response->container_responses[0];
 
+        assert_int_equal(response->n_container_responses, 1);
         assert_int_equal(container->n_envs, 2);
-        assert_string_equal(container->envs[0]->key, "NVIDIA_VISIBLE_DEVICES");
-        assert_string_equal(container->envs[0]->value, "GPU-0");
-        assert_int_equal(container->n_mounts, 1);
-        assert_string_equal(container->mounts[0]->container_path, "/dev/shm");
-        assert_string_equal(container->mounts[0]->host_path, "/run/nvidia/mps/shm");
-        assert_false(container->mounts[0]->read_only);
+        for (size_t i = 0; i < 2; i++) {
+                assert_string_equal(container->envs[i]->key, environment[i].name);
+                assert_string_equal(container->envs[i]->value, environment[i].value);
+        }
+        assert_int_equal(container->n_mounts, 2);
+        for (size_t i = 0; i < 2; i++) {
+                assert_string_equal(container->mounts[i]->container_path, mounts[i].container_path);
+                assert_string_equal(container->mounts[i]->host_path, mounts[i].host_path);
+                assert_int_equal(container->mounts[i]->read_only, mounts[i].read_only);
+        }
+        assert_int_equal(container->n_devices, 2);
+        for (size_t i = 0; i < 2; i++) {
+                assert_string_equal(container->devices[i]->container_path, nodes[i].container_path);
+                assert_string_equal(container->devices[i]->host_path, nodes[i].host_path);
+                assert_string_equal(container->devices[i]->permissions, nodes[i].permissions);
+        }
+        assert_int_equal(container->n_annotations, 2);
+        for (size_t i = 0; i < 2; i++) {
+                assert_string_equal(container->annotations[i]->key, annotations[i].name);
+                assert_string_equal(container->annotations[i]->value, annotations[i].value);
+        }
+        assert_int_equal(container->n_cdi_devices, 3);
+        for (size_t i = 0; i < 3; i++)
+                assert_string_equal(container->cdi_devices[i]->name, cdi_devices[i]);
         v1beta1__allocate_response__free_unpacked(response, NULL);
+        rpc_message_unref(message);
+        arena_done(&arena);
+}
+
+/* The numbers of the fields, which a decoder made from the same .proto cannot check. */
+static void test_an_allocation_has_kubelets_field_numbers(void **state UNUSED)
+{
+        static const uint8_t expected[] = {
+                0x0a, 42,                                          /* the container */
+                0x0a, 6, 0x0a, 1, 'k', 0x12, 1, 'v',               /* envs */
+                0x12, 8, 0x0a, 1, 'c', 0x12, 1, 'h', 0x18, 1,      /* mounts */
+                0x1a, 9, 0x0a, 1, 'd', 0x12, 1, 'e', 0x1a, 1, 'p', /* devices */
+                0x22, 6, 0x0a, 1, 'a', 0x12, 1, 'b',               /* annotations */
+                0x2a, 3, 0x0a, 1, 'n',                             /* cdi_devices */
+        };
+        struct allocate_pair environment = {"k", "v"};
+        struct allocate_pair annotation = {"a", "b"};
+        struct allocate_mount mount = {"c", "h", true};
+        struct allocate_node node = {"d", "e", "p"};
+        const char *cdi_device = "n";
+        struct allocation allocation = {
+                .environment = &environment,
+                .n_environment = 1,
+                .annotations = &annotation,
+                .n_annotations = 1,
+                .mounts = &mount,
+                .n_mounts = 1,
+                .nodes = &node,
+                .n_nodes = 1,
+                .cdi_devices = &cdi_device,
+                .n_cdi_devices = 1,
+        };
+        struct arena arena = ARENA_INIT;
+        struct rpc_message *message = convert_allocate_response(&allocation, 1, &arena);
+
+        assert_int_equal(message->size - RPC_PREFIX_SIZE, sizeof(expected));
+        assert_memory_equal(rpc_message_payload(message), expected, sizeof(expected));
         rpc_message_unref(message);
         arena_done(&arena);
 }
@@ -203,6 +274,7 @@ int main(void)
                 cmocka_unit_test(test_more_containers_than_kubelet_ever_asks_for_are_refused),
                 cmocka_unit_test(test_ten_thousand_ids_fit),
                 cmocka_unit_test(test_an_allocation_becomes_kubelets_message),
+                cmocka_unit_test(test_an_allocation_has_kubelets_field_numbers),
                 cmocka_unit_test(test_a_registration_names_version_socket_and_resource),
         };
 

@@ -3,14 +3,21 @@
 #include "node.h"
 #include "share/allocate.h"
 
-/* "NAME=value\n…" and "host → container\n…", to compare a whole answer at once. */
+/* One line for each thing in the order of the answer, to compare all of it at once. */
 static void print(const struct allocation *allocation, struct strbuf *text)
 {
+        for (size_t i = 0; i < allocation->n_annotations; i++)
+                strbuf_printf(text, "@%s=%s\n", allocation->annotations[i].name, allocation->annotations[i].value);
+        for (size_t i = 0; i < allocation->n_cdi_devices; i++)
+                strbuf_printf(text, "cdi %s\n", allocation->cdi_devices[i]);
         for (size_t i = 0; i < allocation->n_environment; i++)
                 strbuf_printf(text, "%s=%s\n", allocation->environment[i].name, allocation->environment[i].value);
         for (size_t i = 0; i < allocation->n_mounts; i++)
                 strbuf_printf(text, "%s -> %s%s\n", allocation->mounts[i].host_path,
                         allocation->mounts[i].container_path, allocation->mounts[i].read_only ? " (ro)" : "");
+        for (size_t i = 0; i < allocation->n_nodes; i++)
+                strbuf_printf(text, "%s => %s (%s)\n", allocation->nodes[i].host_path,
+                        allocation->nodes[i].container_path, allocation->nodes[i].permissions);
 }
 
 /* |ids| are separated by blanks. */
@@ -76,10 +83,10 @@ static void test_mps_adds_the_pipe_and_the_shared_memory(void **state UNUSED)
         node_share(&node, SHARING_MPS, 10);
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-0::7",
-                "NVIDIA_VISIBLE_DEVICES=GPU-0\nCUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n" MOUNTS);
+                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS);
         node.config.mps_root = "/run/nvidia/mps//";
         assert_answer(&node, "GPU-0::7",
-                "NVIDIA_VISIBLE_DEVICES=GPU-0\nCUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n" MOUNTS);
+                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS);
 }
 
 static void test_mps_paths_carry_the_advertised_name(void **state UNUSED)
@@ -90,8 +97,8 @@ static void test_mps_paths_carry_the_advertised_name(void **state UNUSED)
         node.shared.rename = "nvidia.com/gpu.shared";
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-0::0",
-                "NVIDIA_VISIBLE_DEVICES=GPU-0\n"
                 "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu.shared/pipe\n"
+                "NVIDIA_VISIBLE_DEVICES=GPU-0\n"
                 "/run/nvidia/mps/nvidia.com/gpu.shared/pipe -> /mps/nvidia.com/gpu.shared/pipe\n"
                 "/run/nvidia/mps/shm -> /dev/shm\n");
 }
@@ -135,10 +142,9 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(node_done) struct node node = node_new(3);
-                _free_ char *expected =
-                        xasprintf("NVIDIA_VISIBLE_DEVICES=%s\nCUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n"
-                                  "%s" MOUNTS,
-                                table[i].devices, table[i].limits);
+                _free_ char *expected = xasprintf("CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n%s"
+                                                  "NVIDIA_VISIBLE_DEVICES=%s\n" MOUNTS,
+                        table[i].limits, table[i].devices);
 
                 node_share(&node, SHARING_MPS, table[i].replicas);
                 node.section.provisioning = table[i].provisioning;
@@ -159,7 +165,9 @@ static void test_requests_that_cannot_be_met_say_why(void **state UNUSED)
         assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-0::2", &allocation), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 3; to allow "
                 "more, set sharing.mps.failRequestsGreaterThanOne to false");
-        assert_ok(request(&node, "GPU-0::0 GPU-0::0", &allocation), &node.err); /* one device, named twice */
+        assert_fails(request(&node, "GPU-0::0 GPU-0::0", &allocation), &node.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
+                "more, set sharing.mps.failRequestsGreaterThanOne to false");
         assert_fails(request(&node, "GPU-0::0 GPU-0::4", &allocation), &node.err, ERROR_NOT_FOUND,
                 "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-0::4'");
         assert_fails(request(&node, "GPU-0", &allocation), &node.err, ERROR_NOT_FOUND,
@@ -179,6 +187,351 @@ static void test_time_slicing_names_its_own_key(void **state UNUSED)
                 "more, set sharing.timeSlicing.failRequestsGreaterThanOne to false");
 }
 
+/* ---- how the devices reach the container ---- */
+
+#define VENDOR "k8s.device-plugin.nvidia.com"
+#define ANNOTATION "@cdi.k8s.io/nvidia-device-plugin_tag="
+#define VOLUMES "/var/run/nvidia-container-devices"
+
+/* Everything that an answer can have beside MPS. */
+static void want_all(struct node *node)
+{
+        node->config.cdi_annotation_prefix = "cdi.k8s.io/";
+        node->config.dev_root = "/";
+        node->config.pass_device_specs = true;
+        node->config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
+        node->config.has_imex_channel = true;
+        node->inventory.nodes = NODE_NVIDIACTL | NODE_UVM | NODE_UVM_TOOLS | NODE_MODESET | NODE_IMEX_CHANNEL;
+        for (size_t i = 0; i < node->inventory.n_gpus; i++)
+                node->inventory.gpus[i].minor = (int)i + 4;
+}
+
+static void test_each_strategy_hands_the_devices_out_in_its_own_way(void **state UNUSED)
+{
+        static const struct {
+                unsigned int lists;
+                const char *by_uuid;
+                const char *by_index;
+        } table[] = {
+                {0, "", ""},
+                {DEVICE_LIST_ENVVAR, "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0\n", "NVIDIA_VISIBLE_DEVICES=1,0\n"},
+                {DEVICE_LIST_VOLUME_MOUNTS,
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                        "/dev/null -> " VOLUMES "/GPU-1\n"
+                        "/dev/null -> " VOLUMES "/GPU-0\n",
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                        "/dev/null -> " VOLUMES "/1\n"
+                        "/dev/null -> " VOLUMES "/0\n"},
+                /* The folder replaces the list, as NVIDIA's plugin has it. */
+                {DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS,
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                        "/dev/null -> " VOLUMES "/GPU-1\n"
+                        "/dev/null -> " VOLUMES "/GPU-0\n",
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                        "/dev/null -> " VOLUMES "/1\n"
+                        "/dev/null -> " VOLUMES "/0\n"},
+                {DEVICE_LIST_CDI_ANNOTATIONS, ANNOTATION VENDOR "/gpu=GPU-1," VENDOR "/gpu=GPU-0\n",
+                        ANNOTATION VENDOR "/gpu=1," VENDOR "/gpu=0\n"},
+                {DEVICE_LIST_CDI_CRI, "cdi " VENDOR "/gpu=GPU-1\ncdi " VENDOR "/gpu=GPU-0\n",
+                        "cdi " VENDOR "/gpu=1\ncdi " VENDOR "/gpu=0\n"},
+                {DEVICE_LIST_CDI,
+                        ANNOTATION VENDOR "/gpu=GPU-1," VENDOR "/gpu=GPU-0\n"
+                                          "cdi " VENDOR "/gpu=GPU-1\ncdi " VENDOR "/gpu=GPU-0\n",
+                        ANNOTATION VENDOR "/gpu=1," VENDOR "/gpu=0\n"
+                                          "cdi " VENDOR "/gpu=1\ncdi " VENDOR "/gpu=0\n"},
+                {DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_ANNOTATIONS,
+                        ANNOTATION VENDOR "/gpu=GPU-1," VENDOR "/gpu=GPU-0\n"
+                                          "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0\n",
+                        ANNOTATION VENDOR "/gpu=1," VENDOR "/gpu=0\n"
+                                          "NVIDIA_VISIBLE_DEVICES=1,0\n"},
+                {DEVICE_LIST_VOLUME_MOUNTS | DEVICE_LIST_CDI_CRI,
+                        "cdi " VENDOR "/gpu=GPU-1\ncdi " VENDOR "/gpu=GPU-0\n"
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                        "/dev/null -> " VOLUMES "/GPU-1\n"
+                        "/dev/null -> " VOLUMES "/GPU-0\n",
+                        "cdi " VENDOR "/gpu=1\ncdi " VENDOR "/gpu=0\n"
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                        "/dev/null -> " VOLUMES "/1\n"
+                        "/dev/null -> " VOLUMES "/0\n"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                node.config.cdi_annotation_prefix = "cdi.k8s.io/";
+                node_share(&node, SHARING_TIME_SLICING, 4);
+                assert_ok(node_plan(&node), &node.err);
+                node.config.device_lists = table[i].lists;
+                assert_answer(&node, "GPU-1::1 GPU-0::3 GPU-1::0", table[i].by_uuid);
+                node.config.id_strategy = ID_STRATEGY_INDEX;
+                assert_answer(&node, "GPU-1::1 GPU-0::3 GPU-1::0", table[i].by_index);
+        }
+}
+
+#define EXTRAS "NVIDIA_GDRCOPY=enabled\nNVIDIA_GDS=enabled\nNVIDIA_MOFED=enabled\n"
+#define EXTRA_VOLUMES "/dev/null -> " VOLUMES "/GPU-1\n/dev/null -> " VOLUMES "/imex/0\n"
+#define CONTROL_NODES                                                                                                  \
+        "/dev/nvidiactl => /dev/nvidiactl (rw)\n"                                                                      \
+        "/dev/nvidia-uvm => /dev/nvidia-uvm (rw)\n"                                                                    \
+        "/dev/nvidia-uvm-tools => /dev/nvidia-uvm-tools (rw)\n"                                                        \
+        "/dev/nvidia-modeset => /dev/nvidia-modeset (rw)\n"
+#define IMEX_NODE "/dev/nvidia-caps-imex-channels/channel0 => /dev/nvidia-caps-imex-channels/channel0 (rw)\n"
+#define EXTRA_NODES CONTROL_NODES "/dev/nvidia5 => /dev/nvidia5 (rw)\n" IMEX_NODE
+
+static void test_each_strategy_has_its_own_extras_imex_channel_and_nodes(void **state UNUSED)
+{
+        static const struct {
+                unsigned int lists;
+                const char *expected;
+        } table[] = {
+                {0, EXTRAS},
+                {DEVICE_LIST_ENVVAR, EXTRAS "NVIDIA_VISIBLE_DEVICES=GPU-1\nNVIDIA_IMEX_CHANNELS=0\n" EXTRA_NODES},
+                {DEVICE_LIST_VOLUME_MOUNTS, EXTRAS "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n" EXTRA_VOLUMES EXTRA_NODES},
+                {DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS, EXTRAS
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\nNVIDIA_IMEX_CHANNELS=0\n" EXTRA_VOLUMES EXTRA_NODES},
+                /* Of the extras, those whose specification is there. */
+                {DEVICE_LIST_CDI_ANNOTATIONS, ANNOTATION VENDOR "/gpu=GPU-1," VENDOR "/imex-channel=0," VENDOR
+                                                                "/gdrcopy=all," VENDOR "/mofed=all\n" EXTRAS},
+                {DEVICE_LIST_CDI_CRI,
+                        "cdi " VENDOR "/gpu=GPU-1\ncdi " VENDOR "/imex-channel=0\ncdi " VENDOR "/gdrcopy=all\n"
+                        "cdi " VENDOR "/mofed=all\n" EXTRAS},
+                {DEVICE_LIST_CDI_CRI | DEVICE_LIST_ENVVAR,
+                        "cdi " VENDOR "/gpu=GPU-1\ncdi " VENDOR "/imex-channel=0\ncdi " VENDOR "/gdrcopy=all\n"
+                        "cdi " VENDOR "/mofed=all\n" EXTRAS
+                        "NVIDIA_VISIBLE_DEVICES=GPU-1\nNVIDIA_IMEX_CHANNELS=0\n" EXTRA_NODES},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                want_all(&node);
+                assert_ok(node_plan(&node), &node.err);
+                node.plan->cdi_extras = EXTRA_GDRCOPY | EXTRA_MOFED;
+                node.config.device_lists = table[i].lists;
+                assert_answer(&node, "GPU-1", table[i].expected);
+        }
+}
+
+static void test_mps_stands_beside_every_strategy(void **state UNUSED)
+{
+        static const struct {
+                unsigned int lists;
+                const char *expected;
+        } table[] = {
+                {0, "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_GDS=enabled\n" MOUNTS},
+                {DEVICE_LIST_CDI_CRI, "cdi " VENDOR "/gpu=GPU-0\n"
+                                      "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_GDS=enabled\n" MOUNTS},
+                {DEVICE_LIST_VOLUME_MOUNTS,
+                        "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_GDS=enabled\n"
+                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n" MOUNTS "/dev/null -> " VOLUMES "/GPU-0\n"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(1);
+
+                node_share(&node, SHARING_MPS, 10);
+                assert_ok(node_plan(&node), &node.err);
+                node.config.extras = EXTRA_GDS;
+                node.config.device_lists = table[i].lists;
+                assert_answer(&node, "GPU-0::7", table[i].expected);
+        }
+}
+
+static void test_an_imex_channel_without_its_node_is_not_handed_out(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        want_all(&node);
+        node.config.extras = 0;
+        node.config.pass_device_specs = false;
+        node.inventory.nodes = NODE_NVIDIACTL;
+        node.config.device_lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI;
+        assert_ok(node_plan(&node), &node.err);
+        assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\nNVIDIA_VISIBLE_DEVICES=GPU-0\n");
+        node.inventory.nodes = NODE_IMEX_CHANNEL;
+        node.config.has_imex_channel = false;
+        assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\nNVIDIA_VISIBLE_DEVICES=GPU-0\n");
+}
+
+/* kubelet never asks for no device; NVIDIA's tests do. */
+static void test_an_annotation_is_there_for_whatever_device_there_is(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        want_all(&node);
+        node.config.extras = 0;
+        node.config.has_imex_channel = false;
+        node.config.device_lists = DEVICE_LIST_CDI;
+        assert_ok(node_plan(&node), &node.err);
+        assert_answer(&node, "", "");
+        node.config.cdi_annotation_prefix = "custom.cdi.k8s.io/";
+        assert_answer(&node, "GPU-0",
+                "@custom.cdi.k8s.io/nvidia-device-plugin_tag=" VENDOR "/gpu=GPU-0\ncdi " VENDOR "/gpu=GPU-0\n");
+        node.config.device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
+        node.config.has_imex_channel = true;
+        assert_answer(&node, "", "@custom.cdi.k8s.io/nvidia-device-plugin_tag=" VENDOR "/imex-channel=0\n");
+        node.config.has_imex_channel = false;
+        node.plan->cdi_extras = EXTRA_GDS | EXTRA_MOFED;
+        assert_answer(&node, "GPU-0",
+                "@custom.cdi.k8s.io/nvidia-device-plugin_tag=" VENDOR "/gpu=GPU-0," VENDOR "/gds=all," VENDOR
+                "/mofed=all\n");
+}
+
+/* ---- device nodes ---- */
+
+static void test_device_nodes_are_those_that_exist_below_the_dev_root(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(3);
+
+        want_all(&node);
+        node.config.extras = 0;
+        node.config.has_imex_channel = false;
+        node.config.dev_root = "/run/nvidia/driver/";
+        node.inventory.nodes = NODE_NVIDIACTL | NODE_UVM_TOOLS;
+        node.inventory.gpus[1].minor = GPU_UNKNOWN_INT;
+        assert_ok(node_plan(&node), &node.err);
+        assert_answer(&node, "GPU-2 GPU-1 GPU-0",
+                "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-1,GPU-0\n"
+                "/run/nvidia/driver/dev/nvidiactl => /dev/nvidiactl (rw)\n"
+                "/run/nvidia/driver/dev/nvidia-uvm-tools => /dev/nvidia-uvm-tools (rw)\n"
+                "/run/nvidia/driver/dev/nvidia6 => /dev/nvidia6 (rw)\n"
+                "/run/nvidia/driver/dev/nvidia4 => /dev/nvidia4 (rw)\n");
+}
+
+static void test_a_platform_without_control_nodes_has_none(void **state UNUSED)
+{
+        static const struct {
+                enum platform platform;
+                const char *expected;
+        } table[] = {
+                {PLATFORM_WSL, "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0\n/dev/dxg => /dev/dxg (rw)\n"},
+                {PLATFORM_TEGRA, "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0\n"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                want_all(&node);
+                node.config.extras = 0;
+                node.config.has_imex_channel = false;
+                assert_ok(node_plan(&node), &node.err);
+                node.inventory.platform = table[i].platform;
+                assert_answer(&node, "GPU-1 GPU-0", table[i].expected);
+        }
+}
+
+/* A plan of these units and no others, as one resource. */
+static void plan_units(struct node *node, enum sharing_strategy strategy, const struct unit *units, size_t n_units)
+{
+        struct resource *resource = ARENA_NEW(&node->arena, struct resource);
+        struct device *devices = ARENA_ARRAY(&node->arena, struct device, 64);
+
+        for (size_t i = 0; i < n_units; i++) {
+                for (unsigned int replica = 0; replica < units[i].replicas; replica++) {
+                        struct device *device = &devices[resource->n_devices++];
+
+                        device->id = units[i].shared ? arena_printf(&node->arena, "%s::%u", units[i].uuid, replica)
+                                                     : units[i].uuid;
+                        device->unit = (uint32_t)i;
+                        device->replica = replica;
+                        assert_true(map_add(&resource->by_id, device->id, device));
+                }
+        }
+        resource->name = "nvidia.com/gpu";
+        resource->strategy = strategy;
+        resource->units = units;
+        resource->n_units = n_units;
+        resource->devices = devices;
+        node->plan = ARENA_NEW(&node->arena, struct plan);
+        node->plan->config = &node->config;
+        node->plan->inventory = &node->inventory;
+        node->plan->resources = resource;
+        node->plan->n_resources = 1;
+}
+
+static void test_mig_devices_of_one_gpu_share_its_node(void **state UNUSED)
+{
+        static const struct mig_device migs[] = {
+                {.gpu_instance_cap = 30, .compute_instance_cap = 31},
+                {.gpu_instance_cap = 30, .compute_instance_cap = 32}, /* in the same GPU instance */
+                {.gpu_instance_cap = 39, .compute_instance_cap = GPU_UNKNOWN_INT},
+                {.gpu_instance_cap = GPU_UNKNOWN_INT, .compute_instance_cap = 165},
+        };
+        _cleanup_(node_done) struct node node = node_new(2);
+        const struct unit units[] = {
+                {.uuid = "MIG-a", .index = "1:0", .gpu = &node.inventory.gpus[1], .mig = &migs[0], .replicas = 1},
+                {.uuid = "MIG-b", .index = "1:1", .gpu = &node.inventory.gpus[1], .mig = &migs[1], .replicas = 1},
+                {.uuid = "MIG-c", .index = "1:2", .gpu = &node.inventory.gpus[1], .mig = &migs[2], .replicas = 1},
+                {.uuid = "MIG-d", .index = "0:0", .gpu = &node.inventory.gpus[0], .mig = &migs[3], .replicas = 1},
+        };
+
+        want_all(&node);
+        node.config.extras = 0;
+        node.config.has_imex_channel = false;
+        node.inventory.nodes = 0;
+        plan_units(&node, SHARING_NONE, units, ARRAY_SIZE(units));
+        assert_answer(&node, "MIG-b MIG-a MIG-d MIG-c",
+                "NVIDIA_VISIBLE_DEVICES=MIG-b,MIG-a,MIG-d,MIG-c\n"
+                "/dev/nvidia5 => /dev/nvidia5 (rw)\n"
+                "/dev/nvidia-caps/nvidia-cap30 => /dev/nvidia-caps/nvidia-cap30 (rw)\n"
+                "/dev/nvidia-caps/nvidia-cap32 => /dev/nvidia-caps/nvidia-cap32 (rw)\n"
+                "/dev/nvidia-caps/nvidia-cap31 => /dev/nvidia-caps/nvidia-cap31 (rw)\n"
+                "/dev/nvidia4 => /dev/nvidia4 (rw)\n"
+                "/dev/nvidia-caps/nvidia-cap165 => /dev/nvidia-caps/nvidia-cap165 (rw)\n"
+                "/dev/nvidia-caps/nvidia-cap39 => /dev/nvidia-caps/nvidia-cap39 (rw)\n");
+        node.config.pass_device_specs = false;
+        node.config.id_strategy = ID_STRATEGY_INDEX;
+        node.config.device_lists = DEVICE_LIST_VOLUME_MOUNTS | DEVICE_LIST_CDI_CRI;
+        assert_answer(&node, "MIG-b MIG-d",
+                "cdi " VENDOR "/gpu=1:1\ncdi " VENDOR "/gpu=0:0\n"
+                "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"
+                "/dev/null -> " VOLUMES "/1:1\n"
+                "/dev/null -> " VOLUMES "/0:0\n");
+}
+
+/* ---- a resource of shared and whole units ---- */
+
+static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(3);
+        const struct shared_resource shared = {0};
+        const struct gpu *gpus = node.inventory.gpus;
+        const struct unit units[] = {
+                {.uuid = "GPU-0", .gpu = &gpus[0], .shared = &shared, .memory = 24 * GIB, .replicas = 4},
+                {.uuid = "GPU-1", .gpu = &gpus[1], .memory = 24 * GIB, .replicas = 1},
+                {.uuid = "GPU-2", .gpu = &gpus[2], .shared = &shared, .memory = 24 * GIB, .replicas = 8},
+        };
+        struct allocation allocation;
+        struct resource *resource;
+
+        plan_units(&node, SHARING_MPS, units, ARRAY_SIZE(units));
+        resource = node.plan->resources;
+        resource->fail_requests_greater_than_one = true;
+        assert_answer(&node, "GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n");
+        assert_answer(&node, "GPU-1 GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n"); /* no replica is among them */
+        assert_answer(&node, "GPU-2::7",
+                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_VISIBLE_DEVICES=GPU-2\n" MOUNTS);
+        assert_fails(request(&node, "GPU-1 GPU-2::0", &allocation), &node.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
+                "more, set sharing.mps.failRequestsGreaterThanOne to false");
+
+        resource->fail_requests_greater_than_one = false;
+        resource->provisioning = PROVISIONING_WEIGHTED;
+        assert_answer(&node, "GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n");
+        assert_ok(request(&node, "GPU-2::3 GPU-1 GPU-0::0 GPU-2::5", &allocation), &node.err);
+        assert_int_equal(allocation.n_parts, 3);
+        assert_int_equal(allocation.parts[0].share.memory_mib, 6144);
+        assert_int_equal(allocation.parts[0].share.threads_permille, 250);
+        assert_int_equal(allocation.parts[1].share.memory_mib, 0);
+        assert_int_equal(allocation.parts[1].share.threads_permille, 1000);
+        assert_int_equal(allocation.parts[2].share.memory_mib, 6144);
+        assert_answer(&node, "GPU-2::3 GPU-1 GPU-0::0",
+                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n"
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12.5\n"
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3072M,1=3072M\n"
+                "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-1,GPU-0\n" MOUNTS);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -190,6 +543,15 @@ int main(void)
                 cmocka_unit_test(test_unequal_shares_are_limits_of_the_container),
                 cmocka_unit_test(test_requests_that_cannot_be_met_say_why),
                 cmocka_unit_test(test_time_slicing_names_its_own_key),
+                cmocka_unit_test(test_each_strategy_hands_the_devices_out_in_its_own_way),
+                cmocka_unit_test(test_each_strategy_has_its_own_extras_imex_channel_and_nodes),
+                cmocka_unit_test(test_mps_stands_beside_every_strategy),
+                cmocka_unit_test(test_an_imex_channel_without_its_node_is_not_handed_out),
+                cmocka_unit_test(test_an_annotation_is_there_for_whatever_device_there_is),
+                cmocka_unit_test(test_device_nodes_are_those_that_exist_below_the_dev_root),
+                cmocka_unit_test(test_a_platform_without_control_nodes_has_none),
+                cmocka_unit_test(test_mig_devices_of_one_gpu_share_its_node),
+                cmocka_unit_test(test_whole_units_among_shared_ones_have_no_part_in_sharing),
         };
 
         return cmocka_run_group_tests_name("allocate", tests, NULL, NULL);
