@@ -29,12 +29,31 @@ static bool text_is_same(const char *a, const char *b)
         return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+static bool texts_are_same(const char *const *a, size_t n_a, const char *const *b, size_t n_b)
+{
+        if (n_a != n_b)
+                return false;
+        for (size_t i = 0; i < n_a; i++)
+                if (strcmp(a[i], b[i]) != 0)
+                        return false;
+        return true;
+}
+
+bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_attributes *b)
+{
+        return a->gpu_slices == b->gpu_slices && a->compute_slices == b->compute_slices &&
+               a->multiprocessors == b->multiprocessors && a->copy_engines == b->copy_engines &&
+               a->decoders == b->decoders && a->encoders == b->encoders && a->jpegs == b->jpegs && a->ofas == b->ofas &&
+               a->memory_mib == b->memory_mib;
+}
+
 static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
 {
-        return text_is_same(a->uuid, b->uuid) && a->index == b->index && a->gpu_instance == b->gpu_instance &&
-               a->compute_instance == b->compute_instance && a->attributes.gpu_slices == b->attributes.gpu_slices &&
-               a->attributes.compute_slices == b->attributes.compute_slices &&
-               a->attributes.multiprocessors == b->attributes.multiprocessors && a->memory == b->memory;
+        return text_is_same(a->uuid, b->uuid) && text_is_same(a->profile, b->profile) && a->index == b->index &&
+               a->gpu_instance == b->gpu_instance && a->compute_instance == b->compute_instance &&
+               a->gpu_instance_cap == b->gpu_instance_cap && a->compute_instance_cap == b->compute_instance_cap &&
+               mig_attributes_are_same(&a->attributes, &b->attributes) && a->memory == b->memory &&
+               !a->failure == !b->failure;
 }
 
 static bool links_are_same(const struct gpu_link *a, const struct gpu_link *b, size_t count)
@@ -57,7 +76,9 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
                 a->architecture != b->architecture || a->memory != b->memory)
                 return false;
         if (a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled || a->mig_max != b->mig_max ||
-                a->n_mig_devices != b->n_mig_devices || !a->failure != !b->failure)
+                a->n_mig_devices != b->n_mig_devices || a->n_mig_failures != b->n_mig_failures ||
+                !texts_are_same(a->mig_profiles, a->n_mig_profiles, b->mig_profiles, b->n_mig_profiles) ||
+                !a->failure != !b->failure)
                 return false;
         for (size_t i = 0; i < a->n_mig_devices; i++)
                 if (!mig_is_same(&a->mig_devices[i], &b->mig_devices[i]))
@@ -67,8 +88,9 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
 
 bool inventory_is_same(const struct inventory *a, const struct inventory *b)
 {
-        if (!text_is_same(a->driver_version, b->driver_version) || !text_is_same(a->nvml_version, b->nvml_version) ||
-                a->cuda_major != b->cuda_major || a->cuda_minor != b->cuda_minor || a->n_gpus != b->n_gpus ||
+        if (a->platform != b->platform || a->nodes != b->nodes || !text_is_same(a->driver_version, b->driver_version) ||
+                !text_is_same(a->nvml_version, b->nvml_version) || a->cuda_major != b->cuda_major ||
+                a->cuda_minor != b->cuda_minor || a->n_gpus != b->n_gpus ||
                 a->n_unnamed_failures != b->n_unnamed_failures)
                 return false;
         for (size_t i = 0; i < a->n_gpus; i++)

@@ -69,7 +69,8 @@ struct mig_device {
         int gpu_instance_cap;     /* minor of /dev/nvidia-caps/nvidia-cap<n>; -1 unknown */
         int compute_instance_cap; /* the same */
         struct mig_attributes attributes;
-        uint64_t memory; /* of the instance, total, bytes */
+        uint64_t memory;     /* of the instance, total, bytes */
+        const char *failure; /* why it could not be read now, or NULL; the rest is what was known: inventory_keep() */
 };
 
 /* The link between two GPUs, from the point of view of the first. */
@@ -97,8 +98,11 @@ struct gpu {
         unsigned int mig_max;
         const struct mig_device *mig_devices;
         size_t n_mig_devices;
-        const char *const
-                *mig_profiles; /* those that MIG devices of this GPU can have with all slices of their GPU instance */
+        const char *const *mig_failures; /* "MIG device 3: …": those that NVML lists but that could not be read */
+        size_t n_mig_failures;
+        /* What MIG devices of this GPU can be, with all slices of their GPU instance, MIG enabled or not; unique, in NVML's
+         * order. Drivers that cannot tell while MIG is off leave it empty then. */
+        const char *const *mig_profiles;
         size_t n_mig_profiles;
         const struct gpu_link *links; /* one a GPU of the inventory, by position; the own one is zero */
         const char *failure; /* why it cannot be used, or NULL; the fields read before the failure are filled */
@@ -129,6 +133,9 @@ static inline void inventory_freep(struct inventory **inventory)
 
 const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid);
 
+/* All of them: what NVIDIA's strategy "single" asks of the MIG devices of a node. */
+bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_attributes *b);
+
 /* True when what was made from |a| holds for |b|: the same GPUs and MIG devices with the same properties, the same ones of
  * them failing; for which reason does not matter. */
 bool inventory_is_same(const struct inventory *a, const struct inventory *b);
@@ -138,6 +145,7 @@ struct inventory *inventory_copy(const struct inventory *inventory);
 /*
  * Completes |fresh|, just read, by what |previous| knew: a GPU that fails now keeps the properties it had, MIG devices and
  * links included, and one that would not even tell its UUID takes its old place, as failed. So a GPU that gets lost stays in
- * the inventory as long as NVML counts it, and kubelet never sees ids vanish that containers hold.
+ * the inventory as long as NVML counts it, and kubelet never sees ids vanish that containers hold. The same for MIG devices:
+ * where some of a GPU's could not be read, as many of those that are missing come back with that failure.
  */
 void inventory_keep(struct inventory *fresh, const struct inventory *previous);

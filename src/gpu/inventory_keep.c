@@ -10,16 +10,37 @@ static const char *copy_text(struct arena *arena, const char *text)
         return text ? arena_strdup(arena, text) : NULL;
 }
 
-static void copy_mig_devices(struct arena *arena, struct gpu *to, const struct gpu *from)
+static const char *const *copy_texts(struct arena *arena, const char *const *texts, size_t count)
+{
+        const char **copies = ARENA_ARRAY(arena, const char *, count);
+
+        for (size_t i = 0; i < count; i++)
+                copies[i] = arena_strdup(arena, texts[i]);
+        return copies;
+}
+
+static struct mig_device copy_mig_device(struct arena *arena, const struct mig_device *from)
+{
+        struct mig_device copy = *from;
+
+        copy.uuid = arena_strdup(arena, from->uuid);
+        copy.profile = copy_text(arena, from->profile);
+        copy.failure = copy_text(arena, from->failure);
+        return copy;
+}
+
+static void copy_mig(struct arena *arena, struct gpu *to, const struct gpu *from)
 {
         struct mig_device *devices = ARENA_ARRAY(arena, struct mig_device, from->n_mig_devices);
 
-        for (size_t i = 0; i < from->n_mig_devices; i++) {
-                devices[i] = from->mig_devices[i];
-                devices[i].uuid = arena_strdup(arena, from->mig_devices[i].uuid);
-        }
+        for (size_t i = 0; i < from->n_mig_devices; i++)
+                devices[i] = copy_mig_device(arena, &from->mig_devices[i]);
         to->mig_devices = devices;
         to->n_mig_devices = from->n_mig_devices;
+        to->mig_failures = copy_texts(arena, from->mig_failures, from->n_mig_failures);
+        to->n_mig_failures = from->n_mig_failures;
+        to->mig_profiles = copy_texts(arena, from->mig_profiles, from->n_mig_profiles);
+        to->n_mig_profiles = from->n_mig_profiles;
 }
 
 /* Everything but the links, whose positions depend on the inventory. */
@@ -31,7 +52,7 @@ static void copy_gpu(struct arena *arena, struct gpu *to, const struct gpu *from
         to->bus = copy_text(arena, from->bus);
         to->failure = copy_text(arena, from->failure);
         to->links = NULL;
-        copy_mig_devices(arena, to, from);
+        copy_mig(arena, to, from);
 }
 
 struct inventory *inventory_copy(const struct inventory *inventory)
@@ -39,6 +60,8 @@ struct inventory *inventory_copy(const struct inventory *inventory)
         struct inventory *copy = inventory_new();
         struct arena *arena = &copy->arena;
 
+        copy->platform = inventory->platform;
+        copy->nodes = inventory->nodes;
         copy->driver_version = copy_text(arena, inventory->driver_version);
         copy->nvml_version = copy_text(arena, inventory->nvml_version);
         copy->cuda_major = inventory->cuda_major;
@@ -87,7 +110,42 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
         gpu->mig_capable = known->mig_capable;
         gpu->mig_enabled = known->mig_enabled;
         gpu->mig_max = known->mig_max;
-        copy_mig_devices(arena, gpu, known);
+        copy_mig(arena, gpu, known);
+}
+
+static bool has_mig_device(const struct gpu *gpu, const char *uuid)
+{
+        for (size_t i = 0; i < gpu->n_mig_devices; i++)
+                if (strcmp(gpu->mig_devices[i].uuid, uuid) == 0)
+                        return true;
+        return false;
+}
+
+/*
+ * Puts MIG devices that are missing back in their places by index, as many as could not be read. Which of the missing ones it
+ * was is not known where NVML would not tell a UUID; if another one was destroyed at the same time, it goes with the next
+ * reading.
+ */
+static void complete_mig(struct arena *arena, struct gpu *gpu, const struct gpu *known)
+{
+        for (size_t i = 0; i < known->n_mig_devices && gpu->n_mig_failures > 0; i++) {
+                struct mig_device *devices;
+                size_t at = 0;
+
+                if (has_mig_device(gpu, known->mig_devices[i].uuid))
+                        continue;
+                devices = ARENA_ARRAY(arena, struct mig_device, gpu->n_mig_devices + 1);
+                while (at < gpu->n_mig_devices && gpu->mig_devices[at].index < known->mig_devices[i].index)
+                        at++;
+                memcpy(devices, gpu->mig_devices, at * sizeof(*devices));
+                devices[at] = copy_mig_device(arena, &known->mig_devices[i]);
+                devices[at].failure = *gpu->mig_failures;
+                memcpy(devices + at + 1, gpu->mig_devices + at, (gpu->n_mig_devices - at) * sizeof(*devices));
+                gpu->mig_devices = devices;
+                gpu->n_mig_devices++;
+                gpu->mig_failures++;
+                gpu->n_mig_failures--;
+        }
 }
 
 /* Puts a known GPU, which would not tell its UUID this time, back in its place by index. */
@@ -145,7 +203,7 @@ void inventory_keep(struct inventory *fresh, const struct inventory *previous)
         bool any_failure = fresh->n_unnamed_failures > 0;
 
         for (size_t i = 0; i < fresh->n_gpus; i++)
-                any_failure = any_failure || fresh->gpus[i].failure;
+                any_failure = any_failure || fresh->gpus[i].failure || fresh->gpus[i].n_mig_failures;
         if (!any_failure)
                 return;
         read = inventory_copy(fresh);
@@ -154,6 +212,8 @@ void inventory_keep(struct inventory *fresh, const struct inventory *previous)
 
                 if (known && fresh->gpus[i].failure)
                         complete(&fresh->arena, &fresh->gpus[i], known);
+                else if (known)
+                        complete_mig(&fresh->arena, &fresh->gpus[i], known);
         }
         for (size_t i = 0; i < previous->n_gpus && fresh->n_unnamed_failures > 0; i++)
                 if (!inventory_find(fresh, previous->gpus[i].uuid))

@@ -211,3 +211,19 @@ bool nvml_is_unknown(nvmlReturn_t code)
         return code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND ||
                code == NVML_ERROR_NO_DATA || code == NVML_ERROR_NO_PERMISSION || code == NVML_ERROR_DEPRECATED;
 }
+
+int nvml_outcome(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err)
+{
+        if (code == NVML_SUCCESS)
+                return 1;
+        if (nvml_is_unknown(code))
+                return 0;
+        return nvml_fail(nvml, code, call, err);
+}
+
+const char *nvml_text(struct arena *arena, char *text, size_t size)
+{
+        text[size - 1] = '\0';
+        text_make_utf8(text);
+        return arena_strdup(arena, text);
+}

@@ -9,14 +9,15 @@
 
 #include <stdbool.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "gpu/nvml_abi.h"
 
 /*
  * What we call: NEED or MAY, the member, its arguments, and the symbols that will do, best first. A library without one of
  * the needed is not NVML; without one of the others the member is NULL and NVML_CALL answers FUNCTION_NOT_FOUND. Symbols of
- * one line have one signature; where only the record differs (the process lists, the event), the caller's buffer suits all
- * of them.
+ * one line have one signature; where only the record differs (the process lists, the event, the compute instance), the
+ * caller's buffer suits all of them.
  */
 #define NVML_FUNCTIONS(NEED, MAY)                                                                                      \
         NEED(init, (void), "nvmlInit_v2", "nvmlInit")                                                                  \
@@ -51,6 +52,20 @@
         MAY(device_get_compute_instance, (nvmlDevice_t mig, unsigned int *id), "nvmlDeviceGetComputeInstanceId")       \
         MAY(device_get_attributes, (nvmlDevice_t mig, nvmlDeviceAttributes_t * attributes),                            \
                 "nvmlDeviceGetAttributes_v2")                                                                          \
+        MAY(device_get_instance_profile,                                                                               \
+                (nvmlDevice_t device, unsigned int index, nvmlGpuInstanceProfileInfo_t *info),                         \
+                "nvmlDeviceGetGpuInstanceProfileInfo")                                                                 \
+        MAY(device_get_instance, (nvmlDevice_t device, unsigned int id, nvmlGpuInstance_t *instance),                  \
+                "nvmlDeviceGetGpuInstanceById")                                                                        \
+        MAY(instance_get_info, (nvmlGpuInstance_t instance, nvmlGpuInstanceInfo_t * info), "nvmlGpuInstanceGetInfo")   \
+        MAY(instance_get_compute_profile,                                                                              \
+                (nvmlGpuInstance_t instance, unsigned int index, unsigned int engines,                                 \
+                        nvmlComputeInstanceProfileInfo_t *info),                                                       \
+                "nvmlGpuInstanceGetComputeInstanceProfileInfo")                                                        \
+        MAY(instance_get_compute, (nvmlGpuInstance_t instance, unsigned int id, nvmlComputeInstance_t *compute),       \
+                "nvmlGpuInstanceGetComputeInstanceById")                                                               \
+        MAY(compute_get_info, (nvmlComputeInstance_t compute, nvmlComputeInstanceInfo_t * info),                       \
+                "nvmlComputeInstanceGetInfo_v2", "nvmlComputeInstanceGetInfo")                                         \
         MAY(device_get_common_ancestor, (nvmlDevice_t a, nvmlDevice_t b, nvmlGpuTopologyLevel_t * level),              \
                 "nvmlDeviceGetTopologyCommonAncestor")                                                                 \
         MAY(device_get_p2p_status,                                                                                     \
@@ -66,6 +81,12 @@
                 (nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected, unsigned int *pending,       \
                         unsigned int *failure),                                                                        \
                 "nvmlDeviceGetRemappedRows")                                                                           \
+        MAY(device_get_retired_pending, (nvmlDevice_t device, nvmlEnableState_t * pending),                            \
+                "nvmlDeviceGetRetiredPagesPendingStatus")                                                              \
+        MAY(device_get_ecc_errors,                                                                                     \
+                (nvmlDevice_t device, nvmlMemoryErrorType_t error, nvmlEccCounterType_t counter,                       \
+                        unsigned long long *count),                                                                    \
+                "nvmlDeviceGetTotalEccErrors")                                                                         \
         MAY(device_get_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),            \
                 "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")                  \
         MAY(device_get_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),      \
@@ -118,3 +139,9 @@ int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, stru
 
 /* The value is not to be had on this board, driver or to this user: no failure, but "unknown". */
 bool nvml_is_unknown(nvmlReturn_t code);
+
+/* 1: the call gave its value; 0: the value is unknown; -1: any other outcome, raised. */
+int nvml_outcome(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err) MUST_USE;
+
+/* A text that the library wrote into |size| bytes, as ours: ended, valid UTF-8, in the arena. */
+const char *nvml_text(struct arena *arena, char *text, size_t size);

@@ -6,6 +6,9 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "gpu/mig_caps.h"
+#include "gpu/mig_read.h"
+#include "gpu/nodes.h"
 #include "gpu/nvml_links.h"
 
 /* What the functions of one reading share. */
@@ -14,24 +17,6 @@ struct reader {
         const struct gpu_paths *paths;
         struct inventory *inventory;
 };
-
-/* 1: the call gave its value; 0: the value is not to be had; -1: the GPU fails. */
-static int outcome(const struct reader *reader, nvmlReturn_t code, const char *call, struct error *err)
-{
-        if (code == NVML_SUCCESS)
-                return 1;
-        if (nvml_is_unknown(code))
-                return 0;
-        return nvml_fail(reader->nvml, code, call, err);
-}
-
-/* The library's text as ours: ended, valid, in the arena. */
-static const char *take_text(struct reader *reader, char *text, size_t size)
-{
-        text[size - 1] = '\0';
-        text_make_utf8(text);
-        return arena_strdup(&reader->inventory->arena, text);
-}
 
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size)
 {
@@ -80,17 +65,17 @@ static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu 
         unsigned int minor = 0;
         int known;
 
-        known = outcome(reader, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
+        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
         if (known < 0)
                 return -1;
         pci.busId[sizeof(pci.busId) - 1] = '\0';
         if (known && pci.busId[0]) {
                 nvml_bus_to_sysfs(pci.busId, bus, sizeof(bus));
-                gpu->bus = take_text(reader, bus, sizeof(bus));
+                gpu->bus = nvml_text(&reader->inventory->arena, bus, sizeof(bus));
         }
         gpu->numa_node = read_numa_node(reader, device, gpu->bus);
 
-        known = outcome(reader, NVML_CALL(nvml, device_get_minor, device, &minor), "nvmlDeviceGetMinorNumber", err);
+        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_minor, device, &minor), "nvmlDeviceGetMinorNumber", err);
         if (known < 0)
                 return -1;
         if (known && minor <= INT32_MAX)
@@ -117,13 +102,13 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
         int major = GPU_UNKNOWN_INT;
         int minor = GPU_UNKNOWN_INT;
 
-        known = outcome(reader, nvml->device_get_memory(device, &memory), "nvmlDeviceGetMemoryInfo", err);
+        known = nvml_outcome(nvml, nvml->device_get_memory(device, &memory), "nvmlDeviceGetMemoryInfo", err);
         if (known < 0)
                 return -1;
         if (known)
                 gpu->memory = memory.total;
 
-        known = outcome(reader, NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor),
+        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor),
                 "nvmlDeviceGetCudaComputeCapability", err);
         if (known < 0)
                 return -1;
@@ -134,83 +119,6 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
 
         if (NVML_CALL(nvml, device_get_architecture, device, &architecture) == NVML_SUCCESS)
                 gpu->architecture = architecture_of(architecture);
-        return 0;
-}
-
-/* 0: read; 1: there is none at this index, which is normal; -1. */
-static int read_mig_device(
-        struct reader *reader, nvmlDevice_t parent, unsigned int index, struct mig_device *mig, struct error *err)
-{
-        const struct nvml *nvml = reader->nvml;
-        char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
-        nvmlDeviceAttributes_t attributes = {0};
-        nvmlMemory_t memory = {0};
-        nvmlDevice_t device;
-        nvmlReturn_t code;
-
-        code = NVML_CALL(nvml, device_get_mig_by_index, parent, index, &device);
-        if (code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_INVALID_ARGUMENT)
-                return 1;
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetMigDeviceHandleByIndex", err);
-        code = nvml->device_get_uuid(device, uuid, sizeof(uuid));
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetUUID", err);
-        code = NVML_CALL(nvml, device_get_gpu_instance, device, &mig->gpu_instance);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetGpuInstanceId", err);
-        code = NVML_CALL(nvml, device_get_compute_instance, device, &mig->compute_instance);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetComputeInstanceId", err);
-        code = NVML_CALL(nvml, device_get_attributes, device, &attributes);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetAttributes", err);
-        mig->uuid = take_text(reader, uuid, sizeof(uuid));
-        mig->index = index;
-        mig->gpu_instance_cap = mig->compute_instance_cap = GPU_UNKNOWN_INT;
-        mig->attributes = (struct mig_attributes){
-                .gpu_slices = attributes.gpuInstanceSliceCount,
-                .compute_slices = attributes.computeInstanceSliceCount,
-                .multiprocessors = attributes.multiprocessorCount,
-        };
-        if (nvml->device_get_memory(device, &memory) == NVML_SUCCESS && memory.total)
-                mig->memory = memory.total;
-        else
-                mig->memory = attributes.memorySizeMB << 20;
-        return 0;
-}
-
-static int read_mig(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
-{
-        const struct nvml *nvml = reader->nvml;
-        struct mig_device *devices;
-        unsigned int current = NVML_DEVICE_MIG_DISABLE;
-        unsigned int pending;
-        int known;
-
-        known = outcome(
-                reader, NVML_CALL(nvml, device_get_mig_mode, device, &current, &pending), "nvmlDeviceGetMigMode", err);
-        if (known <= 0)
-                return known;
-        gpu->mig_capable = true;
-        gpu->mig_enabled = current == NVML_DEVICE_MIG_ENABLE;
-        known = outcome(reader, NVML_CALL(nvml, device_get_mig_max, device, &gpu->mig_max),
-                "nvmlDeviceGetMaxMigDeviceCount", err);
-        if (known < 0)
-                return -1;
-        gpu->mig_max = known ? MIN(gpu->mig_max, NVML_READ_MAX_MIG) : 0;
-        if (!gpu->mig_enabled)
-                return 0;
-        devices = ARENA_ARRAY(&reader->inventory->arena, struct mig_device, gpu->mig_max);
-        gpu->mig_devices = devices;
-        for (unsigned int i = 0; i < gpu->mig_max; i++) {
-                int hole = read_mig_device(reader, device, i, &devices[gpu->n_mig_devices], err);
-
-                if (hole < 0)
-                        return error_prefix(err, "MIG device %u", i);
-                if (!hole)
-                        gpu->n_mig_devices++;
-        }
         return 0;
 }
 
@@ -226,12 +134,12 @@ static int read_gpu(struct reader *reader, nvmlDevice_t device, struct gpu *gpu,
 
         if (code != NVML_SUCCESS)
                 return nvml_fail(reader->nvml, code, "nvmlDeviceGetName", err);
-        gpu->name = take_text(reader, name, sizeof(name));
+        gpu->name = nvml_text(&reader->inventory->arena, name, sizeof(name));
         if (is_display(gpu->name))
                 return 0;
         if (read_identity(reader, device, gpu, err) < 0 || read_capability(reader, device, gpu, err) < 0)
                 return -1;
-        return read_mig(reader, device, gpu, err);
+        return mig_read(reader->inventory, reader->nvml, device, gpu, err);
 }
 
 static void add_unnamed(struct inventory *inventory, unsigned int index, const char *text)
@@ -256,7 +164,7 @@ static int name_gpu(
                 return nvml_fail(reader->nvml, code, "nvmlDeviceGetUUID", err);
         if (!*uuid)
                 return error_set(err, ERROR_UNAVAILABLE, "nvmlDeviceGetUUID: the UUID is empty");
-        *ret_uuid = take_text(reader, uuid, sizeof(uuid));
+        *ret_uuid = nvml_text(&reader->inventory->arena, uuid, sizeof(uuid));
         other = inventory_find(reader->inventory, *ret_uuid);
         if (other)
                 return error_set(err, ERROR_INVALID, "it has the UUID of GPU %u, %s", other->index, *ret_uuid);
@@ -308,9 +216,9 @@ static void read_versions(struct reader *reader)
 
         inventory->driver_version = inventory->nvml_version = "";
         if (NVML_CALL(nvml, system_get_driver_version, text, sizeof(text)) == NVML_SUCCESS)
-                inventory->driver_version = take_text(reader, text, sizeof(text));
+                inventory->driver_version = nvml_text(&reader->inventory->arena, text, sizeof(text));
         if (NVML_CALL(nvml, system_get_nvml_version, text, sizeof(text)) == NVML_SUCCESS)
-                inventory->nvml_version = take_text(reader, text, sizeof(text));
+                inventory->nvml_version = nvml_text(&reader->inventory->arena, text, sizeof(text));
         if (NVML_CALL(nvml, system_get_cuda_version, &cuda) == NVML_SUCCESS) {
                 inventory->cuda_major = cuda / 1000;
                 inventory->cuda_minor = cuda % 1000 / 10;
@@ -328,7 +236,9 @@ int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_
                 return nvml_fail(nvml, code, "nvmlDeviceGetCount", err);
         reader.inventory = inventory_new();
         read_versions(&reader);
+        reader.inventory->nodes = nodes_find(paths);
         read_gpus(&reader, MIN(count, NVML_READ_MAX_GPUS));
+        mig_caps_read(reader.inventory, paths->system_root);
         if (count > NVML_READ_MAX_GPUS)
                 add_unnamed(
                         reader.inventory, NVML_READ_MAX_GPUS, "this and later ones are more than this program reads");

@@ -12,7 +12,6 @@
 #include "gpu/paths.h"
 
 #define NVML_READ_MAX_GPUS 256U /* the driver's own limit is below */
-#define NVML_READ_MAX_MIG 64U   /* of one GPU; today's have up to 7 */
 
 /*
  * Fails only when NVML as a whole does; the kind of the error is DENIED or

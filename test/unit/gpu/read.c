@@ -4,28 +4,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "gpu/nvml_read.h"
-#include "scenario.h"
-
-#define NO_SYSTEM "/nowhere"
-
-static struct inventory *read_below(const char *scenario, const char *root)
-{
-        const struct gpu_paths paths = {.system_root = root, .driver_root = ""};
-        _cleanup_(nvml_closep) struct nvml *nvml = NULL;
-        struct inventory *inventory = NULL;
-        struct error err;
-
-        scenario_write(scenario);
-        assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
-        assert_ok(nvml_read(&inventory, nvml, &paths, &err), &err);
-        return inventory;
-}
-
-static struct inventory *read_scenario(const char *scenario)
-{
-        return read_below(scenario, NO_SYSTEM);
-}
+#include "reading.h"
 
 static void test_the_node_and_its_versions_are_read(void **state UNUSED)
 {
@@ -79,39 +58,6 @@ static void test_each_model_has_its_properties(void **state UNUSED)
                 assert_true(gpu->memory > UINT64_C(14) << 30);
                 assert_int_equal(strncmp(gpu->uuid, "GPU-", 4), 0);
         }
-}
-
-static void test_mig_devices_are_read_with_their_instances(void **state UNUSED)
-{
-        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
-                "gpus:\n"
-                "- model: A100-40GB\n"
-                "  mig:\n"
-                "    devices:\n"
-                "    - {profile: 3g.20gb, uuid: MIG-00000000-0000-4000-8000-000000000001}\n"
-                "    - {profile: 1g.5gb, count: 2}\n"
-                "- model: A100-40GB\n"
-                "  mig: {enabled: true}\n");
-        const struct gpu *gpu = inventory->gpus;
-
-        assert_int_equal(inventory->n_gpus, 2);
-        assert_null(gpu->failure);
-        assert_true(gpu->mig_enabled);
-        assert_int_equal(gpu->mig_max, 7);
-        assert_int_equal(gpu->n_mig_devices, 3);
-        assert_string_equal(gpu->mig_devices[0].uuid, "MIG-00000000-0000-4000-8000-000000000001");
-        assert_int_equal(gpu->mig_devices[0].attributes.gpu_slices, 3);
-        assert_int_equal(gpu->mig_devices[0].attributes.compute_slices, 3);
-        assert_int_equal(gpu->mig_devices[0].attributes.multiprocessors, 42);
-        assert_int_equal(gpu->mig_devices[0].memory, UINT64_C(20096) << 20);
-        assert_int_equal(gpu->mig_devices[1].attributes.gpu_slices, 1);
-        assert_int_equal(gpu->mig_devices[1].attributes.multiprocessors, 14);
-        assert_int_not_equal(gpu->mig_devices[1].gpu_instance, gpu->mig_devices[2].gpu_instance);
-        assert_int_equal(gpu->mig_devices[2].compute_instance, 0);
-        /* MIG on without any instance is no failure. */
-        assert_null(gpu[1].failure);
-        assert_true(gpu[1].mig_enabled);
-        assert_int_equal(gpu[1].n_mig_devices, 0);
 }
 
 static void test_one_gpu_that_fails_leaves_the_others_alone(void **state UNUSED)
@@ -178,19 +124,6 @@ static void test_what_a_board_cannot_tell_is_unknown_and_no_failure(void **state
         assert_int_equal(gpu->compute_major, GPU_UNKNOWN_INT);
         assert_int_equal(gpu->numa_node, GPU_UNKNOWN_INT);
         assert_false(gpu->mig_capable);
-}
-
-static void test_a_mig_device_that_fails_fails_its_gpu(void **state UNUSED)
-{
-        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
-                "gpus:\n"
-                "- model: A100-40GB\n"
-                "  mig: {devices: [{profile: 1g.5gb}]}\n"
-                "  errors: {nvmlDeviceGetGpuInstanceId: UNKNOWN}\n");
-
-        assert_non_null(inventory->gpus[0].failure);
-        assert_non_null(strstr(inventory->gpus[0].failure, "MIG device 0: nvmlDeviceGetGpuInstanceId: "));
-        assert_int_equal(inventory->gpus[0].n_mig_devices, 0);
 }
 
 static void test_display_gpus_are_left_out(void **state UNUSED)
@@ -391,11 +324,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_node_and_its_versions_are_read),
                 cmocka_unit_test(test_each_model_has_its_properties),
-                cmocka_unit_test(test_mig_devices_are_read_with_their_instances),
                 cmocka_unit_test(test_one_gpu_that_fails_leaves_the_others_alone),
                 cmocka_unit_test(test_a_gpu_without_a_uuid_is_reported_unnamed),
                 cmocka_unit_test(test_what_a_board_cannot_tell_is_unknown_and_no_failure),
-                cmocka_unit_test(test_a_mig_device_that_fails_fails_its_gpu),
                 cmocka_unit_test(test_display_gpus_are_left_out),
                 cmocka_unit_test(test_nvlinks_are_counted_by_their_other_end),
                 cmocka_unit_test(test_behind_a_switch_all_links_lead_to_every_peer),

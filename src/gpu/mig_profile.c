@@ -1,0 +1,84 @@
+#include "gpu/mig_profile.h"
+
+#include <stdio.h>
+
+#include "base/macro.h"
+#include "gpu/nvml_abi.h"
+
+/* More than any GPU has, and little enough for the arithmetic. */
+#define MEMORY_MAX (UINT64_C(1) << 50)
+
+static const struct {
+        unsigned int slices;
+        const char *suffix;
+} gpu_profiles[] = {
+        [NVML_GPU_INSTANCE_PROFILE_1_SLICE] = {1, ""},
+        [NVML_GPU_INSTANCE_PROFILE_2_SLICE] = {2, ""},
+        [NVML_GPU_INSTANCE_PROFILE_3_SLICE] = {3, ""},
+        [NVML_GPU_INSTANCE_PROFILE_4_SLICE] = {4, ""},
+        [NVML_GPU_INSTANCE_PROFILE_7_SLICE] = {7, ""},
+        [NVML_GPU_INSTANCE_PROFILE_8_SLICE] = {8, ""},
+        [NVML_GPU_INSTANCE_PROFILE_6_SLICE] = {6, ""},
+        [NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1] = {1, "+me"},
+        [NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1] = {2, "+me"},
+        [NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2] = {1, ""},
+        [NVML_GPU_INSTANCE_PROFILE_1_SLICE_GFX] = {1, "+gfx"},
+        [NVML_GPU_INSTANCE_PROFILE_2_SLICE_GFX] = {2, "+gfx"},
+        [NVML_GPU_INSTANCE_PROFILE_4_SLICE_GFX] = {4, "+gfx"},
+        [NVML_GPU_INSTANCE_PROFILE_1_SLICE_NO_ME] = {1, "-me"},
+        [NVML_GPU_INSTANCE_PROFILE_2_SLICE_NO_ME] = {2, "-me"},
+        [NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME] = {1, "+me.all"},
+        [NVML_GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME] = {2, "+me.all"},
+        [NVML_GPU_INSTANCE_PROFILE_3_SLICE_GFX] = {3, "+gfx"},
+};
+static_assert(ARRAY_SIZE(gpu_profiles) == NVML_GPU_INSTANCE_PROFILE_COUNT, "a GPU instance profile without a name");
+
+static const unsigned int compute_profiles[] = {
+        [NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE] = 1,
+        [NVML_COMPUTE_INSTANCE_PROFILE_2_SLICE] = 2,
+        [NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE] = 3,
+        [NVML_COMPUTE_INSTANCE_PROFILE_4_SLICE] = 4,
+        [NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE] = 7,
+        [NVML_COMPUTE_INSTANCE_PROFILE_8_SLICE] = 8,
+        [NVML_COMPUTE_INSTANCE_PROFILE_6_SLICE] = 6,
+        [NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1] = 1,
+        [NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE_NVL] = 7,
+};
+static_assert(ARRAY_SIZE(compute_profiles) == NVML_COMPUTE_INSTANCE_PROFILE_COUNT, "a compute profile without slices");
+
+unsigned int mig_profile_gpu_slices(unsigned int gpu_index)
+{
+        return gpu_index < ARRAY_SIZE(gpu_profiles) ? gpu_profiles[gpu_index].slices : 0;
+}
+
+unsigned int mig_profile_compute_slices(unsigned int compute_index)
+{
+        return compute_index < ARRAY_SIZE(compute_profiles) ? compute_profiles[compute_index] : 0;
+}
+
+/* Eighths are rounded up, since an instance has less than its share by what the driver keeps; halves of a gigabyte, too. */
+static uint64_t gigabytes(uint64_t memory_mib, uint64_t total)
+{
+        uint64_t whole = (total + (1 << 30) - 1) >> 30;
+        uint64_t eighths = ((memory_mib << 23) + total - 1) / total;
+
+        return (eighths * whole + 4) / 8;
+}
+
+bool mig_profile_name(char name[MIG_PROFILE_SIZE], unsigned int gpu_index, unsigned int compute_slices,
+        uint64_t memory_mib, uint64_t total)
+{
+        unsigned int slices = mig_profile_gpu_slices(gpu_index);
+        unsigned long long gb;
+        int length;
+
+        if (!slices || !compute_slices || compute_slices > slices || !memory_mib || !total)
+                return false;
+        gb = gigabytes(MIN(memory_mib, MEMORY_MAX >> 20), MIN(total, MEMORY_MAX));
+        if (compute_slices == slices)
+                length = snprintf(name, MIG_PROFILE_SIZE, "%ug.%llugb%s", slices, gb, gpu_profiles[gpu_index].suffix);
+        else
+                length = snprintf(name, MIG_PROFILE_SIZE, "%uc.%ug.%llugb%s", compute_slices, slices, gb,
+                        gpu_profiles[gpu_index].suffix);
+        return length < (int)MIG_PROFILE_SIZE;
+}

@@ -1,0 +1,209 @@
+#include "gpu/mig_read.h"
+
+#include <string.h>
+
+#include "gpu/mig_profile.h"
+
+/* ---- profiles ---- */
+
+static bool has_profile(const char *const *profiles, size_t count, const char *name)
+{
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(profiles[i], name) == 0)
+                        return true;
+        return false;
+}
+
+/* The profile at |index| as NVML tells it. 0: this GPU has none there. */
+static int read_profile(const struct nvml *nvml, nvmlDevice_t device, unsigned int index,
+        nvmlGpuInstanceProfileInfo_t *info, struct error *err)
+{
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_instance_profile, device, index, info);
+
+        if (code == NVML_ERROR_INVALID_ARGUMENT) /* an index that is newer than the driver */
+                return 0;
+        return nvml_outcome(nvml, code, "nvmlDeviceGetGpuInstanceProfileInfo", err);
+}
+
+static int read_profiles(
+        struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+{
+        const char **profiles = ARENA_ARRAY(arena, const char *, NVML_GPU_INSTANCE_PROFILE_COUNT);
+        size_t count = 0;
+
+        for (unsigned int i = 0; i < NVML_GPU_INSTANCE_PROFILE_COUNT; i++) {
+                nvmlGpuInstanceProfileInfo_t info = {0};
+                char name[MIG_PROFILE_SIZE];
+                int known = read_profile(nvml, device, i, &info, err);
+
+                if (known < 0)
+                        return -1;
+                if (known && mig_profile_name(name, i, mig_profile_gpu_slices(i), info.memorySizeMB, gpu->memory) &&
+                        !has_profile(profiles, count, name))
+                        profiles[count++] = arena_strdup(arena, name);
+        }
+        gpu->mig_profiles = profiles;
+        gpu->n_mig_profiles = count;
+        return 0;
+}
+
+/* The index of the profile whose id is |id|, or of none: then the profile has no name. */
+static unsigned int find_gpu_profile(const struct nvml *nvml, nvmlDevice_t device, unsigned int id)
+{
+        nvmlGpuInstanceProfileInfo_t info = {0};
+        unsigned int i = 0;
+
+        while (i < NVML_GPU_INSTANCE_PROFILE_COUNT &&
+                (NVML_CALL(nvml, device_get_instance_profile, device, i, &info) != NVML_SUCCESS || info.id != id))
+                i++;
+        return i;
+}
+
+static unsigned int find_compute_profile(const struct nvml *nvml, nvmlGpuInstance_t instance, unsigned int id)
+{
+        nvmlComputeInstanceProfileInfo_t info = {0};
+        unsigned int i = 0;
+
+        while (i < NVML_COMPUTE_INSTANCE_PROFILE_COUNT &&
+                (NVML_CALL(nvml, instance_get_compute_profile, instance, i, NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED,
+                         &info) != NVML_SUCCESS ||
+                        info.id != id))
+                i++;
+        return i;
+}
+
+/*
+ * From the instances to their profile ids, and from the ids to the indices that have names. The attributes would tell the
+ * slices with less ado, but not whether there are media engines or graphics.
+ */
+static const char *name_profile(
+        struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, const struct mig_device *mig, uint64_t total)
+{
+        nvmlComputeInstanceInfo_t compute_info = {0};
+        nvmlGpuInstanceInfo_t info = {0};
+        nvmlComputeInstance_t compute;
+        nvmlGpuInstance_t instance;
+        char name[MIG_PROFILE_SIZE];
+        unsigned int slices;
+
+        if (NVML_CALL(nvml, device_get_instance, device, mig->gpu_instance, &instance) != NVML_SUCCESS ||
+                NVML_CALL(nvml, instance_get_info, instance, &info) != NVML_SUCCESS ||
+                NVML_CALL(nvml, instance_get_compute, instance, mig->compute_instance, &compute) != NVML_SUCCESS ||
+                NVML_CALL(nvml, compute_get_info, compute, &compute_info) != NVML_SUCCESS)
+                return NULL;
+        slices = mig_profile_compute_slices(find_compute_profile(nvml, instance, compute_info.profileId));
+        return mig_profile_name(
+                       name, find_gpu_profile(nvml, device, info.profileId), slices, mig->attributes.memory_mib, total)
+                       ? arena_strdup(arena, name)
+                       : NULL;
+}
+
+/* ---- MIG devices ---- */
+
+static void take_attributes(struct mig_attributes *to, const nvmlDeviceAttributes_t *from)
+{
+        *to = (struct mig_attributes){
+                .gpu_slices = from->gpuInstanceSliceCount,
+                .compute_slices = from->computeInstanceSliceCount,
+                .multiprocessors = from->multiprocessorCount,
+                .copy_engines = from->sharedCopyEngineCount,
+                .decoders = from->sharedDecoderCount,
+                .encoders = from->sharedEncoderCount,
+                .jpegs = from->sharedJpegCount,
+                .ofas = from->sharedOfaCount,
+                .memory_mib = from->memorySizeMB,
+        };
+}
+
+static int read_device(
+        struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct mig_device *mig, struct error *err)
+{
+        char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+        nvmlDeviceAttributes_t attributes = {0};
+        nvmlMemory_t memory = {0};
+        nvmlReturn_t code;
+
+        code = nvml->device_get_uuid(device, uuid, sizeof(uuid));
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetUUID", err);
+        if (!*uuid)
+                return error_set(err, ERROR_UNAVAILABLE, "nvmlDeviceGetUUID: the UUID is empty");
+        code = NVML_CALL(nvml, device_get_gpu_instance, device, &mig->gpu_instance);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetGpuInstanceId", err);
+        code = NVML_CALL(nvml, device_get_compute_instance, device, &mig->compute_instance);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetComputeInstanceId", err);
+        code = NVML_CALL(nvml, device_get_attributes, device, &attributes);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetAttributes", err);
+        mig->uuid = nvml_text(arena, uuid, sizeof(uuid));
+        mig->gpu_instance_cap = mig->compute_instance_cap = GPU_UNKNOWN_INT;
+        take_attributes(&mig->attributes, &attributes);
+        if (nvml->device_get_memory(device, &memory) == NVML_SUCCESS && memory.total)
+                mig->memory = memory.total;
+        else
+                mig->memory = attributes.memorySizeMB << 20;
+        return 0;
+}
+
+/* 1: there is a MIG device at |index|, and |mig| is it; 0: there is none, which is normal; -1. */
+static int find_device(struct arena *arena, const struct nvml *nvml, nvmlDevice_t gpu_device, const struct gpu *gpu,
+        unsigned int index, struct mig_device *mig, struct error *err)
+{
+        nvmlDevice_t device = NULL;
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_mig_by_index, gpu_device, index, &device);
+
+        if (code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_INVALID_ARGUMENT)
+                return 0;
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetMigDeviceHandleByIndex", err);
+        *mig = (struct mig_device){.index = index};
+        if (read_device(arena, nvml, device, mig, err) < 0)
+                return -1;
+        mig->profile = name_profile(arena, nvml, gpu_device, mig, gpu->memory);
+        return 1;
+}
+
+static void read_devices(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
+{
+        struct mig_device *devices = ARENA_ARRAY(arena, struct mig_device, gpu->mig_max);
+        const char **failures = ARENA_ARRAY(arena, const char *, gpu->mig_max);
+        struct error err;
+
+        gpu->mig_devices = devices;
+        gpu->mig_failures = failures;
+        for (unsigned int i = 0; i < gpu->mig_max; i++) {
+                int found = find_device(arena, nvml, device, gpu, i, &devices[gpu->n_mig_devices], &err);
+
+                if (found < 0)
+                        failures[gpu->n_mig_failures++] = arena_printf(arena, "MIG device %u: %s", i, err.text);
+                else if (found)
+                        gpu->n_mig_devices++;
+        }
+}
+
+int mig_read(
+        struct inventory *inventory, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+{
+        unsigned int current = NVML_DEVICE_MIG_DISABLE;
+        unsigned int pending = NVML_DEVICE_MIG_DISABLE;
+        int known;
+
+        known = nvml_outcome(
+                nvml, NVML_CALL(nvml, device_get_mig_mode, device, &current, &pending), "nvmlDeviceGetMigMode", err);
+        if (known <= 0)
+                return known;
+        gpu->mig_capable = true;
+        gpu->mig_enabled = current == NVML_DEVICE_MIG_ENABLE;
+        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_mig_max, device, &gpu->mig_max),
+                "nvmlDeviceGetMaxMigDeviceCount", err);
+        if (known < 0)
+                return -1;
+        gpu->mig_max = known ? MIN(gpu->mig_max, MIG_READ_MAX) : 0;
+        if (read_profiles(&inventory->arena, nvml, device, gpu, err) < 0)
+                return -1;
+        if (gpu->mig_enabled)
+                read_devices(&inventory->arena, nvml, device, gpu);
+        return 0;
+}
