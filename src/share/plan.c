@@ -1,25 +1,14 @@
 #include "share/plan.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GPU_RESOURCE "nvidia.com/gpu"
+#include "share/plan_build.h"
+
 #define DEVICES_PER_MESSAGE "kubelet takes a list of at most 4 MiB"
 
-struct builder {
-        struct arena *arena;
-        const struct config *config;
-        const struct inventory *inventory;
-        config_warn_fn *warn;
-        void *warn_data;
-        struct error *err;
-};
-
-static void warn_text(const struct builder *builder, const char *format, ...) PRINTF_LIKE(2, 3);
-
-static void warn_text(const struct builder *builder, const char *format, ...)
+void plan_warn(const struct plan_builder *builder, const char *format, ...)
 {
         va_list args;
 
@@ -30,74 +19,143 @@ static void warn_text(const struct builder *builder, const char *format, ...)
         va_end(args);
 }
 
-/* ---- how many clients MPS can serve ---- */
-
-static unsigned int driver_branch(const char *version)
+const char *plan_entry_place(const struct plan_builder *builder, const struct shared_resource *entry)
 {
-        return version ? (unsigned int)MIN(strtoul(version, NULL, 10), 100000UL) : 0;
+        return arena_printf(
+                builder->arena, "config '%.150s' line %d: %s", builder->config->path, entry->line, entry->path);
 }
 
-/*
- * Clients of one MPS server on one GPU, from NVIDIA's MPS documentation: 16 before Volta, 48 since, 60 with the driver of CUDA
- * 13.1 (branch 590). A GPU that does not tell its architecture counts as Volta: older ones are a dying breed.
- */
-static unsigned int mps_clients(const struct gpu *gpu, const char *driver_version)
+const char *plan_unit_text(const struct plan_builder *builder, const struct unit *unit)
 {
-        bool is_old = gpu->architecture != GPU_ARCHITECTURE_UNKNOWN ? gpu->architecture < GPU_ARCHITECTURE_VOLTA
-                                                                    : gpu->compute_major > 0 && gpu->compute_major < 7;
-
-        if (is_old)
-                return 16;
-        return driver_branch(driver_version) >= 590 ? 60 : 48;
+        return arena_printf(builder->arena, "%s %s (%.60s)", unit->mig ? "MIG device" : "GPU", unit->index, unit->uuid);
 }
 
-static int fail_shared(const struct builder *builder, const struct shared_resource *shared, const char *text)
+/* ---- resources ---- */
+
+static const char *advertised_name(const struct unit *unit)
 {
-        return error_set(builder->err, ERROR_INVALID, "config '%.150s' line %d: %s.replicas: %s", builder->config->path,
-                shared->line, shared->path, text);
+        return unit->shared && unit->shared->rename ? unit->shared->rename : unit->base_name;
 }
 
-static int check_clients(const struct builder *builder, const struct shared_resource *shared, const struct gpu *gpu)
+static int count_unit(const struct plan_builder *builder, struct plan *plan, const char *name)
 {
-        const char *version = builder->inventory->driver_version;
-        unsigned int most = mps_clients(gpu, version);
-        char text[256];
-
-        if (shared->section->strategy != SHARING_MPS || shared->replicas <= most)
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                if (strcmp(plan->resources[i].name, name) != 0)
+                        continue;
+                plan->resources[i].n_units++;
                 return 0;
-        snprintf(text, sizeof(text), "%u, at most %u for this GPU and driver (%.100s, %.50s)", shared->replicas, most,
-                gpu->name ? gpu->name : "unknown GPU", version ? version : "unknown driver");
-        return fail_shared(builder, shared, text);
-}
-
-/* ---- units and devices ---- */
-
-static int collect_units(const struct builder *builder, const struct shared_resource *shared, struct resource *resource)
-{
-        const struct inventory *inventory = builder->inventory;
-        struct unit *units = ARENA_ARRAY(builder->arena, struct unit, inventory->n_gpus);
-        unsigned int replicas = shared ? shared->replicas : 1;
-
-        for (size_t i = 0; i < inventory->n_gpus; i++) {
-                const struct gpu *gpu = &inventory->gpus[i];
-
-                if (shared && check_clients(builder, shared, gpu) < 0)
-                        return -1;
-                units[i] = (struct unit){
-                        .uuid = gpu->uuid,
-                        .index = arena_printf(builder->arena, "%u", gpu->index),
-                        .gpu = gpu,
-                        .shared = shared,
-                        .memory = gpu->memory,
-                        .replicas = replicas,
-                        .position = i,
-                        .first_device = i * replicas,
-                };
         }
-        resource->units = units;
-        resource->n_units = inventory->n_gpus;
+        if (plan->n_resources == PLAN_MAX_RESOURCES)
+                return error_set(builder->err, ERROR_INVALID,
+                        "config '%.150s': more than %zu resources on this node: let resources.gpus, resources.mig and "
+                        "rename give some of them the same name",
+                        builder->config->path, PLAN_MAX_RESOURCES);
+        plan->resources[plan->n_resources++] = (struct resource){.name = name, .n_units = 1};
         return 0;
 }
+
+static int compare_resources(const void *a, const void *b)
+{
+        const char *name_a = ((const struct resource *)a)->name;
+        const char *name_b = ((const struct resource *)b)->name;
+        bool is_gpu_a = strcmp(name_a, PLAN_GPU_RESOURCE) == 0;
+        bool is_gpu_b = strcmp(name_b, PLAN_GPU_RESOURCE) == 0;
+
+        return is_gpu_a != is_gpu_b ? is_gpu_b - is_gpu_a : strcmp(name_a, name_b);
+}
+
+static void collect_units(const struct plan_builder *builder, struct resource *resource)
+{
+        struct unit *units = ARENA_ARRAY(builder->arena, struct unit, resource->n_units);
+        size_t count = 0;
+
+        for (size_t i = 0; i < builder->n_units; i++) {
+                if (strcmp(advertised_name(&builder->units[i]), resource->name) != 0)
+                        continue;
+                units[count] = builder->units[i];
+                units[count].first_device = resource->n_devices;
+                resource->n_devices += units[count++].replicas;
+        }
+        resource->units = units;
+        resource->base_name = units[0].base_name;
+}
+
+static enum placement placement_of(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        return entry->has_placement ? entry->placement : builder->config->placement;
+}
+
+/* What two entries cannot have differently if their units are one resource, or NULL. */
+static const char *find_difference(
+        const struct plan_builder *builder, const struct shared_resource *a, const struct shared_resource *b)
+{
+        if (a->section->strategy != b->section->strategy)
+                return "strategy";
+        if (a->section->provisioning != b->section->provisioning)
+                return "provisioning";
+        if (a->section->fail_requests_greater_than_one != b->section->fail_requests_greater_than_one)
+                return "failRequestsGreaterThanOne";
+        return placement_of(builder, a) != placement_of(builder, b) ? "placement" : NULL;
+}
+
+/* What the shared units have in common is what the resource has. */
+static int settle(const struct plan_builder *builder, struct resource *resource)
+{
+        const struct shared_resource *first = NULL;
+        size_t n_shared = 0;
+
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct shared_resource *entry = resource->units[i].shared;
+                const char *difference;
+
+                if (!entry)
+                        continue;
+                n_shared++;
+                first = first ? first : entry;
+                difference = entry == first ? NULL : find_difference(builder, first, entry);
+                if (difference)
+                        return error_set(builder->err, ERROR_INVALID,
+                                "%s: its %s is not that of %s (line %d), and both are '%s': give one of them a rename of "
+                                "its own",
+                                plan_entry_place(builder, entry), difference, first->path, first->line, resource->name);
+        }
+        if (!first)
+                return 0;
+        if (n_shared < resource->n_units)
+                plan_warn(builder,
+                        "%s: '%s' mixes shared and whole units (%zu and %zu), and pods cannot say which they want: give "
+                        "the shared ones a name of their own with rename",
+                        plan_entry_place(builder, first), resource->name, n_shared, resource->n_units - n_shared);
+        resource->strategy = first->section->strategy;
+        resource->provisioning = first->section->provisioning;
+        resource->placement = placement_of(builder, first);
+        resource->fail_requests_greater_than_one = first->section->fail_requests_greater_than_one;
+        return 0;
+}
+
+static int check_devices(const struct plan_builder *builder, const struct resource *resource)
+{
+        const struct shared_resource *most = NULL;
+
+        if (resource->n_devices <= PLAN_MAX_DEVICES)
+                return 0;
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct shared_resource *entry = resource->units[i].shared;
+
+                if (entry && (!most || entry->replicas > most->replicas))
+                        most = entry;
+        }
+        if (!most || resource->n_units > PLAN_MAX_DEVICES)
+                return error_set(builder->err, ERROR_INVALID, "'%s': %zu units, at most %zu (" DEVICES_PER_MESSAGE ")",
+                        resource->name, resource->n_units, PLAN_MAX_DEVICES);
+        return error_set(builder->err, ERROR_INVALID,
+                "%s.replicas: %u, which makes %zu devices of the %zu units of '%s', at most %zu (" DEVICES_PER_MESSAGE
+                "): use at most %zu",
+                plan_entry_place(builder, most), most->replicas, resource->n_devices, resource->n_units, resource->name,
+                PLAN_MAX_DEVICES, PLAN_MAX_DEVICES / resource->n_units);
+}
+
+/* ---- devices ---- */
 
 /* "<uuid>::<n>", by hand: there may be tens of thousands, and printf takes longer than all the rest. */
 static const char *replica_id(struct arena *arena, const char *uuid, size_t length, unsigned int replica)
@@ -116,24 +174,21 @@ static const char *replica_id(struct arena *arena, const char *uuid, size_t leng
         return id;
 }
 
-static void collect_devices(const struct builder *builder, struct resource *resource)
+static void collect_devices(const struct plan_builder *builder, struct resource *resource)
 {
-        unsigned int replicas = resource->n_units ? resource->units[0].replicas : 0;
-        struct device *devices = ARENA_ARRAY(builder->arena, struct device, resource->n_units * replicas);
-        size_t count = 0;
+        struct device *devices = ARENA_ARRAY(builder->arena, struct device, resource->n_devices);
+        struct device *device = devices;
 
-        map_reserve(&resource->by_id, resource->n_units * replicas);
+        map_reserve(&resource->by_id, resource->n_devices);
         for (size_t i = 0; i < resource->n_units; i++) {
-                const char *uuid = resource->units[i].uuid;
-                size_t length = strlen(uuid);
+                const struct unit *unit = &resource->units[i];
+                size_t length = strlen(unit->uuid);
 
-                for (unsigned int replica = 0; replica < replicas; replica++) {
-                        struct device *device = &devices[count++];
+                for (unsigned int replica = 0; replica < unit->replicas; replica++, device++) {
                         bool is_new;
 
-                        device->id = resource->strategy == SHARING_NONE
-                                             ? uuid
-                                             : replica_id(builder->arena, uuid, length, replica);
+                        device->id =
+                                unit->shared ? replica_id(builder->arena, unit->uuid, length, replica) : unit->uuid;
                         device->unit = (uint32_t)i;
                         device->replica = replica;
                         is_new = map_add(&resource->by_id, device->id, device);
@@ -141,52 +196,12 @@ static void collect_devices(const struct builder *builder, struct resource *reso
                 }
         }
         resource->devices = devices;
-        resource->n_devices = count;
 }
 
-static const struct shared_resource *find_shared(const struct sharing_section *section, const char *name)
+static int fill_resource(const struct plan_builder *builder, struct resource *resource)
 {
-        for (size_t i = 0; section && i < section->n_resources; i++)
-                if (strcmp(section->resources[i].name, name) == 0)
-                        return &section->resources[i];
-        return NULL;
-}
-
-static int check_devices(
-        const struct builder *builder, const struct shared_resource *shared, const struct resource *resource)
-{
-        size_t replicas = shared ? shared->replicas : 1;
-        char text[256];
-
-        if (resource->n_units * replicas <= PLAN_MAX_DEVICES)
-                return 0;
-        if (!shared)
-                return error_set(builder->err, ERROR_INVALID, "%zu GPUs, at most %zu (" DEVICES_PER_MESSAGE ")",
-                        resource->n_units, PLAN_MAX_DEVICES);
-        snprintf(text, sizeof(text),
-                "%zu on %zu GPUs are %zu devices, at most %zu (" DEVICES_PER_MESSAGE "): use at most %zu", replicas,
-                resource->n_units, resource->n_units * replicas, PLAN_MAX_DEVICES,
-                PLAN_MAX_DEVICES / resource->n_units);
-        return fail_shared(builder, shared, text);
-}
-
-static int build_resource(const struct builder *builder, struct resource *resource)
-{
-        const struct sharing *sharing = &builder->config->sharing;
-        const struct shared_resource *shared = find_shared(sharing->mps, GPU_RESOURCE);
-
-        resource->base_name = GPU_RESOURCE;
-        resource->name = GPU_RESOURCE;
-        if (!shared)
-                shared = find_shared(sharing->time_slicing, GPU_RESOURCE);
-        if (shared) {
-                resource->name = shared->rename ? shared->rename : shared->name;
-                resource->strategy = shared->section->strategy;
-                resource->provisioning = shared->section->provisioning;
-                resource->placement = shared->has_placement ? shared->placement : builder->config->placement;
-                resource->fail_requests_greater_than_one = shared->section->fail_requests_greater_than_one;
-        }
-        if (collect_units(builder, shared, resource) < 0 || check_devices(builder, shared, resource) < 0)
+        collect_units(builder, resource);
+        if (settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
                 return -1;
         collect_devices(builder, resource);
         return 0;
@@ -194,30 +209,38 @@ static int build_resource(const struct builder *builder, struct resource *resour
 
 /* ---- the plan ---- */
 
+static int build(struct plan_builder *builder, struct plan *plan)
+{
+        if (plan_find_units(builder) < 0 || plan_claim_units(builder) < 0)
+                return -1;
+        for (size_t i = 0; i < builder->n_units; i++)
+                if (count_unit(builder, plan, advertised_name(&builder->units[i])) < 0)
+                        return -1;
+        qsort(plan->resources, plan->n_resources, sizeof(*plan->resources), compare_resources);
+        for (size_t i = 0; i < plan->n_resources; i++)
+                if (fill_resource(builder, &plan->resources[i]) < 0)
+                        return -1;
+        return 0;
+}
+
 int plan_build(struct plan **ret, struct arena *arena, const struct config *config, const struct inventory *inventory,
         config_warn_fn *warn, void *warn_data, struct error *err)
 {
-        struct builder builder = {.arena = arena,
+        struct plan_builder builder = {.arena = arena,
                 .config = config,
                 .inventory = inventory,
                 .warn = warn,
                 .warn_data = warn_data,
                 .err = err};
         struct plan *plan = ARENA_NEW(arena, struct plan);
-        struct resource *resource = ARENA_NEW(arena, struct resource);
 
-        for (size_t i = 0; i < inventory->n_unnamed_failures; i++)
-                warn_text(&builder, "a GPU is left out, since it does not tell its UUID: %s",
-                        inventory->unnamed_failures[i]);
         plan->config = config;
         plan->inventory = inventory;
-        plan->resources = resource;
-        if (build_resource(&builder, resource) < 0)
+        plan->resources = ARENA_ARRAY(arena, struct resource, PLAN_MAX_RESOURCES);
+        if (build(&builder, plan) < 0) {
+                plan_done(plan);
                 return -1;
-        /* A resource without a GPU is not advertised at all, as NVIDIA's plugin has it. */
-        plan->n_resources = resource->n_units ? 1 : 0;
-        if (!plan->n_resources)
-                map_done(&resource->by_id);
+        }
         *ret = plan;
         return 0;
 }
@@ -237,18 +260,33 @@ const struct resource *plan_find(const struct plan *plan, const char *name)
         return NULL;
 }
 
-/* Ids follow from UUID, replicas and strategy, and need no comparison of their own. */
+static bool text_is_same(const char *a, const char *b)
+{
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* The profile, and the capabilities that its device nodes go by. */
+static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
+{
+        if (!a || !b)
+                return a == b;
+        return text_is_same(a->profile, b->profile) && a->gpu_instance_cap == b->gpu_instance_cap &&
+               a->compute_instance_cap == b->compute_instance_cap;
+}
+
+/* Ids follow from UUID, replicas and whether it is shared, and need no comparison of their own. */
 static bool unit_is_same(const struct unit *a, const struct unit *b)
 {
         return strcmp(a->uuid, b->uuid) == 0 && strcmp(a->index, b->index) == 0 && a->memory == b->memory &&
-               a->replicas == b->replicas && a->gpu->numa_node == b->gpu->numa_node;
+               a->replicas == b->replicas && !a->shared == !b->shared && a->gpu->numa_node == b->gpu->numa_node &&
+               a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
 }
 
 bool resource_is_same(const struct resource *a, const struct resource *b)
 {
         if (strcmp(a->name, b->name) != 0 || strcmp(a->base_name, b->base_name) != 0)
                 return false;
-        if (a->strategy != b->strategy || a->provisioning != b->provisioning ||
+        if (a->strategy != b->strategy || a->provisioning != b->provisioning || a->placement != b->placement ||
                 a->fail_requests_greater_than_one != b->fail_requests_greater_than_one || a->n_units != b->n_units)
                 return false;
         for (size_t i = 0; i < a->n_units; i++)

@@ -22,9 +22,13 @@
 /* kubelet takes a list as one gRPC message of at most 4 MiB; at about 60 bytes a device this stays well below. */
 #define PLAN_MAX_DEVICES ((size_t)50000)
 
+/* Each resource has a socket, a registration and a list of its own; a node with all profiles of MIG has about twenty. */
+#define PLAN_MAX_RESOURCES ((size_t)64)
+
 struct unit {
         const char *uuid;
-        const char *index;                    /* "0", "0:1", as text: NVIDIA_VISIBLE_DEVICES by index */
+        const char *index;                    /* "0", "0:1", as text: NVIDIA_VISIBLE_DEVICES by index; "all" on WSL */
+        const char *base_name;                /* of its resource, before renaming: "nvidia.com/mig-1g.10gb" */
         const struct gpu *gpu;                /* of a MIG device: its parent */
         const struct mig_device *mig;         /* NULL: the whole GPU */
         const struct shared_resource *shared; /* NULL: not shared */
@@ -42,7 +46,7 @@ struct device {
 
 struct resource {
         const char *name;               /* as advertised: "nvidia.com/gpu.shared" */
-        const char *base_name;          /* before renaming */
+        const char *base_name;          /* of its first unit */
         enum sharing_strategy strategy; /* of its shared units; NONE when no unit is shared */
         enum provisioning provisioning;
         enum placement placement;
@@ -57,8 +61,8 @@ struct resource {
 struct plan {
         const struct config *config;
         const struct inventory *inventory;
-        unsigned int cdi_extras; /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */
-        struct resource *resources;
+        unsigned int cdi_extras;    /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */
+        struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
 };
 

@@ -10,7 +10,7 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
         uint64_t one_mib = unit->memory / n / MIB;
 
         assert(k >= 1 && k <= n);
-        if (resource->strategy != SHARING_MPS)
+        if (!unit->shared || resource->strategy != SHARING_MPS)
                 return (struct share){.memory_mib = 0, .threads_permille = 1000};
         switch (resource->provisioning) {
         case PROVISIONING_UNIFORM:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -15,6 +16,8 @@ struct node {
         struct config config;
         struct sharing_section section;
         struct shared_resource shared;
+        struct sharing_section *sections[SHARING_MPS + 1]; /* of node_add_entry() */
+        size_t n_entries;
         struct strbuf warnings;
         struct error err;
         struct plan *plan;
@@ -77,6 +80,61 @@ static inline void node_share(struct node *node, enum sharing_strategy strategy,
         node->section.n_resources = 1;
         node->config.sharing.mps = is_mps ? &node->section : NULL;
         node->config.sharing.time_slicing = is_mps ? NULL : &node->section;
+}
+
+#define NODE_MAX_ENTRIES 160
+
+/* One more entry of the section of |strategy|, at line 10, 11, …, for all units of |name|: for the test to change. */
+static inline struct shared_resource *node_add_entry(
+        struct node *node, enum sharing_strategy strategy, const char *name, unsigned int replicas)
+{
+        bool is_mps = strategy == SHARING_MPS;
+        struct sharing_section *section = node->sections[strategy];
+        struct shared_resource *entries;
+
+        if (!section) {
+                section = node->sections[strategy] = ARENA_NEW(&node->arena, struct sharing_section);
+                section->strategy = strategy;
+                section->resources = ARENA_ARRAY(&node->arena, struct shared_resource, NODE_MAX_ENTRIES);
+                *(is_mps ? &node->config.sharing.mps : &node->config.sharing.time_slicing) = section;
+        }
+        entries = (struct shared_resource *)(uintptr_t)section->resources;
+        entries[section->n_resources] = (struct shared_resource){
+                .section = section,
+                .path = arena_printf(&node->arena, "sharing.%s.resources[%zu]", is_mps ? "mps" : "timeSlicing",
+                        section->n_resources),
+                .name = name,
+                .replicas = replicas,
+                .line = 10 + (int)node->n_entries++,
+        };
+        return &entries[section->n_resources++];
+}
+
+/* "MIG-<gpu>-<index>" of 14 multiprocessors and 5 GiB for each slice; |profile| NULL or "3g…", "1c.3g…". */
+static inline struct mig_device *node_add_mig(struct node *node, size_t gpu, const char *profile)
+{
+        struct gpu *parent = &node->inventory.gpus[gpu];
+        unsigned int index = (unsigned int)parent->n_mig_devices;
+        unsigned int compute = profile ? (unsigned int)strtoul(profile, NULL, 10) : 1;
+        unsigned int slices = profile && profile[1] == 'c' ? (unsigned int)strtoul(profile + 3, NULL, 10) : compute;
+        struct mig_device *devices = ARENA_ARRAY(&node->arena, struct mig_device, index + 1);
+
+        if (index)
+                memcpy(devices, parent->mig_devices, index * sizeof(*devices));
+        devices[index] = (struct mig_device){
+                .uuid = arena_printf(&node->arena, "MIG-%zu-%u", gpu, index),
+                .profile = profile,
+                .index = index,
+                .gpu_instance = 7 + index,
+                .gpu_instance_cap = 30 + (int)index * 2,
+                .compute_instance_cap = 31 + (int)index * 2,
+                .attributes = {.gpu_slices = slices, .compute_slices = compute, .multiprocessors = 14 * compute},
+                .memory = slices * 5 * GIB,
+        };
+        parent->mig_enabled = true;
+        parent->mig_devices = devices;
+        parent->n_mig_devices = index + 1;
+        return &devices[index];
 }
 
 static inline void node_link(struct node *node, size_t a, size_t b, int level, unsigned int nvlinks)

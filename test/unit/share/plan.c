@@ -79,19 +79,6 @@ static void test_sharing_of_resources_that_are_not_here_is_skipped(void **state 
         assert_string_equal(node.warnings.data, "");
 }
 
-static void test_a_gpu_that_cannot_be_named_is_warned_about(void **state UNUSED)
-{
-        static const char *failures[] = {"nvmlDeviceGetHandleByIndex(3): GPU is lost"};
-        _cleanup_(node_done) struct node node = node_new(3);
-
-        node.inventory.unnamed_failures = failures;
-        node.inventory.n_unnamed_failures = 1;
-        assert_ok(node_plan(&node), &node.err);
-        assert_int_equal(node.plan->resources[0].n_devices, 3);
-        assert_string_equal(node.warnings.data,
-                "a GPU is left out, since it does not tell its UUID: nvmlDeviceGetHandleByIndex(3): GPU is lost\n");
-}
-
 static void test_a_node_without_gpus_has_no_resource(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(0);
@@ -160,8 +147,9 @@ static void test_the_number_of_devices_is_bounded(void **state UNUSED)
 
         node_share(&node, SHARING_TIME_SLICING, 1000);
         assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
-                "config '/config/config.yaml' line 12: sharing.timeSlicing.resources[0].replicas: 1000 on 64 GPUs are 64000 "
-                "devices, at most 50000 (kubelet takes a list of at most 4 MiB): use at most 781");
+                "config '/config/config.yaml' line 12: sharing.timeSlicing.resources[0].replicas: 1000, which makes 64000 "
+                "devices of the 64 units of 'nvidia.com/gpu', at most 50000 (kubelet takes a list of at most 4 MiB): use "
+                "at most 781");
         node_share(&node, SHARING_TIME_SLICING, 781);
         assert_ok(node_plan(&node), &node.err);
         assert_int_equal(node.plan->resources[0].n_devices, 64 * 781);
@@ -267,7 +255,6 @@ int main(void)
                 cmocka_unit_test(test_replicas_are_numbered_below_their_unit),
                 cmocka_unit_test(test_one_replica_is_a_share_too),
                 cmocka_unit_test(test_sharing_of_resources_that_are_not_here_is_skipped),
-                cmocka_unit_test(test_a_gpu_that_cannot_be_named_is_warned_about),
                 cmocka_unit_test(test_a_node_without_gpus_has_no_resource),
                 cmocka_unit_test(test_mps_replicas_are_bounded_by_architecture_and_driver),
                 cmocka_unit_test(test_too_many_mps_replicas_are_named_with_their_bound),

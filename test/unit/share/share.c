@@ -3,6 +3,8 @@
 #include "node.h"
 #include "share/share.h"
 
+static const struct shared_resource entry; /* what it says the resource says too */
+
 static void test_shares_follow_their_provisioning(void **state UNUSED)
 {
         static const struct {
@@ -39,7 +41,7 @@ static void test_shares_follow_their_provisioning(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct resource resource = {.strategy = table[i].strategy, .provisioning = table[i].provisioning};
-                struct unit unit = {.memory = table[i].memory, .replicas = table[i].replicas};
+                struct unit unit = {.shared = &entry, .memory = table[i].memory, .replicas = table[i].replicas};
                 struct share share = share_of(&resource, &unit, table[i].k);
 
                 assert_int_equal(share.memory_mib, table[i].share.memory_mib);
@@ -51,7 +53,7 @@ static void test_all_shares_of_a_unit_together_fit_on_it(void **state UNUSED)
 {
         for (unsigned int n = 1; n <= 60; n++) {
                 struct resource resource = {.strategy = SHARING_MPS, .provisioning = PROVISIONING_WEIGHTED};
-                struct unit unit = {.memory = 141 * GIB - 12345, .replicas = n};
+                struct unit unit = {.shared = &entry, .memory = 141 * GIB - 12345, .replicas = n};
 
                 for (unsigned int k = 1; k < n; k++) {
                         struct share one = share_of(&resource, &unit, k);
@@ -63,11 +65,22 @@ static void test_all_shares_of_a_unit_together_fit_on_it(void **state UNUSED)
         }
 }
 
+static void test_a_whole_unit_beside_shared_ones_has_no_limit(void **state UNUSED)
+{
+        struct resource resource = {.strategy = SHARING_MPS, .provisioning = PROVISIONING_UNIFORM};
+        struct unit unit = {.memory = 24 * GIB, .replicas = 1};
+        struct share share = share_of(&resource, &unit, 1);
+
+        assert_int_equal(share.memory_mib, 0);
+        assert_int_equal(share.threads_permille, 1000);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_shares_follow_their_provisioning),
                 cmocka_unit_test(test_all_shares_of_a_unit_together_fit_on_it),
+                cmocka_unit_test(test_a_whole_unit_beside_shared_ones_has_no_limit),
         };
 
         return cmocka_run_group_tests_name("share", tests, NULL, NULL);

@@ -1,0 +1,40 @@
+/*
+ * The steps of plan_build(), in their order, and what they share. Private to share/plan*.c.
+ *
+ *         plan_units.c    what there is to share, and under which names before any renaming
+ *         plan_claims.c   which entry of the configuration shares which unit
+ *         plan.c          units to resources, resources to devices
+ */
+#pragma once
+
+#include "share/plan.h"
+
+#define PLAN_GPU_RESOURCE "nvidia.com/gpu"
+
+struct plan_builder {
+        struct arena *arena;
+        const struct config *config;
+        const struct inventory *inventory;
+        config_warn_fn *warn;
+        void *warn_data;
+        struct error *err;
+        struct unit *units; /* of the node, by position of the GPU, then by MIG index */
+        size_t n_units;
+};
+
+void plan_warn(const struct plan_builder *builder, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Fills the units: all but |shared| and |first_device|. Without units, there is no resource to serve. */
+int plan_find_units(struct plan_builder *builder) MUST_USE;
+
+/* Sets |shared| and |replicas| of the units that an entry of the configuration shares. */
+int plan_claim_units(const struct plan_builder *builder) MUST_USE;
+
+/* Clients that MPS can serve on |unit|: share/plan_clients.c. */
+unsigned int plan_mps_clients(const struct unit *unit, const char *driver_version);
+
+/* "config '/config.yaml' line 12: sharing.mps.resources[0]", in the arena: errors and warnings go on with ".key: …". */
+const char *plan_entry_place(const struct plan_builder *builder, const struct shared_resource *entry);
+
+/* "GPU 0 (GPU-…)" or "MIG device 0:1 (MIG-…)", in the arena. */
+const char *plan_unit_text(const struct plan_builder *builder, const struct unit *unit);

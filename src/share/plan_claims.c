@@ -1,0 +1,187 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "share/plan_build.h"
+
+#define N_SECTIONS 2
+
+static int claim(const struct plan_builder *builder, struct unit *unit, const struct shared_resource *entry)
+{
+        const struct shared_resource *other = unit->shared;
+
+        if (other && other != entry)
+                return error_set(builder->err, ERROR_INVALID,
+                        "%s.devices: %s is shared already by %s (line %d): let only one of them name it",
+                        plan_entry_place(builder, entry), plan_unit_text(builder, unit), other->path, other->line);
+        unit->shared = entry;
+        unit->replicas = entry->replicas;
+        return 0;
+}
+
+/* ---- devices: [0, "0:1", GPU-…] ---- */
+
+/* "MIG-GPU-<uuid>/<gi>/<ci>": what drivers before 470.42 called a MIG device, and what configurations may still have. */
+static bool is_legacy_uuid(const char *uuid, const struct unit *unit)
+{
+        char legacy[128];
+
+        if (!unit->mig || !text_starts_with(uuid, "MIG-GPU-"))
+                return false;
+        snprintf(legacy, sizeof(legacy), "MIG-%s/%u/%u", unit->gpu->uuid, unit->mig->gpu_instance,
+                unit->mig->compute_instance);
+        return strcmp(uuid, legacy) == 0;
+}
+
+static bool is_named(const struct device_ref *ref, const struct unit *unit)
+{
+        if (ref->uuid)
+                return strcmp(ref->uuid, unit->uuid) == 0 || is_legacy_uuid(ref->uuid, unit);
+        if (ref->gpu != unit->gpu->index)
+                return false;
+        return unit->mig ? ref->mig >= 0 && (unsigned int)ref->mig == unit->mig->index : ref->mig < 0;
+}
+
+static const char *ref_text(const struct plan_builder *builder, const struct device_ref *ref)
+{
+        if (ref->uuid)
+                return ref->uuid;
+        return ref->mig < 0 ? arena_printf(builder->arena, "%u", ref->gpu)
+                            : arena_printf(builder->arena, "%u:%d", ref->gpu, ref->mig);
+}
+
+static struct unit *find_named(
+        const struct plan_builder *builder, const struct shared_resource *entry, const struct device_ref *ref)
+{
+        for (size_t i = 0; i < builder->n_units; i++) {
+                struct unit *unit = &builder->units[i];
+
+                if (is_named(ref, unit) && strcmp(unit->base_name, entry->name) == 0)
+                        return unit;
+        }
+        return NULL;
+}
+
+/* Files are made for many nodes, and a ref means a unit of one: those of others are worth one line, not an error. */
+static int claim_list(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        const struct device_selector *selector = &entry->devices;
+        const struct device_ref *absent = NULL;
+        size_t n_absent = 0;
+
+        for (size_t i = 0; i < selector->n_refs; i++) {
+                struct unit *unit = find_named(builder, entry, &selector->refs[i]);
+
+                if (unit && claim(builder, unit, entry) < 0)
+                        return -1;
+                if (unit)
+                        continue;
+                absent = absent ? absent : &selector->refs[i];
+                n_absent++;
+        }
+        if (absent)
+                plan_warn(builder, "%s.devices: %zu of %zu mean no unit of %s on this node; the first is '%s'",
+                        plan_entry_place(builder, entry), n_absent, selector->n_refs, entry->name,
+                        ref_text(builder, absent));
+        return 0;
+}
+
+/* ---- devices: 2 and devices: all ---- */
+
+static int claim_count(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        unsigned int count = 0;
+
+        for (size_t i = 0; i < builder->n_units && count < entry->devices.count; i++) {
+                struct unit *unit = &builder->units[i];
+
+                if (unit->shared || strcmp(unit->base_name, entry->name) != 0)
+                        continue;
+                if (claim(builder, unit, entry) < 0)
+                        return -1;
+                count++;
+        }
+        if (count < entry->devices.count)
+                plan_warn(builder, "%s.devices: %u, but this node has only %u of %s left for it",
+                        plan_entry_place(builder, entry), entry->devices.count, count, entry->name);
+        return 0;
+}
+
+/* The rest. Another entry for all of them is told apart from those that were there first, and refused. */
+static int claim_all(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        for (size_t i = 0; i < builder->n_units; i++) {
+                struct unit *unit = &builder->units[i];
+
+                if ((unit->shared && unit->shared->devices.kind != SELECT_ALL) ||
+                        strcmp(unit->base_name, entry->name) != 0)
+                        continue;
+                if (claim(builder, unit, entry) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* ---- all entries ---- */
+
+static bool is_here(const struct plan_builder *builder, const char *name)
+{
+        for (size_t i = 0; i < builder->n_units; i++)
+                if (strcmp(builder->units[i].base_name, name) == 0)
+                        return true;
+        return false;
+}
+
+static int claim_by(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        if (!is_here(builder, entry->name))
+                return 0;
+        switch (entry->devices.kind) {
+        case SELECT_LIST:
+                return claim_list(builder, entry);
+        case SELECT_COUNT:
+                return claim_count(builder, entry);
+        case SELECT_ALL:
+                break;
+        }
+        return claim_all(builder, entry);
+}
+
+static int check_clients(const struct plan_builder *builder)
+{
+        const char *version = builder->inventory->driver_version;
+
+        for (size_t i = 0; i < builder->n_units; i++) {
+                const struct unit *unit = &builder->units[i];
+                const char *name = unit->gpu->name ? unit->gpu->name : "unknown GPU";
+                unsigned int most;
+
+                if (!unit->shared || unit->shared->section->strategy != SHARING_MPS)
+                        continue;
+                most = plan_mps_clients(unit, version);
+                if (unit->replicas > most)
+                        return error_set(builder->err, ERROR_INVALID,
+                                "%s.replicas: %u, at most %u for this %s and driver (%s%s%.100s, %.50s)",
+                                plan_entry_place(builder, unit->shared), unit->replicas, most,
+                                unit->mig ? "MIG device" : "GPU", unit->mig ? unit->index : "", unit->mig ? " of " : "",
+                                name, version ? version : "unknown driver");
+        }
+        return 0;
+}
+
+int plan_claim_units(const struct plan_builder *builder)
+{
+        static const int order[] = {SELECT_LIST, SELECT_COUNT, SELECT_ALL};
+        const struct sharing_section *sections[N_SECTIONS] = {
+                builder->config->sharing.mps, builder->config->sharing.time_slicing};
+
+        for (size_t o = 0; o < ARRAY_SIZE(order); o++)
+                for (size_t s = 0; s < N_SECTIONS; s++)
+                        for (size_t i = 0; sections[s] && i < sections[s]->n_resources; i++) {
+                                const struct shared_resource *entry = &sections[s]->resources[i];
+
+                                if ((int)entry->devices.kind == order[o] && claim_by(builder, entry) < 0)
+                                        return -1;
+                        }
+        return check_clients(builder);
+}

@@ -1,0 +1,205 @@
+#include "unit.h"
+
+#include "describe.h"
+
+static const struct device_ref refs_0[] = {{.gpu = 0, .mig = -1}};
+static const struct device_ref refs_1[] = {{.gpu = 1, .mig = -1}};
+static const struct device_ref refs_2_0[] = {{.gpu = 2, .mig = -1}, {.gpu = 0, .mig = -1}};
+static const struct device_ref refs_same[] = {{.gpu = 1, .mig = -1}, {.uuid = "GPU-1"}};
+static const struct device_ref refs_uuid[] = {{.uuid = "GPU-1"}, {.uuid = "GPU-9"}, {.gpu = 8, .mig = -1}};
+static const struct device_ref refs_mig[] = {{.gpu = 0, .mig = 1}, {.uuid = "MIG-0-2"}, {.uuid = "MIG-GPU-0/7/0"}};
+static const struct device_ref refs_no_mig[] = {{.gpu = 0, .mig = 9}, {.gpu = 0, .mig = -1}, {.uuid = "MIG-GPU-0/7/1"}};
+
+#define SELECT_REFS(array)                                                                                             \
+        {                                                                                                              \
+                .kind = SELECT_LIST, .refs = (array), .n_refs = ARRAY_SIZE(array)                                      \
+        }
+
+struct entry {
+        enum sharing_strategy strategy; /* NONE: the end */
+        unsigned int replicas;
+        struct device_selector devices;
+        const char *rename;
+        const char *name;
+};
+
+static void add_entries(struct node *node, const struct entry *entries)
+{
+        for (const struct entry *entry = entries; entry->strategy != SHARING_NONE; entry++) {
+                struct shared_resource *added = node_add_entry(
+                        node, entry->strategy, entry->name ? entry->name : "nvidia.com/gpu", entry->replicas);
+
+                added->devices = entry->devices;
+                added->rename = entry->rename;
+        }
+}
+
+struct case_of_entries {
+        struct entry entries[5];
+        const char *plan; /* or the error */
+        const char *warnings;
+};
+
+#define TS SHARING_TIME_SLICING
+#define MPS SHARING_MPS
+#define CONFIG "config '/config/config.yaml' line "
+
+static void test_entries_share_the_units_they_select(void **state UNUSED)
+{
+        static const struct case_of_entries table[] = {
+                {{{TS, 2}}, "nvidia.com/gpu time-slicing: GPU-0*2 GPU-1*2 GPU-2*2", ""},
+                {{{MPS, 2}}, "nvidia.com/gpu mps: GPU-0*2 GPU-1*2 GPU-2*2", ""},
+                {{{MPS, 1}}, "nvidia.com/gpu mps: GPU-0*1 GPU-1*1 GPU-2*1", ""},
+                {{{MPS, 4, SELECT_REFS(refs_1), "nvidia.com/gpu.small"}},
+                        "nvidia.com/gpu none: GPU-0 GPU-2; nvidia.com/gpu.small mps: GPU-1*4", ""},
+                /* the order of a list means nothing */
+                {{{TS, 4, SELECT_REFS(refs_2_0), "nvidia.com/x"}},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/x time-slicing: GPU-0*4 GPU-2*4", ""},
+                {{{TS, 4, SELECT_REFS(refs_same), "nvidia.com/x"}},
+                        "nvidia.com/gpu none: GPU-0 GPU-2; nvidia.com/x time-slicing: GPU-1*4", ""},
+                {{{TS, 4, {SELECT_COUNT, 2}, "nvidia.com/x"}},
+                        "nvidia.com/gpu none: GPU-2; nvidia.com/x time-slicing: GPU-0*4 GPU-1*4", ""},
+                /* lists come first, then counts, then the rest, wherever they stand */
+                {{{TS, 3, {SELECT_ALL}, "nvidia.com/rest"}, {TS, 4, {SELECT_COUNT, 1}, "nvidia.com/one"},
+                         {TS, 5, SELECT_REFS(refs_0), "nvidia.com/listed"}},
+                        "nvidia.com/listed time-slicing: GPU-0*5; nvidia.com/one time-slicing: GPU-1*4; "
+                        "nvidia.com/rest time-slicing: GPU-2*3",
+                        ""},
+                {{{TS, 3, {SELECT_COUNT, 1}, "nvidia.com/b"}, {TS, 4, {SELECT_COUNT, 1}, "nvidia.com/a"}},
+                        "nvidia.com/gpu none: GPU-2; nvidia.com/a time-slicing: GPU-1*4; nvidia.com/b "
+                        "time-slicing: GPU-0*3",
+                        ""},
+                /* two sections beside each other; what is left stays whole */
+                {{{TS, 10, SELECT_REFS(refs_1), "nvidia.com/gpu.shared"},
+                         {MPS, 4, SELECT_REFS(refs_0), "nvidia.com/gpu.mps"}},
+                        "nvidia.com/gpu none: GPU-2; nvidia.com/gpu.mps mps: GPU-0*4; nvidia.com/gpu.shared "
+                        "time-slicing: GPU-1*10",
+                        ""},
+                /* under one name with different numbers of replicas */
+                {{{MPS, 4, SELECT_REFS(refs_1)}, {MPS, 2}}, "nvidia.com/gpu mps: GPU-0*2 GPU-1*4 GPU-2*2", ""},
+                {{{MPS, 4, SELECT_REFS(refs_1), "nvidia.com/x"}, {MPS, 2, {SELECT_COUNT, 1}, "nvidia.com/x"}},
+                        "nvidia.com/gpu none: GPU-2; nvidia.com/x mps: GPU-0*2 GPU-1*4", ""},
+                /* whole and shared under one name */
+                {{{MPS, 4, SELECT_REFS(refs_1)}}, "nvidia.com/gpu mps: GPU-0 GPU-1*4 GPU-2",
+                        CONFIG "10: sharing.mps.resources[0]: 'nvidia.com/gpu' mixes shared and whole units (1 and 2), "
+                               "and pods cannot say which they want: give the shared ones a name of their own with "
+                               "rename\n"},
+                /* other nodes have other units */
+                {{{TS, 4, SELECT_REFS(refs_uuid), "nvidia.com/x"}},
+                        "nvidia.com/gpu none: GPU-0 GPU-2; nvidia.com/x time-slicing: GPU-1*4",
+                        CONFIG "10: sharing.timeSlicing.resources[0].devices: 2 of 3 mean no unit of nvidia.com/gpu on "
+                               "this node; the first is 'GPU-9'\n"},
+                {{{TS, 4, {SELECT_COUNT, 5}}}, "nvidia.com/gpu time-slicing: GPU-0*4 GPU-1*4 GPU-2*4",
+                        CONFIG "10: sharing.timeSlicing.resources[0].devices: 5, but this node has only 3 of "
+                               "nvidia.com/gpu left for it\n"},
+                {{{TS, 4, SELECT_REFS(refs_mig), NULL, "nvidia.com/mig-1g.5gb"}},
+                        "nvidia.com/gpu none: GPU-0 GPU-1 GPU-2", ""},
+                /* an entry is for a name before renaming */
+                {{{TS, 4, SELECT_REFS(refs_1), "nvidia.com/x"}, {TS, 2, {SELECT_ALL}, NULL, "nvidia.com/x"}},
+                        "nvidia.com/gpu none: GPU-0 GPU-2; nvidia.com/x time-slicing: GPU-1*4", ""},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(3);
+
+                add_entries(&node, table[i].entries);
+                assert_ok(node_plan(&node), &node.err);
+                assert_string_equal(describe(&node), table[i].plan);
+                assert_string_equal(node.warnings.data, table[i].warnings);
+        }
+}
+
+static void test_entries_that_exclude_each_other_are_both_named(void **state UNUSED)
+{
+        static const struct case_of_entries table[] = {
+                {{{MPS, 4, SELECT_REFS(refs_2_0), "nvidia.com/x"}, {TS, 2, SELECT_REFS(refs_0)}},
+                        CONFIG "11: sharing.timeSlicing.resources[0].devices: GPU 0 (GPU-0) is shared already by "
+                               "sharing.mps.resources[0] (line 10): let only one of them name it"},
+                {{{TS, 2, SELECT_REFS(refs_same)}, {TS, 4, SELECT_REFS(refs_1)}},
+                        CONFIG "11: sharing.timeSlicing.resources[1].devices: GPU 1 (GPU-1) is shared already by "
+                               "sharing.timeSlicing.resources[0] (line 10): let only one of them name it"},
+                {{{MPS, 2, {SELECT_ALL}, "nvidia.com/x"}, {MPS, 2}},
+                        CONFIG "11: sharing.mps.resources[1].devices: GPU 0 (GPU-0) is shared already by "
+                               "sharing.mps.resources[0] (line 10): let only one of them name it"},
+                {{{MPS, 4, SELECT_REFS(refs_1)}, {TS, 2, SELECT_REFS(refs_0)}},
+                        CONFIG "10: sharing.mps.resources[0]: its strategy is not that of "
+                               "sharing.timeSlicing.resources[0] (line 11), and both are 'nvidia.com/gpu': give one of "
+                               "them a rename of its own"},
+                {{{MPS, 4, SELECT_REFS(refs_2_0), "nvidia.com/x"}, {TS, 2, {SELECT_COUNT, 1}, "nvidia.com/x"}},
+                        CONFIG "11: sharing.timeSlicing.resources[0]: its strategy is not that of "
+                               "sharing.mps.resources[0] (line 10), and both are 'nvidia.com/x': give one of them a "
+                               "rename of its own"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(3);
+
+                add_entries(&node, table[i].entries);
+                assert_fails(node_plan(&node), &node.err, ERROR_INVALID, table[i].plan);
+                assert_null(node.plan);
+        }
+}
+
+static void test_mig_devices_are_selected_by_index_and_uuid(void **state UNUSED)
+{
+        static const struct case_of_entries table[] = {
+                {{{TS, 2, {SELECT_ALL}, NULL, "nvidia.com/mig-1g.5gb"}},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/mig-1g.5gb time-slicing: MIG-0-0*2 MIG-0-1*2 "
+                        "MIG-0-2*2; nvidia.com/mig-3g.20gb none: MIG-0-3",
+                        ""},
+                {{{TS, 2, SELECT_REFS(refs_mig), "nvidia.com/x", "nvidia.com/mig-1g.5gb"}},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/mig-3g.20gb none: MIG-0-3; nvidia.com/x "
+                        "time-slicing: MIG-0-0*2 MIG-0-1*2 MIG-0-2*2",
+                        ""},
+                {{{TS, 2, {SELECT_COUNT, 1}, "nvidia.com/x", "nvidia.com/mig-1g.5gb"}, {MPS, 3}},
+                        "nvidia.com/gpu mps: GPU-1*3; nvidia.com/mig-1g.5gb none: MIG-0-1 MIG-0-2; "
+                        "nvidia.com/mig-3g.20gb none: MIG-0-3; nvidia.com/x time-slicing: MIG-0-0*2",
+                        ""},
+                /* whole GPUs and MIG devices under one name */
+                {{{MPS, 3, {SELECT_ALL}, "nvidia.com/x"},
+                         {MPS, 2, {SELECT_ALL}, "nvidia.com/x", "nvidia.com/mig-3g.20gb"}},
+                        "nvidia.com/mig-1g.5gb none: MIG-0-0 MIG-0-1 MIG-0-2; nvidia.com/x mps: MIG-0-3*2 "
+                        "GPU-1*3",
+                        ""},
+                /* MPS is as good on a MIG device */
+                {{{MPS, 6, {SELECT_ALL}, "nvidia.com/mig-1g.5gb.shared", "nvidia.com/mig-1g.5gb"}},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/mig-1g.5gb.shared mps: MIG-0-0*6 MIG-0-1*6 "
+                        "MIG-0-2*6; nvidia.com/mig-3g.20gb none: MIG-0-3",
+                        ""},
+                {{{MPS, 2, SELECT_REFS(refs_no_mig), NULL, "nvidia.com/mig-1g.5gb"}},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/mig-1g.5gb none: MIG-0-0 MIG-0-1 MIG-0-2; "
+                        "nvidia.com/mig-3g.20gb none: MIG-0-3",
+                        CONFIG "10: sharing.mps.resources[0].devices: 3 of 3 mean no unit of nvidia.com/mig-1g.5gb on "
+                               "this node; the first is '0:9'\n"},
+                {{{MPS, 2, SELECT_REFS(refs_mig)}},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/mig-1g.5gb none: MIG-0-0 MIG-0-1 MIG-0-2; "
+                        "nvidia.com/mig-3g.20gb none: MIG-0-3",
+                        CONFIG "10: sharing.mps.resources[0].devices: 3 of 3 mean no unit of nvidia.com/gpu on this "
+                               "node; the first is '0:1'\n"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                node.config.mig_strategy = MIG_STRATEGY_MIXED;
+                node_add_mig(&node, 0, "1g.5gb");
+                node_add_mig(&node, 0, "1g.5gb");
+                node_add_mig(&node, 0, "1g.5gb");
+                node_add_mig(&node, 0, "3g.20gb");
+                add_entries(&node, table[i].entries);
+                assert_ok(node_plan(&node), &node.err);
+                assert_string_equal(describe(&node), table[i].plan);
+                assert_string_equal(node.warnings.data, table[i].warnings);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_entries_share_the_units_they_select),
+                cmocka_unit_test(test_entries_that_exclude_each_other_are_both_named),
+                cmocka_unit_test(test_mig_devices_are_selected_by_index_and_uuid),
+        };
+
+        return cmocka_run_group_tests_name("plan_claims", tests, NULL, NULL);
+}
