@@ -94,13 +94,6 @@ static bool has_imex_channel(const struct request *request)
 
 /* ---- which units, and how much of them ---- */
 
-static struct share share_of_part(const struct resource *resource, const struct allocate_part *part)
-{
-        if (!part->unit->shared)
-                return (struct share){.threads_permille = 1000};
-        return share_of(resource, part->unit, part->replicas);
-}
-
 /* Bits by position of the device, since an id may be there twice; parts by position of the unit plus one, 0 for none yet. */
 static int collect_parts(const struct request *request, const char *const *ids, size_t n_ids, struct error *err)
 {
@@ -127,8 +120,11 @@ static int collect_parts(const struct request *request, const char *const *ids, 
                 }
                 allocation->parts[*part - 1].replicas++;
         }
-        for (size_t i = 0; i < allocation->n_parts; i++)
-                allocation->parts[i].share = share_of_part(resource, &allocation->parts[i]);
+        for (size_t i = 0; i < allocation->n_parts; i++) {
+                struct allocate_part *one = &allocation->parts[i];
+
+                one->share = share_of(resource, one->unit, one->replicas);
+        }
         return 0;
 }
 

@@ -39,7 +39,7 @@ struct allocate_mount {
 
 struct allocate_node {
         const char *container_path;
-        const char *host_path; /* the same below config->dev_root */
+        const char *host_path;   /* the same below config->dev_root */
         const char *permissions; /* "rw" */
 };
 
