@@ -10,7 +10,9 @@ static struct inventory *make(void)
         struct inventory *inventory = inventory_new();
         struct arena *arena = &inventory->arena;
         struct mig_device *mig = ARENA_ARRAY(arena, struct mig_device, 2);
+        const char **profiles = ARENA_ARRAY(arena, const char *, 2);
 
+        inventory->nodes = NODE_NVIDIACTL | NODE_UVM;
         inventory->driver_version = arena_strdup(arena, "580.105.08");
         inventory->nvml_version = arena_strdup(arena, "13.580");
         inventory->cuda_major = 13;
@@ -33,14 +35,25 @@ static struct inventory *make(void)
                         .links = links,
                 };
         }
-        mig[0] = (struct mig_device){
-                .uuid = arena_strdup(arena, "MIG-a"), .gpu_instance = 1, .attributes.gpu_slices = 3};
-        mig[1] = (struct mig_device){
-                .uuid = arena_strdup(arena, "MIG-b"), .gpu_instance = 2, .attributes.gpu_slices = 3, .index = 1};
+        for (unsigned int i = 0; i < 2; i++) {
+                mig[i] = (struct mig_device){
+                        .uuid = arena_strdup(arena, i ? "MIG-b" : "MIG-a"),
+                        .profile = arena_strdup(arena, "3g.20gb"),
+                        .index = i,
+                        .gpu_instance = 1 + i,
+                        .gpu_instance_cap = 30,
+                        .compute_instance_cap = 31,
+                        .attributes = {.gpu_slices = 3, .compute_slices = 3, .memory_mib = 20096},
+                };
+        }
+        profiles[0] = arena_strdup(arena, "1g.5gb");
+        profiles[1] = arena_strdup(arena, "3g.20gb");
         inventory->gpus[1].mig_enabled = true;
         inventory->gpus[1].mig_max = 7;
         inventory->gpus[1].mig_devices = mig;
         inventory->gpus[1].n_mig_devices = 2;
+        inventory->gpus[1].mig_profiles = profiles;
+        inventory->gpus[1].n_mig_profiles = 2;
         return inventory;
 }
 
@@ -61,6 +74,8 @@ static void test_a_copy_is_the_same_and_shares_nothing(void **state UNUSED)
         assert_non_null(gpu);
         assert_string_equal(gpu->name, "NVIDIA A100-SXM4-40GB");
         assert_string_equal(gpu->mig_devices[1].uuid, "MIG-b");
+        assert_string_equal(gpu->mig_devices[1].profile, "3g.20gb");
+        assert_string_equal(gpu->mig_profiles[0], "1g.5gb");
         assert_int_equal(gpu->links[0].nvlinks, 4);
         assert_null(inventory_find(b, "MIG-b"));
         inventory_free(b);
@@ -106,9 +121,45 @@ static void change_mig_uuid(struct inventory *inventory)
 {
         mig_of(inventory)[1].uuid = "MIG-c";
 }
-static void change_mig_slices(struct inventory *inventory)
+static void change_mig_profile(struct inventory *inventory)
 {
-        mig_of(inventory)[0].attributes.compute_slices = 1;
+        mig_of(inventory)[0].profile = "3g.20gb+me";
+}
+static void change_mig_name(struct inventory *inventory)
+{
+        mig_of(inventory)[0].profile = NULL;
+}
+static void change_mig_cap(struct inventory *inventory)
+{
+        mig_of(inventory)[0].gpu_instance_cap = -1;
+}
+static void change_compute_cap(struct inventory *inventory)
+{
+        mig_of(inventory)[1].compute_instance_cap++;
+}
+static void change_mig_failure(struct inventory *inventory)
+{
+        mig_of(inventory)[1].failure = "lost";
+}
+static void change_mig_failures(struct inventory *inventory)
+{
+        inventory->gpus[1].n_mig_failures++;
+}
+static void change_profile(struct inventory *inventory)
+{
+        ((const char **)(uintptr_t)inventory->gpus[1].mig_profiles)[1] = "2g.10gb";
+}
+static void change_profile_count(struct inventory *inventory)
+{
+        inventory->gpus[1].n_mig_profiles--;
+}
+static void change_nodes(struct inventory *inventory)
+{
+        inventory->nodes |= NODE_MODESET;
+}
+static void change_platform(struct inventory *inventory)
+{
+        inventory->platform = PLATFORM_TEGRA;
 }
 static void change_link(struct inventory *inventory)
 {
@@ -135,7 +186,9 @@ static void test_every_property_counts_when_inventories_are_compared(void **stat
 {
         static void (*const changes[])(struct inventory *) = {change_uuid, change_name, change_bus, change_index,
                 change_minor, change_numa, change_memory, change_mig_mode, change_mig_count, change_mig_uuid,
-                change_mig_slices, change_link, change_failure, change_count, change_driver, change_unnamed};
+                change_mig_profile, change_mig_name, change_mig_cap, change_compute_cap, change_mig_failure,
+                change_mig_failures, change_profile, change_profile_count, change_nodes, change_platform, change_link,
+                change_failure, change_count, change_driver, change_unnamed};
 
         for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
                 struct inventory *a = make();
@@ -145,6 +198,32 @@ static void test_every_property_counts_when_inventories_are_compared(void **stat
                 changes[i](b);
                 if (inventory_is_same(a, b) || inventory_is_same(b, a))
                         fail_msg("change %zu goes unseen", i);
+                inventory_free(a);
+                inventory_free(b);
+        }
+}
+
+static void test_every_attribute_counts_when_mig_devices_are_compared(void **state UNUSED)
+{
+        static const size_t members[] = {
+                offsetof(struct mig_attributes, gpu_slices),
+                offsetof(struct mig_attributes, compute_slices),
+                offsetof(struct mig_attributes, multiprocessors),
+                offsetof(struct mig_attributes, copy_engines),
+                offsetof(struct mig_attributes, decoders),
+                offsetof(struct mig_attributes, encoders),
+                offsetof(struct mig_attributes, jpegs),
+                offsetof(struct mig_attributes, ofas),
+                offsetof(struct mig_attributes, memory_mib),
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+                struct inventory *a = make();
+                struct inventory *b = make();
+
+                ++*((unsigned char *)&mig_of(b)[1].attributes + members[i]);
+                if (inventory_is_same(a, b) || inventory_is_same(b, a))
+                        fail_msg("attribute %zu goes unseen", i);
                 inventory_free(a);
                 inventory_free(b);
         }
@@ -212,6 +291,61 @@ static void test_a_gpu_that_cannot_be_named_any_more_keeps_its_place(void **stat
         inventory_free(fresh);
 }
 
+/* Leaves only the MIG device at |left| of GPU 1, and says that |count| could not be read. */
+static void lose_mig(struct inventory *inventory, size_t left, size_t count)
+{
+        struct gpu *gpu = &inventory->gpus[1];
+
+        gpu->mig_devices += left;
+        gpu->n_mig_devices = left < 2;
+        gpu->mig_failures = ARENA_ARRAY(&inventory->arena, const char *, count);
+        for (size_t i = 0; i < count; i++)
+                ((const char **)(uintptr_t)gpu->mig_failures)[i] = "MIG device 0: nvmlDeviceGetUUID: UNKNOWN";
+        gpu->n_mig_failures = count;
+}
+
+static void test_a_mig_device_that_fails_now_keeps_its_place(void **state UNUSED)
+{
+        struct inventory *previous = make();
+        struct inventory *fresh = make();
+        const struct gpu *gpu = &fresh->gpus[1];
+
+        lose_mig(fresh, 1, 1);
+        inventory_keep(fresh, previous);
+        mig_of(previous)[0].failure = "some";
+        assert_true(inventory_is_same(previous, fresh));
+        inventory_free(previous);
+        assert_null(gpu->failure);
+        assert_int_equal(gpu->n_mig_failures, 0);
+        assert_string_equal(gpu->mig_devices[0].uuid, "MIG-a");
+        assert_string_equal(gpu->mig_devices[0].profile, "3g.20gb");
+        assert_string_equal(gpu->mig_devices[0].failure, "MIG device 0: nvmlDeviceGetUUID: UNKNOWN");
+        assert_string_equal(gpu->mig_devices[1].uuid, "MIG-b");
+        assert_null(gpu->mig_devices[1].failure);
+        inventory_free(fresh);
+}
+
+static void test_no_more_mig_devices_come_back_than_failed(void **state UNUSED)
+{
+        static const struct {
+                size_t failures;
+                size_t expected;
+                size_t left_over;
+        } table[] = {{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {3, 2, 1}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct inventory *previous = make();
+                struct inventory *fresh = make();
+
+                lose_mig(fresh, 2, table[i].failures);
+                inventory_keep(fresh, previous);
+                assert_int_equal(fresh->gpus[1].n_mig_devices, table[i].expected);
+                assert_int_equal(fresh->gpus[1].n_mig_failures, table[i].left_over);
+                inventory_free(previous);
+                inventory_free(fresh);
+        }
+}
+
 static void test_a_gpu_that_nvml_counts_no_more_is_gone(void **state UNUSED)
 {
         struct inventory *previous = make();
@@ -229,9 +363,12 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_copy_is_the_same_and_shares_nothing),
                 cmocka_unit_test(test_every_property_counts_when_inventories_are_compared),
+                cmocka_unit_test(test_every_attribute_counts_when_mig_devices_are_compared),
                 cmocka_unit_test(test_another_reason_of_the_same_failure_is_no_change),
                 cmocka_unit_test(test_a_gpu_that_fails_now_keeps_what_was_known),
                 cmocka_unit_test(test_a_gpu_that_cannot_be_named_any_more_keeps_its_place),
+                cmocka_unit_test(test_a_mig_device_that_fails_now_keeps_its_place),
+                cmocka_unit_test(test_no_more_mig_devices_come_back_than_failed),
                 cmocka_unit_test(test_a_gpu_that_nvml_counts_no_more_is_gone),
         };
 

@@ -227,6 +227,31 @@ static void test_what_sysfs_says_of_numa_is_final(void **state UNUSED)
         assert_int_equal(system(clear), 0);
 }
 
+/* PCI domains of more than four digits, as behind Intel's VMD: NVIDIA's plugin finds no node for them. */
+static void test_a_long_pci_domain_has_its_numa_node(void **state UNUSED)
+{
+        static const char *const addresses[][2] = {
+                {"00010000:3B:00.0", "10000:3b:00.0"}, {"0001F400:3B:00.0", "1f400:3b:00.0"}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+                _free_ char *scenario = xasprintf("gpus: [{model: T4, bus: \"%s\"}]\n", addresses[i][0]);
+                char root[] = "/tmp/warpshare-sysfs-XXXXXX";
+                _cleanup_(inventory_freep) struct inventory *inventory = NULL;
+                _free_ char *make = NULL;
+                _free_ char *clear = NULL;
+
+                assert_non_null(mkdtemp(root));
+                make = xasprintf("mkdir -p %s/sys/bus/pci/devices/%s && echo 2 > %s/sys/bus/pci/devices/%s/numa_node",
+                        root, addresses[i][1], root, addresses[i][1]);
+                clear = xasprintf("rm -r %s", root);
+                assert_int_equal(system(make), 0);
+                inventory = read_below(scenario, root);
+                assert_int_equal(system(clear), 0);
+                assert_string_equal(inventory->gpus[0].bus, addresses[i][1]);
+                assert_int_equal(inventory->gpus[0].numa_node, 2);
+        }
+}
+
 static void test_a_count_that_fails_is_nvmls_failure(void **state UNUSED)
 {
         const struct gpu_paths paths = {.system_root = NO_SYSTEM, .driver_root = ""};
@@ -334,6 +359,7 @@ int main(void)
                 cmocka_unit_test(test_a_link_that_cannot_be_read_is_unknown),
                 cmocka_unit_test(test_numa_comes_from_nvml_where_sysfs_has_nothing),
                 cmocka_unit_test(test_what_sysfs_says_of_numa_is_final),
+                cmocka_unit_test(test_a_long_pci_domain_has_its_numa_node),
                 cmocka_unit_test(test_a_count_that_fails_is_nvmls_failure),
                 cmocka_unit_test(test_each_way_that_nvml_does_not_start_is_explained),
                 cmocka_unit_test(test_every_shipped_scenario_is_read),
