@@ -5,7 +5,27 @@
  * device is what kubelet counts: a whole unit, "<uuid>", or one of its replicas, "<uuid>::<n>". Devices of one unit are
  * neighbours in the array and carry the unit's position, so that every later question is answered without parsing an id.
  *
- * A plan is immutable and lives in the arena it was built in, and so does its index from id to device.
+ * What is a unit, and what it is called, follows NVIDIA's k8s-device-plugin:
+ *
+ *   migStrategy none    every GPU whole, those in MIG mode too
+ *   migStrategy single  whole GPUs, or MIG devices under the name of GPUs: an error where there are both, or where MIG devices
+ *                       differ in any attribute
+ *   migStrategy mixed   GPUs that are not in MIG mode whole, MIG devices as "nvidia.com/mig-<profile>", '+' written '.'; one
+ *                       that has not all compute slices of its GPU instance, or no profile that we know, has no such name and is
+ *                       left out with a warning
+ *
+ * Before these names come the patterns of the configuration, which match a GPU's product name ("tegra" on Tegra) or a MIG
+ * device's profile. WSL has one unit "all" for everything.
+ *
+ * Then the entries of both sharing sections take units by the name they have so far: those that list units first, then those
+ * that count them, in the order of the units, then those that take the rest. Lists may name what this node does not have;
+ * that a unit is taken twice is an error. Units of an entry go to its rename, or stay under their name; what no entry takes
+ * stays whole. Under one name there may be several entries if they agree in all but the number of replicas, and whole units
+ * beside shared ones, though with a warning: so nobody may assume that units of a resource have equally many devices.
+ *
+ * The order is always the same: resources by name with nvidia.com/gpu first, units by position of the GPU, then MIG index.
+ *
+ * A plan is immutable and lives in the arena it was built in; the index from id to device is on the heap.
  */
 #pragma once
 

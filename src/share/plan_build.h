@@ -24,7 +24,7 @@ struct plan_builder {
 
 void plan_warn(const struct plan_builder *builder, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Fills the units: all but |shared| and |first_device|. Without units, there is no resource to serve. */
+/* Finds the units, under their base names; none of them is shared yet. */
 int plan_find_units(struct plan_builder *builder) MUST_USE;
 
 /* Sets |shared| and |replicas| of the units that an entry of the configuration shares. */

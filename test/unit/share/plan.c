@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "node.h"
+#include "describe.h"
 
 static void test_whole_gpus_are_devices_by_their_uuid(void **state UNUSED)
 {
@@ -160,6 +160,119 @@ static void test_the_number_of_devices_is_bounded(void **state UNUSED)
         }
 }
 
+static void test_entries_under_one_name_share_the_bound_of_devices(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(100);
+        struct shared_resource *first = node_add_entry(&node, SHARING_TIME_SLICING, "nvidia.com/gpu", 500);
+        struct shared_resource *rest = node_add_entry(&node, SHARING_TIME_SLICING, "nvidia.com/gpu", 501);
+
+        /* The resource before it stands already, and goes without a trace. */
+        node_add_mig(&node, 0, "1g.5gb");
+        node.config.mig_strategy = MIG_STRATEGY_MIXED;
+        first->rename = rest->rename = "nvidia.com/small";
+        first->devices.kind = SELECT_COUNT;
+        first->devices.count = 1;
+        node_add_entry(&node, SHARING_TIME_SLICING, "nvidia.com/mig-1g.5gb", 1000);
+        rest->replicas = 600;
+        assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
+                "config '/config/config.yaml' line 11: sharing.timeSlicing.resources[1].replicas: 600, which makes 59300 "
+                "devices of the 99 units of 'nvidia.com/small', at most 50000 (kubelet takes a list of at most 4 MiB): "
+                "use at most 505");
+        rest->replicas = 505;
+        assert_ok(node_plan(&node), &node.err);
+        assert_int_equal(plan_find(node.plan, "nvidia.com/small")->n_devices, 500 + 98 * 505);
+}
+
+static void test_too_many_gpus_are_refused(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+        struct gpu *gpus = ARENA_ARRAY(&node.arena, struct gpu, PLAN_MAX_DEVICES + 1);
+
+        for (size_t i = 0; i <= PLAN_MAX_DEVICES; i++)
+                gpus[i] = (struct gpu){.uuid = "GPU"};
+        node.inventory.gpus = gpus;
+        node.inventory.n_gpus = PLAN_MAX_DEVICES + 1;
+        assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
+                "'nvidia.com/gpu': 50001 units, at most 50000 (kubelet takes a list of at most 4 MiB)");
+}
+
+static void test_the_number_of_resources_is_bounded(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(PLAN_MAX_RESOURCES + 1);
+
+        for (unsigned int i = 0; i <= PLAN_MAX_RESOURCES; i++) {
+                struct shared_resource *entry = node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", 2);
+
+                entry->devices.kind = SELECT_COUNT;
+                entry->devices.count = 1;
+                entry->rename = arena_printf(&node.arena, "nvidia.com/gpu%u", i);
+        }
+        assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
+                "config '/config/config.yaml': more than 64 resources on this node: let resources.gpus, resources.mig and "
+                "rename give some of them the same name");
+        node.inventory.n_gpus--;
+        assert_ok(node_plan(&node), &node.err);
+        assert_int_equal(node.plan->n_resources, PLAN_MAX_RESOURCES);
+}
+
+static void test_resources_are_in_order(void **state UNUSED)
+{
+        static const struct resource_pattern patterns[] = {
+                {.pattern = "z", .name = "nvidia.com/a"}, {.pattern = "y", .name = "nvidia.com/aa"}};
+        _cleanup_(node_done) struct node node = node_new(4);
+
+        node.config.mig_strategy = MIG_STRATEGY_MIXED;
+        node.config.gpu_patterns = patterns;
+        node.config.n_gpu_patterns = ARRAY_SIZE(patterns);
+        node.inventory.gpus[0].name = "y";
+        node_add_mig(&node, 1, "1g.5gb");
+        node.inventory.gpus[2].name = "z";
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node),
+                "nvidia.com/gpu none: GPU-3; nvidia.com/a none: GPU-2; nvidia.com/aa none: GPU-0; nvidia.com/mig-1g.5gb "
+                "none: MIG-1-0");
+}
+
+static void test_mps_replicas_of_a_mig_device_shrink_with_it(void **state UNUSED)
+{
+        static const char *const of_seven[] = {"1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb", "1g.5gb+me"};
+        static const char *const of_four[] = {"1g.6gb", "2g.12gb", "4g.24gb"};
+        static const struct {
+                const char *profile;
+                const char *const *possible;
+                size_t n_possible;
+                const char *driver;
+                unsigned int most;
+        } table[] = {
+                {"1g.5gb", of_seven, ARRAY_SIZE(of_seven), "580.105.08", 6},
+                {"2g.10gb", of_seven, ARRAY_SIZE(of_seven), "580.105.08", 13},
+                {"3g.20gb", of_seven, ARRAY_SIZE(of_seven), "580.105.08", 20},
+                {"1c.3g.20gb", of_seven, ARRAY_SIZE(of_seven), "580.105.08", 6},
+                {"7g.40gb", of_seven, ARRAY_SIZE(of_seven), "580.105.08", 48},
+                {"1g.5gb", of_seven, ARRAY_SIZE(of_seven), "590.10", 8},
+                {"1g.6gb", of_four, ARRAY_SIZE(of_four), "580.105.08", 12},
+                {"1g.5gb", NULL, 0, "580.105.08", 48}, /* nobody knows of how many */
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(1);
+                struct shared_resource *entry = node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", table[i].most + 1);
+                const char *text = arena_printf(&node.arena,
+                        "config '/config/config.yaml' line 10: sharing.mps.resources[0].replicas: %u, at most %u for this "
+                        "MIG device and driver (0:0 of NVIDIA A10, %s)",
+                        table[i].most + 1, table[i].most, table[i].driver);
+
+                node.config.mig_strategy = MIG_STRATEGY_SINGLE;
+                node.inventory.driver_version = table[i].driver;
+                node_add_mig(&node, 0, table[i].profile);
+                node.inventory.gpus[0].mig_profiles = table[i].possible;
+                node.inventory.gpus[0].n_mig_profiles = table[i].n_possible;
+                assert_fails(node_plan(&node), &node.err, ERROR_INVALID, text);
+                entry->replicas = table[i].most;
+                assert_ok(node_plan(&node), &node.err);
+        }
+}
+
 static void make_memory_differ(struct node *node)
 {
         node->inventory.gpus[1].memory++;
@@ -210,6 +323,16 @@ static void make_limit_differ(struct node *node)
         node->section.fail_requests_greater_than_one = true;
 }
 
+static void make_placement_differ(struct node *node)
+{
+        node->config.placement = PLACEMENT_PACKED;
+}
+
+static void make_minor_differ(struct node *node)
+{
+        node->inventory.gpus[1].minor = 5;
+}
+
 static void make_nothing_visible_differ(struct node *node)
 {
         node->inventory.gpus[1].name = "another";
@@ -233,6 +356,8 @@ static void test_a_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
                 {make_strategy_differ, false},
                 {make_provisioning_differ, false},
                 {make_limit_differ, false},
+                {make_placement_differ, false},
+                {make_minor_differ, false},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -248,6 +373,62 @@ static void test_a_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
         }
 }
 
+static void test_a_mig_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
+{
+        for (unsigned int i = 0; i <= 6; i++) {
+                _cleanup_(node_done) struct node a = node_new(1);
+                _cleanup_(node_done) struct node b = node_new(1);
+                struct mig_device *mig;
+
+                node_add_mig(&a, 0, "1g.5gb");
+                mig = node_add_mig(&b, 0, "1g.5gb");
+                a.config.mig_strategy = b.config.mig_strategy = MIG_STRATEGY_SINGLE;
+                switch (i) {
+                case 0: /* neither is to be seen */
+                        mig->attributes.multiprocessors++;
+                        mig->failure = "lost";
+                        break;
+                case 1:
+                        mig->profile = "1g.5gb+me";
+                        break;
+                case 2:
+                        mig->gpu_instance_cap++;
+                        break;
+                case 3:
+                        mig->compute_instance_cap++;
+                        break;
+                case 4:
+                        mig->memory++;
+                        break;
+                case 5:
+                        mig->index++;
+                        break;
+                default:
+                        b.inventory.gpus[0].mig_enabled = false;
+                        b.inventory.gpus[0].uuid = mig->uuid;
+                }
+                assert_ok(node_plan(&a), &a.err);
+                assert_ok(node_plan(&b), &b.err);
+                assert_int_equal(resource_is_same(&a.plan->resources[0], &b.plan->resources[0]), i == 0);
+        }
+}
+
+static void test_units_of_one_resource_may_be_shared_differently(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node a = node_new(2);
+        _cleanup_(node_done) struct node b = node_new(2);
+        struct shared_resource *entry = node_add_entry(&a, SHARING_MPS, "nvidia.com/gpu", 1);
+
+        entry->devices.kind = SELECT_COUNT;
+        entry->devices.count = 1;
+        assert_ok(node_plan(&a), &a.err);
+        assert_string_equal(describe(&a), "nvidia.com/gpu mps: GPU-0*1 GPU-1");
+        node_add_entry(&b, SHARING_MPS, "nvidia.com/gpu", 1);
+        assert_ok(node_plan(&b), &b.err);
+        assert_string_equal(describe(&b), "nvidia.com/gpu mps: GPU-0*1 GPU-1*1");
+        assert_false(resource_is_same(&a.plan->resources[0], &b.plan->resources[0]));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -259,7 +440,14 @@ int main(void)
                 cmocka_unit_test(test_mps_replicas_are_bounded_by_architecture_and_driver),
                 cmocka_unit_test(test_too_many_mps_replicas_are_named_with_their_bound),
                 cmocka_unit_test(test_the_number_of_devices_is_bounded),
+                cmocka_unit_test(test_entries_under_one_name_share_the_bound_of_devices),
+                cmocka_unit_test(test_too_many_gpus_are_refused),
+                cmocka_unit_test(test_the_number_of_resources_is_bounded),
+                cmocka_unit_test(test_resources_are_in_order),
+                cmocka_unit_test(test_mps_replicas_of_a_mig_device_shrink_with_it),
                 cmocka_unit_test(test_a_resource_is_the_same_if_nobody_can_tell),
+                cmocka_unit_test(test_a_mig_resource_is_the_same_if_nobody_can_tell),
+                cmocka_unit_test(test_units_of_one_resource_may_be_shared_differently),
         };
 
         return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

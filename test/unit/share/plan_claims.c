@@ -193,12 +193,95 @@ static void test_mig_devices_are_selected_by_index_and_uuid(void **state UNUSED)
         }
 }
 
+static void test_mig_devices_called_gpus_are_selected_too(void **state UNUSED)
+{
+        static const struct entry entries[] = {
+                {TS, 2, SELECT_REFS(refs_mig), "nvidia.com/x"}, {MPS, 3, {SELECT_COUNT, 2}, "nvidia.com/y"}, {0}};
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node.config.mig_strategy = MIG_STRATEGY_SINGLE;
+        for (unsigned int i = 0; i < 6; i++)
+                node_add_mig(&node, 0, "1g.5gb");
+        add_entries(&node, entries);
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node),
+                "nvidia.com/gpu none: MIG-0-5; nvidia.com/x time-slicing: MIG-0-0*2 MIG-0-1*2 MIG-0-2*2; nvidia.com/y mps: "
+                "MIG-0-3*3 MIG-0-4*3");
+        assert_string_equal(node.warnings.data, "");
+}
+
+static void change_provisioning(struct node *node)
+{
+        node->sections[MPS]->provisioning = PROVISIONING_HALF;
+}
+
+static void change_limit(struct node *node)
+{
+        node->sections[TS]->fail_requests_greater_than_one = true;
+}
+
+static void change_placement(struct node *node)
+{
+        struct shared_resource *entry = (struct shared_resource *)(uintptr_t)node->sections[TS]->resources;
+
+        entry->has_placement = true;
+        entry->placement = PLACEMENT_PACKED;
+}
+
+/* To differ in what their sections say, entries would have to be of two strategies: so both sections pretend to be one. */
+static void test_entries_under_one_name_must_agree(void **state UNUSED)
+{
+        static const struct {
+                void (*change)(struct node *node);
+                const char *difference;
+        } table[] = {
+                {change_provisioning, "provisioning"},
+                {change_limit, "failRequestsGreaterThanOne"},
+                {change_placement, "placement"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                static const struct entry entries[] = {{MPS, 4, SELECT_REFS(refs_0), "nvidia.com/x"},
+                        {TS, 2, SELECT_REFS(refs_1), "nvidia.com/x"}, {0}};
+                _cleanup_(node_done) struct node node = node_new(2);
+                const char *text = arena_printf(&node.arena,
+                        CONFIG "11: sharing.timeSlicing.resources[0]: its %s is not that of sharing.mps.resources[0] "
+                               "(line 10), and both are 'nvidia.com/x': give one of them a rename of its own",
+                        table[i].difference);
+
+                add_entries(&node, entries);
+                node.sections[TS]->strategy = SHARING_MPS;
+                assert_ok(node_plan(&node), &node.err);
+                assert_string_equal(describe(&node), "nvidia.com/x mps: GPU-0*4 GPU-1*2");
+                plan_done(node.plan);
+                node.plan = NULL;
+                table[i].change(&node);
+                assert_fails(node_plan(&node), &node.err, ERROR_INVALID, text);
+        }
+}
+
+static void test_an_entry_of_its_own_placement_may_agree_with_the_default(void **state UNUSED)
+{
+        static const struct entry entries[] = {
+                {TS, 4, SELECT_REFS(refs_0), "nvidia.com/x"}, {TS, 2, SELECT_REFS(refs_1), "nvidia.com/x"}, {0}};
+        _cleanup_(node_done) struct node node = node_new(2);
+
+        add_entries(&node, entries);
+        node.config.placement = PLACEMENT_PACKED;
+        change_placement(&node);
+        assert_ok(node_plan(&node), &node.err);
+        assert_int_equal(node.plan->resources[0].placement, PLACEMENT_PACKED);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_entries_share_the_units_they_select),
                 cmocka_unit_test(test_entries_that_exclude_each_other_are_both_named),
                 cmocka_unit_test(test_mig_devices_are_selected_by_index_and_uuid),
+                cmocka_unit_test(test_mig_devices_called_gpus_are_selected_too),
+                cmocka_unit_test(test_entries_under_one_name_must_agree),
+                cmocka_unit_test(test_an_entry_of_its_own_placement_may_agree_with_the_default),
         };
 
         return cmocka_run_group_tests_name("plan_claims", tests, NULL, NULL);
