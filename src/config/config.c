@@ -4,6 +4,7 @@
 
 #include "config/config_file.h"
 #include "config/option.h"
+#include "config/word.h"
 
 /* What counts for an option after the merge. */
 struct merge {
@@ -32,6 +33,50 @@ static const char *copy(const struct merge *merge, struct arena *arena, const ch
         return arena_strdup(arena, merged(merge, flag));
 }
 
+/* The position of the word among the choices, which is the value of the enum. */
+static unsigned int choice(const struct merge *merge, const char *flag)
+{
+        const char *value = merged(merge, flag);
+        const char *const *choices = option_table[option_find(flag)].choices;
+        unsigned int position = 0;
+
+        while (strcmp(choices[position], value) != 0)
+                position++;
+        return position;
+}
+
+/* The elements of a list option, NULL-terminated. */
+static const char *const *elements(const struct merge *merge, struct arena *arena, const char *flag)
+{
+        char *list = arena_strdup(arena, merged(merge, flag));
+        const char **words;
+        size_t count = 0;
+
+        words = ARENA_ARRAY(arena, const char *, strlen(list) / 2 + 2);
+        for (char *save = NULL, *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
+                words[count++] = word;
+        return words;
+}
+
+static unsigned int device_lists(const struct merge *merge, struct arena *arena)
+{
+        const char *const *words = elements(merge, arena, "device-list-strategy");
+        unsigned int set = 0;
+
+        for (; *words; words++)
+                for (unsigned int i = 0; device_list_words[i]; i++)
+                        if (strcmp(*words, device_list_words[i]) == 0)
+                                set |= 1U << i;
+        return set;
+}
+
+static unsigned int extras(const struct merge *merge)
+{
+        return (merged_is(merge, "gdrcopy-enabled", "true") ? EXTRA_GDRCOPY : 0U) |
+               (merged_is(merge, "gds-enabled", "true") ? EXTRA_GDS : 0U) |
+               (merged_is(merge, "mofed-enabled", "true") ? EXTRA_MOFED : 0U);
+}
+
 /* MPS cannot be described to a container without the place where it is on the host. */
 static int check_mps_root(const struct config *config, struct error *err)
 {
@@ -41,6 +86,53 @@ static int check_mps_root(const struct config *config, struct error *err)
                 "config '%.150s' line %d: sharing.mps: needs the directory of MPS on the host, and none is set: use "
                 "--mps-root, MPS_ROOT or flags.mpsRoot, for example /run/nvidia/mps",
                 config->path, config->sharing.mps->line);
+}
+
+static void set_paths(struct config *config, const struct merge *merge, struct arena *arena)
+{
+        config->driver_root = copy(merge, arena, "driver-root");
+        config->dev_root = copy(merge, arena, "dev-root");
+        if (!*config->dev_root)
+                config->dev_root = config->driver_root;
+        config->driver_root_ctr = copy(merge, arena, "driver-root-ctr-path");
+        config->mps_root = copy(merge, arena, "mps-root");
+        config->cdi_annotation_prefix = copy(merge, arena, "cdi-annotation-prefix");
+        config->cdi_hook_path = copy(merge, arena, "nvidia-cdi-hook-path");
+        config->cdi_feature_flags = elements(merge, arena, "cdi-feature-flags");
+        config->cdi_disable_hooks = elements(merge, arena, "cdi-disable-hooks");
+        config->cdi_root = copy(merge, arena, "cdi-root");
+        config->kubelet_socket = copy(merge, arena, "kubelet-socket");
+        config->nvml_library = copy(merge, arena, "nvml-library");
+        config->system_root = copy(merge, arena, "system-root");
+        config->log_level = copy(merge, arena, "log-level");
+        config->log_format = copy(merge, arena, "log-format");
+}
+
+static void set_policy(struct config *config, const struct merge *merge, struct arena *arena)
+{
+        config->fail_on_init_error = merged_is(merge, "fail-on-init-error", "true");
+        config->mig_strategy = (enum mig_strategy)choice(merge, "mig-strategy");
+        config->discovery = (enum discovery_strategy)choice(merge, "device-discovery-strategy");
+        config->id_strategy = (enum id_strategy)choice(merge, "device-id-strategy");
+        config->placement = (enum placement)choice(merge, "shared-devices-allocation-policy");
+        config->device_lists = device_lists(merge, arena);
+        config->pass_device_specs = merged_is(merge, "pass-device-specs", "true");
+        config->extras = extras(merge);
+        config->has_imex_channel = merged_is(merge, "imex-channel-ids", "0");
+        config->imex_required = merged_is(merge, "imex-required", "true");
+}
+
+static void set_sections(struct config *config, const struct config_file *file)
+{
+        config->sharing = file->sharing;
+        config->gpu_patterns = file->gpu_patterns;
+        config->n_gpu_patterns = file->n_gpu_patterns;
+        config->mig_patterns = file->mig_patterns;
+        config->n_mig_patterns = file->n_mig_patterns;
+        config->xid_rules = file->xids.rules;
+        config->n_xid_rules = file->xids.count;
+        config->recover = file->recover;
+        config->use_node_feature_api = file->use_node_feature_api;
 }
 
 int config_build(const struct option_set *options, struct arena *arena, const struct config **ret, config_warn_fn *warn,
@@ -54,24 +146,9 @@ int config_build(const struct option_set *options, struct arena *arena, const st
         if (config_file_read(&file, config->path, options, arena, warn, warn_data, err) < 0)
                 return -1;
         merge.file = &file;
-        config->fail_on_init_error = merged_is(&merge, "fail-on-init-error", "true");
-        config->mig_strategy = MIG_STRATEGY_NONE;
-        config->driver_root = copy(&merge, arena, "driver-root");
-        config->dev_root = config->driver_root;
-        config->driver_root_ctr = copy(&merge, arena, "driver-root-ctr-path");
-        config->mps_root = copy(&merge, arena, "mps-root");
-        config->id_strategy = merged_is(&merge, "device-id-strategy", "index") ? ID_STRATEGY_INDEX : ID_STRATEGY_UUID;
-        config->device_lists = DEVICE_LIST_ENVVAR;
-        config->recover = true;
-        config->placement = merged_is(&merge, "shared-devices-allocation-policy", "packed") ? PLACEMENT_PACKED
-                                                                                            : PLACEMENT_DISTRIBUTED;
-        config->system_root = "";
-        config->cdi_root = "/var/run/cdi";
-        config->kubelet_socket = copy(&merge, arena, "kubelet-socket");
-        config->nvml_library = copy(&merge, arena, "nvml-library");
-        config->log_level = copy(&merge, arena, "log-level");
-        config->log_format = copy(&merge, arena, "log-format");
-        config->sharing = file.sharing;
+        set_paths(config, &merge, arena);
+        set_policy(config, &merge, arena);
+        set_sections(config, &file);
         if (check_mps_root(config, err) < 0)
                 return -1;
         *ret = config;
@@ -80,34 +157,20 @@ int config_build(const struct option_set *options, struct arena *arena, const st
 
 const char *sharing_strategy_name(enum sharing_strategy strategy)
 {
-        static const char *const names[] = {
-                [SHARING_NONE] = "none", [SHARING_TIME_SLICING] = "time-slicing", [SHARING_MPS] = "mps"};
-
-        return names[strategy];
+        return sharing_strategy_words[strategy];
 }
 
 const char *provisioning_name(enum provisioning provisioning)
 {
-        static const char *const names[] = {
-                [PROVISIONING_UNIFORM] = "uniform", [PROVISIONING_HALF] = "half", [PROVISIONING_WEIGHTED] = "weighted"};
-
-        return names[provisioning];
+        return provisioning_words[provisioning];
 }
 
 const char *placement_name(enum placement placement)
 {
-        static const char *const names[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
-                [PLACEMENT_PACKED] = "packed",
-                [PLACEMENT_DISTINCT] = "distinct",
-                [PLACEMENT_SAME_GPU] = "same-gpu"};
-
-        return names[placement];
+        return placement_words[placement];
 }
 
 const char *mig_strategy_name(enum mig_strategy strategy)
 {
-        static const char *const names[] = {
-                [MIG_STRATEGY_NONE] = "none", [MIG_STRATEGY_SINGLE] = "single", [MIG_STRATEGY_MIXED] = "mixed"};
-
-        return names[strategy];
+        return mig_strategy_words[strategy];
 }

@@ -17,11 +17,15 @@
 
 /*
  * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a lower
- * bound, which the plan checks); and the largest number of entries of one sharing section.
+ * bound, which the plan checks); the largest number of entries of one sharing section, and of patterns for GPUs and for MIG;
+ * the largest number of devices that an entry lists or counts, and one more than the largest index; Xids.
  */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
 #define CONFIG_MAX_REPLICAS 1000U
-#define CONFIG_MAX_RESOURCES ((size_t)64)
+#define CONFIG_MAX_RESOURCES 64U
+#define CONFIG_MAX_DEVICES 512U
+#define CONFIG_MAX_XIDS ((size_t)256)
+#define CONFIG_MAX_XID 65535U
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
@@ -145,6 +149,8 @@ struct config {
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
+
+        const bool *use_node_feature_api; /* what the file says to GPU feature discovery, NULL nothing; printed only */
 
         const char *kubelet_socket; /* "" : never register */
         const char *nvml_library;   /* "" : found by the driver root */

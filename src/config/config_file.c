@@ -6,70 +6,16 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 
-/* ---- keys that are known ---- */
+#define MAX_ELEMENTS ((size_t)64) /* of one list that is an option */
 
-/*
- * Beside what the option table reads: keys of NVIDIA's schema that this version does not act on. Those with "*" mean nothing
- * here whatever their value (they speak to other programs, or only matter together with one that is warned about).
- */
-static void check_flags(const struct tree *tree, const struct tree_node *flags)
-{
-        static const struct tree_key flag_keys[] = {{"migStrategy"}, {"failOnInitError"}, {"mpsRoot"},
-                {"nvidiaDriverRoot"}, {"plugin"}, {"nvidiaDevRoot", "*"}, {"gdrcopyEnabled", "false"},
-                {"gdsEnabled", "false"}, {"mofedEnabled", "false"}, {"useNodeFeatureAPI", "*"},
-                {"deviceDiscoveryStrategy", "\"auto\"|\"nvml\""}, {"gfd", "*"}};
-        static const struct tree_key plugin_keys[] = {{"deviceListStrategy"}, {"deviceIDStrategy"},
-                {"containerDriverRoot"}, {"sharedDevicesAllocationPolicy"}, {"passDeviceSpecs", "false"},
-                {"cdiAnnotationPrefix", "*"}, {"nvidiaCTKPath", "*"}};
-        struct tree_node plugin;
-
-        tree_check_keys(tree, flags, flag_keys, ARRAY_SIZE(flag_keys));
-        if (tree_member(tree, flags, "plugin", &plugin))
-                tree_check_keys(tree, &plugin, plugin_keys, ARRAY_SIZE(plugin_keys));
-}
-
-static int check_keys(const struct tree *tree, const struct tree_node *root, struct error *err)
-{
-        static const struct tree_key root_keys[] = {{"version"}, {"flags"}, {"resources"}, {"sharing"}, {"imex"}};
-        static const struct tree_key resource_keys[] = {{"gpus", "[]"}, {"mig", "[]"}};
-        static const struct tree_key imex_keys[] = {{"channelIDs", "[]"}, {"required", "false"}};
-        struct tree_node node;
-
-        tree_check_keys(tree, root, root_keys, ARRAY_SIZE(root_keys));
-        if (tree_member(tree, root, "flags", &node)) {
-                struct tree_node plugin;
-
-                if (tree_object(tree, &node, err) < 0)
-                        return -1;
-                if (tree_member(tree, &node, "plugin", &plugin) && tree_object(tree, &plugin, err) < 0)
-                        return -1;
-                check_flags(tree, &node);
-        }
-        if (tree_member(tree, root, "resources", &node)) {
-                if (tree_object(tree, &node, err) < 0)
-                        return -1;
-                tree_check_keys(tree, &node, resource_keys, ARRAY_SIZE(resource_keys));
-        }
-        if (tree_member(tree, root, "imex", &node)) {
-                if (tree_object(tree, &node, err) < 0)
-                        return -1;
-                tree_check_keys(tree, &node, imex_keys, ARRAY_SIZE(imex_keys));
-        }
-        return 0;
-}
-
-static int check_version(const struct tree *tree, const struct tree_node *root, struct error *err)
+static int check_version(const struct tree *tree, const struct file_root *root, struct error *err)
 {
         struct tree_node node;
-        const char *version;
 
-        if (!tree_member(tree, root, "version", &node))
+        if (!root->version || !*root->version || strcmp(root->version, "v1") == 0)
                 return 0;
-        if (tree_string(tree, &node, &version, err) < 0)
-                return -1;
-        if (*version && strcmp(version, "v1") != 0)
-                return tree_fail(tree, &node, err, "'%.100s' is not a known version, use v1", version);
-        return 0;
+        tree_member(tree, &root->node, "version", &node);
+        return tree_fail(tree, &node, err, "'%.100s' is not a known version, use v1", root->version);
 }
 
 /* ---- options ---- */
@@ -91,12 +37,15 @@ static bool find_key(const struct tree *tree, const struct tree_node *root, cons
         return true;
 }
 
-/* One word of a list. A comma inside is not split: in the file, NVIDIA's plugin does not split it either. */
-static int read_word(const struct tree *tree, const struct tree_node *node, const struct option *option,
+/* One element of a list. A comma inside is not split: in the file, NVIDIA's plugin does not split it either. */
+static int read_element(const struct tree *tree, const struct tree_node *node, const struct option *option,
         const char **ret, struct error *err)
 {
+        char printed[TREE_VALUE_SIZE];
         const char *text;
 
+        if (option->type == OPTION_NUMBERS && !json_is_integer(node->json))
+                return tree_fail(tree, node, err, "%s, must be a whole number", tree_print(node, printed));
         if (tree_string(tree, node, &text, err) < 0)
                 return -1;
         if (strchr(text, ','))
@@ -110,25 +59,28 @@ static int read_word(const struct tree *tree, const struct tree_node *node, cons
 static int read_list(const struct tree *tree, const struct tree_node *node, const struct option *option,
         const char **ret, struct error *err)
 {
-        size_t count = json_array_size(node->json);
-        const char *words = NULL;
+        const char *list = NULL;
+        size_t count;
 
-        if (!json_is_array(node->json))
-                return read_word(tree, node, option, ret, err);
-        if (count == 0)
-                return tree_fail(
-                        tree, node, err, "[], must have at least one word, for example [%s]", option->fallback);
+        if (option->type == OPTION_LIST && !json_is_array(node->json))
+                return read_element(tree, node, option, ret, err);
+        if (tree_array(tree, node, MAX_ELEMENTS, &count, err) < 0)
+                return -1;
         for (size_t i = 0; i < count; i++) {
                 struct tree_node item;
-                const char *word;
+                const char *element;
 
                 tree_item(tree, node, i, &item);
-                if (read_word(tree, &item, option, &word, err) < 0)
+                if (read_element(tree, &item, option, &element, err) < 0)
                         return -1;
-                words = words ? arena_printf(tree->arena, "%s,%s", words, word) : word;
+                list = list ? arena_printf(tree->arena, "%s,%s", list, element) : element;
+        }
+        if (!list) { /* for deviceListStrategy, too: GPUs reach no container then, but what stands beside them does */
+                *ret = "";
+                return 0;
         }
         /* Once more as a whole, which drops repetitions. */
-        return option_check(option, words, tree->arena, ret, err);
+        return option_check(option, list, tree->arena, ret, err);
 }
 
 static int read_option(const struct tree *tree, const struct tree_node *node, const struct option *option,
@@ -137,17 +89,13 @@ static int read_option(const struct tree *tree, const struct tree_node *node, co
         const char *text;
         bool is_true;
 
-        switch (option->type) {
-        case OPTION_BOOL:
+        if (option_is_list(option))
+                return read_list(tree, node, option, ret, err);
+        if (option->type == OPTION_BOOL) {
                 if (tree_bool(tree, node, &is_true, err) < 0)
                         return -1;
                 *ret = is_true ? "true" : "false";
                 return 0;
-        case OPTION_LIST:
-                return read_list(tree, node, option, ret, err);
-        case OPTION_STRING:
-        case OPTION_CHOICE:
-                break;
         }
         if (tree_string(tree, node, &text, err) < 0)
                 return -1;
@@ -170,6 +118,38 @@ static int read_options(struct config_file *file, const struct tree *tree, const
         return 0;
 }
 
+/* ---- sections ---- */
+
+static const struct resource_pattern *copy_patterns(struct arena *arena, const struct schema_list *list)
+{
+        struct resource_pattern *patterns = ARENA_ARRAY(arena, struct resource_pattern, list->count);
+        const struct file_pattern *items = list->items;
+
+        for (size_t i = 0; i < list->count; i++)
+                patterns[i] = (struct resource_pattern){
+                        .pattern = items[i].pattern, .name = items[i].name, .line = items[i].node.line};
+        return patterns;
+}
+
+static void read_resources(struct config_file *file, const struct tree *tree, const struct file_resources *resources)
+{
+        if (!resources)
+                return;
+        file->gpu_patterns = copy_patterns(tree->arena, &resources->gpus);
+        file->n_gpu_patterns = resources->gpus.count;
+        file->mig_patterns = copy_patterns(tree->arena, &resources->mig);
+        file->n_mig_patterns = resources->mig.count;
+}
+
+static void read_health(struct config_file *file, const struct tree *tree, const struct file_health *health)
+{
+        if (!health)
+                return;
+        file->xids = health->xids;
+        if (tree_has(tree, &health->node, "recover"))
+                file->recover = health->recover;
+}
+
 static void warn_nobody(const char *text UNUSED, void *data UNUSED)
 {
 }
@@ -180,26 +160,31 @@ static int read_text(struct config_file *file, const char *path, const struct st
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(arena, "config '%.150s'", path);
         struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
-        struct tree_node root = {.path = "", .fold = true};
+        struct tree_node node = {.path = "", .fold = true};
+        struct file_root *root = ARENA_NEW(arena, struct file_root);
 
         if (yaml_load(&yaml, name, text->data, text->size, tree.warn, warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
                 return 0;
         tree.yaml = yaml;
-        root.json = yaml->root;
-        root.line = yaml_line(yaml, yaml->root);
-        if (tree_object(&tree, &root, err) < 0 || check_version(&tree, &root, err) < 0 ||
-                check_keys(&tree, &root, err) < 0 || read_options(file, &tree, &root, options, err) < 0)
+        node.json = yaml->root;
+        node.line = yaml_line(yaml, yaml->root);
+        if (schema_read(&tree, &node, &schema_file, root, err) < 0 || check_version(&tree, root, err) < 0 ||
+                read_options(file, &tree, &root->node, options, err) < 0)
                 return -1;
-        return config_sharing_read(file, &tree, &root, err);
+        read_resources(file, &tree, root->resources);
+        read_health(file, &tree, root->health);
+        if (root->flags && tree_has(&tree, &root->flags->node, "useNodeFeatureAPI"))
+                file->use_node_feature_api = &root->flags->use_node_feature_api;
+        return config_sharing_build(&file->sharing, &tree, root->sharing, err);
 }
 
 int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
         config_warn_fn *warn, void *warn_data, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct config_file file = {.values = ARENA_ARRAY(arena, const char *, option_count)};
+        struct config_file file = {.values = ARENA_ARRAY(arena, const char *, option_count), .recover = true};
 
         if (*path && file_read(path, CONFIG_FILE_LIMIT, &text, err) < 0)
                 return error_prefix(err, "config");

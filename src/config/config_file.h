@@ -5,11 +5,19 @@
 
 #include "config/config.h"
 #include "config/option.h"
+#include "config/schema.h"
 #include "config/tree.h"
 
 struct config_file {
         const char **values; /* by position in option_table; NULL: not in the file */
         struct sharing sharing;
+        const struct resource_pattern *gpu_patterns;
+        size_t n_gpu_patterns;
+        const struct resource_pattern *mig_patterns;
+        size_t n_mig_patterns;
+        struct xid_list xids;
+        bool recover;
+        const bool *use_node_feature_api; /* NULL: not in the file */
 };
 
 /*
@@ -19,6 +27,79 @@ struct config_file {
 int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
         config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
-/* config_sharing.c: the section "sharing" of |root|. */
-int config_sharing_read(
-        struct config_file *file, const struct tree *tree, const struct tree_node *root, struct error *err) MUST_USE;
+/* ---- the file as the tables of file_schema.c read it: its keys, none of them interpreted ---- */
+
+struct file_resource {
+        struct tree_node node;
+        const char *name;
+        const char *rename; /* NULL: absent */
+        struct device_selector devices;
+        unsigned int replicas;
+        unsigned int placement;
+};
+
+struct file_section {
+        struct tree_node node;
+        bool rename_by_default;
+        bool fail_requests_greater_than_one;
+        unsigned int placement;
+        unsigned int provisioning;
+        struct schema_list resources; /* struct file_resource */
+};
+
+struct file_sharing {
+        struct tree_node node;
+        struct file_section *time_slicing;
+        struct file_section *mps;
+};
+
+struct file_pattern {
+        struct tree_node node;
+        const char *pattern;
+        const char *name;
+};
+
+struct file_resources {
+        struct tree_node node;
+        struct schema_list gpus; /* struct file_pattern */
+        struct schema_list mig;
+};
+
+struct file_gfd {
+        struct tree_node node;
+        bool oneshot;
+        bool no_timestamp;
+        const char *output_file;
+        const char *machine_type_file;
+};
+
+struct file_options {
+        struct tree_node node; /* all its keys are options */
+};
+
+struct file_flags {
+        struct tree_node node;
+        struct file_options *plugin;
+        struct file_gfd *gfd;
+        bool use_node_feature_api;
+};
+
+struct file_health {
+        struct tree_node node;
+        struct xid_list xids;
+        bool recover;
+};
+
+struct file_root {
+        struct tree_node node;
+        const char *version;
+        struct file_flags *flags;
+        struct file_resources *resources;
+        struct file_sharing *sharing;
+        struct file_options *imex;
+        struct file_health *health;
+};
+
+/* config_sharing.c: what the section "sharing" means; |sharing| may be NULL. */
+int config_sharing_build(
+        struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing, struct error *err) MUST_USE;

@@ -2,9 +2,11 @@
  * The effective configuration, for the log: NVIDIA's key order, then our own keys.
  */
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config/config.h"
+#include "config/word.h"
 
 static json_t *text(const char *value)
 {
@@ -14,22 +16,121 @@ static json_t *text(const char *value)
         return json ? json : json_string("(not UTF-8)");
 }
 
-static json_t *print_flags(const struct config *config)
+static json_t *words(const char *const *list)
+{
+        json_t *json = json_array();
+
+        for (; *list; list++)
+                json_array_append_new(json, text(*list));
+        return json;
+}
+
+/* ---- flags ---- */
+
+static json_t *print_plugin(const struct config *config)
 {
         json_t *plugin = json_object();
+        json_t *lists = json_array();
+
+        for (unsigned int i = 0; device_list_words[i]; i++)
+                if (config->device_lists & (1U << i))
+                        json_array_append_new(lists, text(device_list_words[i]));
+        json_object_set_new(plugin, "passDeviceSpecs", json_boolean(config->pass_device_specs));
+        json_object_set_new(plugin, "deviceListStrategy", lists);
+        json_object_set_new(plugin, "deviceIDStrategy", text(id_strategy_words[config->id_strategy]));
+        json_object_set_new(plugin, "cdiAnnotationPrefix", text(config->cdi_annotation_prefix));
+        json_object_set_new(plugin, "nvidiaCTKPath", text(config->cdi_hook_path));
+        json_object_set_new(plugin, "containerDriverRoot", text(config->driver_root_ctr));
+        json_object_set_new(plugin, "sharedDevicesAllocationPolicy", text(placement_name(config->placement)));
+        return plugin;
+}
+
+static json_t *print_flags(const struct config *config)
+{
         json_t *flags = json_object();
 
         json_object_set_new(flags, "migStrategy", text(mig_strategy_name(config->mig_strategy)));
         json_object_set_new(flags, "failOnInitError", json_boolean(config->fail_on_init_error));
         json_object_set_new(flags, "mpsRoot", text(config->mps_root));
         json_object_set_new(flags, "nvidiaDriverRoot", text(config->driver_root));
-        json_object_set_new(plugin, "deviceListStrategy", json_pack("[s]", "envvar"));
-        json_object_set_new(
-                plugin, "deviceIDStrategy", text(config->id_strategy == ID_STRATEGY_INDEX ? "index" : "uuid"));
-        json_object_set_new(plugin, "containerDriverRoot", text(config->driver_root_ctr));
-        json_object_set_new(plugin, "sharedDevicesAllocationPolicy", text(placement_name(config->placement)));
-        json_object_set_new(flags, "plugin", plugin);
+        json_object_set_new(flags, "nvidiaDevRoot", text(config->dev_root));
+        json_object_set_new(flags, "gdrcopyEnabled", json_boolean(config->extras & EXTRA_GDRCOPY));
+        json_object_set_new(flags, "gdsEnabled", json_boolean(config->extras & EXTRA_GDS));
+        json_object_set_new(flags, "mofedEnabled", json_boolean(config->extras & EXTRA_MOFED));
+        json_object_set_new(flags, "useNodeFeatureAPI",
+                config->use_node_feature_api ? json_boolean(*config->use_node_feature_api) : json_null());
+        json_object_set_new(flags, "deviceDiscoveryStrategy", text(discovery_words[config->discovery]));
+        json_object_set_new(flags, "plugin", print_plugin(config));
         return flags;
+}
+
+/* ---- resources ---- */
+
+static void put_pattern(json_t *list, const char *pattern, const char *name)
+{
+        json_t *item = json_object();
+
+        json_object_set_new(item, "pattern", text(pattern));
+        json_object_set_new(item, "name", text(name));
+        json_array_append_new(list, item);
+}
+
+/* NVIDIA's plugin prints the rule for what nothing else names, too. */
+static json_t *print_resources(const struct config *config)
+{
+        json_t *resources = json_object();
+        json_t *gpus = json_array();
+        json_t *mig = json_array();
+        bool has_rest = false;
+
+        for (size_t i = 0; i < config->n_gpu_patterns; i++) {
+                put_pattern(gpus, config->gpu_patterns[i].pattern, config->gpu_patterns[i].name);
+                has_rest = has_rest || strcmp(config->gpu_patterns[i].pattern, "*") == 0;
+        }
+        if (!has_rest)
+                put_pattern(gpus, "*", "nvidia.com/gpu");
+        for (size_t i = 0; i < config->n_mig_patterns; i++)
+                put_pattern(mig, config->mig_patterns[i].pattern, config->mig_patterns[i].name);
+        json_object_set_new(resources, "gpus", gpus);
+        if (config->n_mig_patterns > 0)
+                json_object_set(resources, "mig", mig);
+        json_decref(mig);
+        return resources;
+}
+
+/* ---- sharing ---- */
+
+static json_t *print_devices(const struct device_selector *devices)
+{
+        json_t *list;
+
+        if (devices->kind == SELECT_ALL)
+                return text("all");
+        if (devices->kind == SELECT_COUNT)
+                return json_integer(devices->count);
+        list = json_array();
+        for (size_t i = 0; i < devices->n_refs; i++) {
+                const struct device_ref *ref = &devices->refs[i];
+
+                json_array_append_new(list, ref->uuid      ? text(ref->uuid)
+                                            : ref->mig < 0 ? json_integer(ref->gpu)
+                                                           : json_sprintf("%u:%d", ref->gpu, ref->mig));
+        }
+        return list;
+}
+
+static json_t *print_resource(const struct shared_resource *resource)
+{
+        json_t *item = json_object();
+
+        json_object_set_new(item, "name", text(resource->name));
+        if (resource->rename)
+                json_object_set_new(item, "rename", text(resource->rename));
+        json_object_set_new(item, "devices", print_devices(&resource->devices));
+        json_object_set_new(item, "replicas", json_integer(resource->replicas));
+        if (resource->has_placement)
+                json_object_set_new(item, "placement", text(placement_name(resource->placement)));
+        return item;
 }
 
 static json_t *print_section(const struct sharing_section *sharing)
@@ -41,17 +142,8 @@ static json_t *print_section(const struct sharing_section *sharing)
                 section, "failRequestsGreaterThanOne", json_boolean(sharing->fail_requests_greater_than_one));
         if (sharing->strategy == SHARING_MPS)
                 json_object_set_new(section, "provisioning", text(provisioning_name(sharing->provisioning)));
-        for (size_t i = 0; i < sharing->n_resources; i++) {
-                const struct shared_resource *resource = &sharing->resources[i];
-                json_t *item = json_object();
-
-                json_object_set_new(item, "name", text(resource->name));
-                if (resource->rename)
-                        json_object_set_new(item, "rename", text(resource->rename));
-                json_object_set_new(item, "devices", text("all"));
-                json_object_set_new(item, "replicas", json_integer(resource->replicas));
-                json_array_append_new(resources, item);
-        }
+        for (size_t i = 0; i < sharing->n_resources; i++)
+                json_array_append_new(resources, print_resource(&sharing->resources[i]));
         json_object_set_new(section, "resources", resources);
         return section;
 }
@@ -67,6 +159,34 @@ static json_t *print_sharing(const struct sharing *sharing)
         return json;
 }
 
+/* ---- the rest ---- */
+
+static json_t *print_imex(const struct config *config)
+{
+        json_t *imex = json_object();
+
+        if (config->has_imex_channel)
+                json_object_set_new(imex, "channelIDs", json_pack("[i]", 0));
+        if (config->imex_required)
+                json_object_set_new(imex, "required", json_true());
+        return imex;
+}
+
+static json_t *print_health(const struct config *config)
+{
+        json_t *health = json_object();
+        json_t *xids = json_object();
+        char number[16];
+
+        for (size_t i = 0; i < config->n_xid_rules; i++) {
+                snprintf(number, sizeof(number), "%u", config->xid_rules[i].xid);
+                json_object_set_new(xids, number, text(xid_action_words[config->xid_rules[i].unhealthy]));
+        }
+        json_object_set_new(health, "xids", xids);
+        json_object_set_new(health, "recover", json_boolean(config->recover));
+        return health;
+}
+
 /* What is not in the file, since it must be known before the file can be read or cannot change while the process lives. */
 static json_t *print_process(const struct config *config)
 {
@@ -75,6 +195,10 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "configFile", text(config->path));
         json_object_set_new(process, "kubeletSocket", text(config->kubelet_socket));
         json_object_set_new(process, "nvmlLibrary", text(config->nvml_library));
+        json_object_set_new(process, "systemRoot", text(config->system_root));
+        json_object_set_new(process, "cdiRoot", text(config->cdi_root));
+        json_object_set_new(process, "cdiFeatureFlags", words(config->cdi_feature_flags));
+        json_object_set_new(process, "cdiDisableHooks", words(config->cdi_disable_hooks));
         json_object_set_new(process, "logLevel", text(config->log_level));
         json_object_set_new(process, "logFormat", text(config->log_format));
         return process;
@@ -87,7 +211,10 @@ char *config_print(const struct config *config)
 
         json_object_set_new(json, "version", text("v1"));
         json_object_set_new(json, "flags", print_flags(config));
+        json_object_set_new(json, "resources", print_resources(config));
         json_object_set_new(json, "sharing", print_sharing(&config->sharing));
+        json_object_set_new(json, "imex", print_imex(config));
+        json_object_set_new(json, "health", print_health(config));
         json_object_set_new(json, "process", print_process(config));
         printed = json_dumps(json, JSON_INDENT(2));
         json_decref(json);

@@ -1,202 +1,237 @@
 /*
- * The section "sharing". Its two parts are objects whose keys NVIDIA's plugin looks up in a plain map: in one spelling only.
+ * What the section "sharing" means: names, defaults, and which entries can stand beside each other.
  */
+#include <stdint.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "config/config_file.h"
 #include "config/resource_name.h"
 
 #define SHARED_SUFFIX ".shared"
 
-static int read_provisioning(
-        const struct tree *tree, const struct tree_node *section, struct sharing_section *sharing, struct error *err)
+/* One section while it is built. */
+struct draft {
+        const struct file_section *file;
+        struct sharing_section *section;
+        struct shared_resource *resources;                   /* the same as section->resources */
+        const struct tree_node *nodes[CONFIG_MAX_RESOURCES]; /* of each of them */
+};
+
+/* ---- one entry ---- */
+
+static int build_names(const struct tree *tree, const struct file_resource *file, bool rename_by_default,
+        struct shared_resource *resource, struct error *err)
 {
-        struct tree_node node;
-        const char *text;
+        size_t length = strlen(file->name) + strlen(SHARED_SUFFIX);
 
-        if (!tree_member(tree, section, "provisioning", &node))
+        resource->name = file->name;
+        resource->rename = file->rename;
+        if (file->rename || !rename_by_default)
                 return 0;
-        if (tree_string(tree, &node, &text, err) < 0)
-                return -1;
-        for (enum provisioning p = PROVISIONING_UNIFORM; p <= PROVISIONING_WEIGHTED; p++) {
-                if (strcmp(text, provisioning_name(p)) != 0)
-                        continue;
-                sharing->provisioning = p;
-                return 0;
-        }
-        if (strcmp(text, "sm") == 0) {
-                tree_fail(tree, &node, err, "'sm' is not supported by this version, use uniform, half or weighted");
-                err->kind = ERROR_UNSUPPORTED;
-                return -1;
-        }
-        return tree_fail(tree, &node, err, "'%.100s' is not a known value, use uniform, half or weighted", text);
-}
-
-static int read_name(
-        const struct tree *tree, const struct tree_node *item, const char *key, const char **ret, struct error *err)
-{
-        struct tree_node node;
-        const char *text;
-
-        if (!tree_member(tree, item, key, &node))
-                return 0;
-        if (tree_string(tree, &node, &text, err) < 0)
-                return -1;
-        if (resource_name_check(text, tree->arena, ret, err) < 0)
-                return tree_prefix(tree, &node, err);
+        if (length > RESOURCE_NAME_MAX)
+                return tree_fail(tree, &file->node, err,
+                        "'%s" SHARED_SUFFIX
+                        "', the name that renameByDefault gives, has %zu characters, at most %zu: set rename",
+                        file->name, length, RESOURCE_NAME_MAX);
+        resource->rename = arena_printf(tree->arena, "%s" SHARED_SUFFIX, file->name);
         return 0;
 }
 
-static void warn_devices(const struct tree *tree, const struct tree_node *item)
+static int build_resource(const struct tree *tree, const struct draft *draft, const struct file_resource *file,
+        struct shared_resource *resource, struct error *err)
 {
-        char text[TREE_VALUE_SIZE];
-        struct tree_node node;
-
-        if (tree_member(tree, item, "devices", &node) && strcmp(tree_print(&node, text), "\"all\"") != 0)
-                tree_warn(tree, &node, "%s is ignored: this version shares all GPUs of the node alike", text);
-}
-
-static int read_resource(const struct tree *tree, const struct tree_node *item, const struct sharing_section *section,
-        bool rename_by_default, struct shared_resource *resource, struct error *err)
-{
-        static const struct tree_key keys[] = {{"name"}, {"rename"}, {"replicas"}, {"devices", "*"}};
         struct tree_node replicas;
 
-        if (tree_object(tree, item, err) < 0)
-                return -1;
-        tree_check_keys(tree, item, keys, ARRAY_SIZE(keys));
-        if (read_name(tree, item, "name", &resource->name, err) < 0)
-                return -1;
-        if (!resource->name)
-                return tree_fail(tree, item, err, "name is missing, for example nvidia.com/gpu");
-        if (read_name(tree, item, "rename", &resource->rename, err) < 0)
-                return -1;
-        if (!resource->rename && rename_by_default)
-                resource->rename = arena_printf(tree->arena, "%s" SHARED_SUFFIX, resource->name);
-        if (!tree_member(tree, item, "replicas", &replicas))
-                return tree_fail(tree, item, err, "replicas is missing: into how many parts to share each GPU");
-        if (tree_uint(tree, &replicas, 1, CONFIG_MAX_REPLICAS, &resource->replicas, err) < 0)
-                return -1;
-        resource->line = replicas.line;
-        resource->path = item->path;
-        resource->section = section;
-        warn_devices(tree, item);
+        tree_member(tree, &file->node, "replicas", &replicas);
+        *resource = (struct shared_resource){
+                .section = draft->section,
+                .path = file->node.path,
+                .replicas = file->replicas,
+                .devices = file->devices,
+                .line = replicas.line,
+        };
+        if (tree_has(tree, &file->node, "placement")) {
+                resource->has_placement = true;
+                resource->placement = (enum placement)file->placement;
+        } else if (tree_has(tree, &draft->file->node, "placement")) {
+                resource->has_placement = true;
+                resource->placement = (enum placement)draft->file->placement;
+        }
+        return build_names(tree, file, draft->file->rename_by_default, resource, err);
+}
+
+/* ---- one section ---- */
+
+static int build_section(const struct tree *tree, const struct file_section *file, enum sharing_strategy strategy,
+        struct draft *ret, struct error *err)
+{
+        struct sharing_section *section = ARENA_NEW(tree->arena, struct sharing_section);
+        const struct file_resource *items = file->resources.items;
+        struct tree_node list;
+
+        if (file->resources.count == 0) {
+                tree_member(tree, &file->node, "resources", &list);
+                return tree_fail(tree, &list, err,
+                        "empty; list what to share, for example {name: nvidia.com/gpu, replicas: 4}, or remove the section");
+        }
+        ret->file = file;
+        ret->section = section;
+        ret->resources = ARENA_ARRAY(tree->arena, struct shared_resource, file->resources.count);
+        section->strategy = strategy;
+        section->line = file->node.line;
+        section->provisioning = (enum provisioning)file->provisioning;
+        /*
+         * NVIDIA's defaults: several replicas of one GPU give no more time, but do no harm under time-slicing; under MPS with
+         * equal shares they would not even give more memory. Under the other provisionings they give just what is asked for.
+         */
+        section->fail_requests_greater_than_one =
+                tree_has(tree, &file->node, "failRequestsGreaterThanOne")
+                        ? file->fail_requests_greater_than_one
+                        : strategy == SHARING_MPS && section->provisioning == PROVISIONING_UNIFORM;
+        section->resources = ret->resources;
+        section->n_resources = file->resources.count;
+        for (size_t i = 0; i < section->n_resources; i++) {
+                ret->nodes[i] = &items[i].node;
+                if (build_resource(tree, ret, &items[i], &ret->resources[i], err) < 0)
+                        return -1;
+        }
         return 0;
 }
+
+/* ---- entries beside each other ---- */
+
+/* An entry of either section, with its place in the file. */
+struct entry {
+        const struct shared_resource *resource;
+        const struct tree_node *node;
+};
 
 static const char *advertised(const struct shared_resource *resource)
 {
         return resource->rename ? resource->rename : resource->name;
 }
 
-/* Two entries for the same GPUs, or two resources under one name, cannot both be served. */
-static int check_distinct(const struct tree *tree, const struct tree_node *item,
-        const struct shared_resource *resources, size_t i, struct error *err)
+static bool is_everything(const struct shared_resource *resource)
 {
-        for (size_t j = 0; j < i; j++) {
-                if (strcmp(resources[i].name, resources[j].name) == 0)
-                        return tree_fail(tree, item, err, "'%s' is shared already by the entry at line %d",
-                                resources[i].name, resources[j].line);
-                if (strcmp(advertised(&resources[i]), advertised(&resources[j])) == 0)
-                        return tree_fail(tree, item, err, "'%s' is advertised already by the entry at line %d",
-                                advertised(&resources[i]), resources[j].line);
+        return resource->devices.kind == SELECT_ALL;
+}
+
+/* NVIDIA's plugin lets MPS win whenever both sections are there; here it wins for the resources that both mean. */
+static void drop_slicing(const struct tree *tree, struct draft *slicing, const struct draft *mps)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < slicing->section->n_resources; i++) {
+                const struct shared_resource *resource = &slicing->resources[i];
+                size_t j = 0;
+
+                while (j < mps->section->n_resources &&
+                        (strcmp(mps->resources[j].name, resource->name) != 0 ||
+                                (!is_everything(resource) && !is_everything(&mps->resources[j]))))
+                        j++;
+                if (j == mps->section->n_resources) {
+                        slicing->resources[kept] = *resource;
+                        slicing->nodes[kept++] = slicing->nodes[i];
+                } else {
+                        tree_warn(tree, slicing->nodes[i],
+                                "ignored, since sharing.mps (line %d) shares '%s', too; to share different GPUs "
+                                "differently, list the devices of both",
+                                mps->nodes[j]->line, resource->name);
+                }
+        }
+        slicing->section->n_resources = kept;
+}
+
+static const char *difference(const struct shared_resource *a, const struct shared_resource *b)
+{
+        if (a->section->strategy != b->section->strategy)
+                return "strategy";
+        if (a->section->provisioning != b->section->provisioning)
+                return "provisioning";
+        if (a->section->fail_requests_greater_than_one != b->section->fail_requests_greater_than_one)
+                return "failRequestsGreaterThanOne";
+        return a->has_placement != b->has_placement || a->placement != b->placement ? "placement" : NULL;
+}
+
+static int check_pair(
+        const struct tree *tree, const struct entry *entry, const struct entry *earlier, struct error *err)
+{
+        const char *name = advertised(entry->resource);
+        const char *what = difference(entry->resource, earlier->resource);
+
+        if (strcmp(entry->resource->name, earlier->resource->name) == 0 &&
+                (is_everything(entry->resource) || is_everything(earlier->resource)))
+                return tree_fail(tree, entry->node, err,
+                        "'%s' is shared already by the entry at line %d; to share different GPUs differently, list the "
+                        "devices of both",
+                        entry->resource->name, earlier->node->line);
+        if (what && strcmp(name, advertised(earlier->resource)) == 0)
+                return tree_fail(tree, entry->node, err,
+                        "'%s' is the name of the entry at line %d, too, which has another %s: give one of them another "
+                        "rename",
+                        name, earlier->node->line, what);
+        return 0;
+}
+
+/* A device that two entries for one resource list; |owners| has what was listed before. */
+static int check_devices(const struct tree *tree, const struct entry *entry, struct map *owners, struct error *err)
+{
+        const struct device_selector *devices = &entry->resource->devices;
+
+        for (size_t i = 0; i < devices->n_refs; i++) {
+                const struct device_ref *ref = &devices->refs[i];
+                const char *name = ref->uuid      ? ref->uuid
+                                   : ref->mig < 0 ? arena_printf(tree->arena, "%u", ref->gpu)
+                                                  : arena_printf(tree->arena, "%u:%d", ref->gpu, ref->mig);
+                const char *key = arena_printf(tree->arena, "%s %s", entry->resource->name, name);
+                const struct device_ref *owner = map_find(owners, key);
+                struct tree_node node = *entry->node;
+
+                node.line = ref->line;
+                if (owner)
+                        return tree_fail(tree, &node, err, "device %s of '%s' is listed at line %d already", name,
+                                entry->resource->name, owner->line);
+                map_add(owners, key, (void *)(uintptr_t)ref);
         }
         return 0;
 }
 
-static int read_resources(const struct tree *tree, const struct tree_node *section, bool rename_by_default,
-        struct sharing_section *sharing, struct error *err)
+static int check_entries(const struct tree *tree, const struct entry *entries, size_t n_entries, struct error *err)
 {
-        struct shared_resource *resources;
-        struct tree_node list;
-        size_t count;
+        _cleanup_(map_done) struct map owners = MAP_INIT;
 
-        if (!tree_member(tree, section, "resources", &list))
-                return tree_fail(tree, section, err,
-                        "resources is missing; list what to share, for example {name: nvidia.com/gpu, replicas: 4}, or "
-                        "remove the section");
-        if (tree_array(tree, &list, err) < 0)
-                return -1;
-        count = json_array_size(list.json);
-        if (count == 0)
-                return tree_fail(tree, &list, err,
-                        "empty; list what to share, for example {name: nvidia.com/gpu, replicas: 4}, or remove the section");
-        /* Far more than a node has resources, and it bounds check_distinct(). */
-        if (count > CONFIG_MAX_RESOURCES)
-                return tree_fail(tree, &list, err, "%zu entries, at most %zu", count, CONFIG_MAX_RESOURCES);
-        resources = ARENA_ARRAY(tree->arena, struct shared_resource, count);
-        for (size_t i = 0; i < count; i++) {
-                struct tree_node item;
-
-                tree_item(tree, &list, i, &item);
-                if (read_resource(tree, &item, sharing, rename_by_default, &resources[i], err) < 0 ||
-                        check_distinct(tree, &item, resources, i, err) < 0)
+        for (size_t i = 0; i < n_entries; i++) {
+                for (size_t j = 0; j < i; j++)
+                        if (check_pair(tree, &entries[i], &entries[j], err) < 0)
+                                return -1;
+                if (check_devices(tree, &entries[i], &owners, err) < 0)
                         return -1;
         }
-        sharing->resources = resources;
-        sharing->n_resources = count;
         return 0;
 }
 
-static int read_section(
-        const struct tree *tree, const struct tree_node *section, struct sharing_section *sharing, struct error *err)
+int config_sharing_build(
+        struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing, struct error *err)
 {
-        static const struct tree_key mps_keys[] = {
-                {"renameByDefault"}, {"failRequestsGreaterThanOne"}, {"resources"}, {"provisioning"}};
-        bool is_mps = sharing->strategy == SHARING_MPS;
-        bool rename_by_default = false;
-        struct tree_node node;
+        struct entry entries[2 * CONFIG_MAX_RESOURCES];
+        struct draft drafts[2] = {0};
+        size_t n_entries = 0;
 
-        sharing->line = section->line;
-        if (tree_object(tree, section, err) < 0)
+        if (sharing && sharing->time_slicing &&
+                build_section(tree, sharing->time_slicing, SHARING_TIME_SLICING, &drafts[0], err) < 0)
                 return -1;
-        tree_check_keys(tree, section, mps_keys, ARRAY_SIZE(mps_keys) - !is_mps);
-        if (tree_member(tree, section, "renameByDefault", &node) && tree_bool(tree, &node, &rename_by_default, err) < 0)
+        if (sharing && sharing->mps && build_section(tree, sharing->mps, SHARING_MPS, &drafts[1], err) < 0)
                 return -1;
-        if (is_mps && read_provisioning(tree, section, sharing, err) < 0)
+        if (drafts[0].section && drafts[1].section)
+                drop_slicing(tree, &drafts[0], &drafts[1]);
+        for (size_t d = 0; d < ARRAY_SIZE(drafts); d++)
+                for (size_t i = 0; drafts[d].section && i < drafts[d].section->n_resources; i++)
+                        entries[n_entries++] = (struct entry){&drafts[d].resources[i], drafts[d].nodes[i]};
+        if (check_entries(tree, entries, n_entries, err) < 0)
                 return -1;
-        /*
-         * NVIDIA's defaults: several replicas of one GPU give no more time, but do no harm under time-slicing; under MPS with
-         * equal shares they would not even give more memory. Under the other provisionings they give just what is asked for.
-         */
-        sharing->fail_requests_greater_than_one = is_mps && sharing->provisioning == PROVISIONING_UNIFORM;
-        if (tree_member(tree, section, "failRequestsGreaterThanOne", &node) &&
-                tree_bool(tree, &node, &sharing->fail_requests_greater_than_one, err) < 0)
-                return -1;
-        return read_resources(tree, section, rename_by_default, sharing, err);
-}
-
-int config_sharing_read(
-        struct config_file *file, const struct tree *tree, const struct tree_node *root, struct error *err)
-{
-        static const struct tree_key keys[] = {{"timeSlicing"}, {"mps"}};
-        struct sharing_section *slicing = ARENA_NEW(tree->arena, struct sharing_section);
-        struct sharing_section *mps = ARENA_NEW(tree->arena, struct sharing_section);
-        struct tree_node sharing;
-        struct tree_node slicing_node = {0};
-        struct tree_node mps_node = {0};
-        bool has_slicing;
-        bool has_mps;
-
-        if (!tree_member(tree, root, "sharing", &sharing))
-                return 0;
-        if (tree_object(tree, &sharing, err) < 0)
-                return -1;
-        tree_check_keys(tree, &sharing, keys, ARRAY_SIZE(keys));
-        slicing->strategy = SHARING_TIME_SLICING;
-        mps->strategy = SHARING_MPS;
-        has_slicing = tree_member(tree, &sharing, "timeSlicing", &slicing_node);
-        has_mps = tree_member(tree, &sharing, "mps", &mps_node);
-        slicing_node.fold = mps_node.fold = false;
-        if (has_slicing && read_section(tree, &slicing_node, slicing, err) < 0)
-                return -1;
-        if (has_mps && read_section(tree, &mps_node, mps, err) < 0)
-                return -1;
-        if (has_slicing && has_mps)
-                tree_warn(tree, &slicing_node, "ignored, since sharing.mps (line %d) is there too", mps_node.line);
-        if (has_mps)
-                file->sharing.mps = mps;
-        else if (has_slicing)
-                file->sharing.time_slicing = slicing;
+        if (drafts[0].section && drafts[0].section->n_resources > 0)
+                ret->time_slicing = drafts[0].section;
+        ret->mps = drafts[1].section;
         return 0;
 }

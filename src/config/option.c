@@ -1,120 +1,15 @@
 #include "config/option.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "config/go_value.h"
+#include "config/word.h"
 
-static const char *const mig_choices[] = {"none", NULL};
-static const char *const mig_unsupported[] = {"single", "mixed", NULL};
-static const char *const id_choices[] = {"uuid", "index", NULL};
-static const char *const list_choices[] = {"envvar", NULL};
-static const char *const list_unsupported[] = {"volume-mounts", "cdi-annotations", "cdi-cri", NULL};
-static const char *const policy_choices[] = {"distributed", "packed", NULL};
-static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
-static const char *const format_choices[] = {"text", "json", NULL};
-
-/* Names and defaults of the first thirteen are those of NVIDIA's k8s-device-plugin v0.20 (cmd/nvidia-device-plugin/main.go). */
-const struct option option_table[] = {
-        {.flag = "mig-strategy",
-                .environment = {"MIG_STRATEGY"},
-                .key = "flags.migStrategy",
-                .type = OPTION_CHOICE,
-                .choices = mig_choices,
-                .unsupported = mig_unsupported,
-                .fallback = "none",
-                .argument = "WORD",
-                .help = "how GPUs with MIG enabled are advertised: none, as whole GPUs"},
-        {.flag = "fail-on-init-error",
-                .environment = {"FAIL_ON_INIT_ERROR"},
-                .key = "flags.failOnInitError",
-                .type = OPTION_BOOL,
-                .fallback = "true",
-                .help = "exit when no GPU can be used at start, instead of waiting for one"},
-        {.flag = "driver-root",
-                .aliases = {"nvidia-driver-root"},
-                .environment = {"NVIDIA_DRIVER_ROOT"},
-                .key = "flags.nvidiaDriverRoot",
-                .type = OPTION_STRING,
-                .fallback = "/",
-                .argument = "PATH",
-                .help = "root of the driver installation, on the host"},
-        {.flag = "driver-root-ctr-path",
-                .aliases = {"container-driver-root"},
-                .environment = {"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"},
-                .key = "flags.plugin.containerDriverRoot",
-                .type = OPTION_STRING,
-                .fallback = "/driver-root",
-                .argument = "PATH",
-                .help = "where the driver root is mounted in this container"},
-        {.flag = "mps-root",
-                .environment = {"MPS_ROOT"},
-                .key = "flags.mpsRoot",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "directory of pipes, logs and shared memory of MPS, on the host"},
-        {.flag = "device-list-strategy",
-                .environment = {"DEVICE_LIST_STRATEGY"},
-                .key = "flags.plugin.deviceListStrategy",
-                .type = OPTION_LIST,
-                .choices = list_choices,
-                .unsupported = list_unsupported,
-                .fallback = "envvar",
-                .argument = "LIST",
-                .help = "how a container's GPUs reach the container runtime: envvar"},
-        {.flag = "device-id-strategy",
-                .environment = {"DEVICE_ID_STRATEGY"},
-                .key = "flags.plugin.deviceIDStrategy",
-                .type = OPTION_CHOICE,
-                .choices = id_choices,
-                .fallback = "uuid",
-                .argument = "WORD",
-                .help = "what names a GPU to the container runtime: uuid or index"},
-        {.flag = "shared-devices-allocation-policy",
-                .environment = {"SHARED_DEVICES_ALLOCATION_POLICY"},
-                .key = "flags.plugin.sharedDevicesAllocationPolicy",
-                .type = OPTION_CHOICE,
-                .choices = policy_choices,
-                .fallback = "distributed",
-                .argument = "WORD",
-                .help = "which replicas are preferred: distributed (emptiest GPU) or packed (fullest GPU)"},
-        {.flag = "kubelet-socket",
-                .environment = {"KUBELET_SOCKET"},
-                .type = OPTION_STRING,
-                .fallback = "/var/lib/kubelet/device-plugins/kubelet.sock",
-                .argument = "PATH",
-                .help = "where to register; empty: never register"},
-        {.flag = "config-file",
-                .environment = {"CONFIG_FILE"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "configuration file, YAML or JSON; read again on every reload"},
-        {.flag = "nvml-library",
-                .environment = {"WARPSHARE_NVML_LIBRARY"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "libnvidia-ml.so.1 to load; empty: found below the driver root"},
-        {.flag = "log-level",
-                .environment = {"WARPSHARE_LOG_LEVEL"},
-                .type = OPTION_CHOICE,
-                .choices = level_choices,
-                .fallback = "info",
-                .argument = "WORD",
-                .help = "least level that is logged: debug, info, warn or error"},
-        {.flag = "log-format",
-                .environment = {"WARPSHARE_LOG_FORMAT"},
-                .type = OPTION_CHOICE,
-                .choices = format_choices,
-                .fallback = "text",
-                .argument = "WORD",
-                .help = "form of log lines: text or json"},
-};
-
-const size_t option_count = ARRAY_SIZE(option_table);
+#define BLANKS " \t\r\n\v\f"
 
 size_t option_find(const char *flag)
 {
@@ -125,6 +20,11 @@ size_t option_find(const char *flag)
         return 0;
 }
 
+bool option_is_list(const struct option *option)
+{
+        return option->type == OPTION_LIST || option->type == OPTION_WORDS || option->type == OPTION_NUMBERS;
+}
+
 const char *option_set_get(const struct option_set *set, const char *flag)
 {
         return set->values[option_find(flag)];
@@ -132,63 +32,67 @@ const char *option_set_get(const struct option_set *set, const char *flag)
 
 /* ---- values ---- */
 
-static const char *word_find(const char *const *words, const char *text, size_t length)
+/* One element of a list in its one spelling; |*ret| is NULL for an empty free word, which means nothing. */
+static int check_element(const struct option *option, const char *text, size_t length, struct arena *arena,
+        const char **ret, struct error *err)
 {
-        for (; words && *words; words++)
-                if (strlen(*words) == length && memcmp(*words, text, length) == 0)
-                        return *words;
-        return NULL;
-}
+        size_t position;
+        int64_t number;
 
-/* "uuid or index" */
-static void words_list(struct strbuf *text, const char *const *words)
-{
-        for (size_t i = 0; words[i]; i++)
-                strbuf_printf(text, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-}
-
-static int check_word(const struct option *option, const char *text, size_t length, const char **ret, struct error *err)
-{
-        _cleanup_(strbuf_done) struct strbuf choices = STRBUF_INIT;
-        int shown = (int)MIN(length, (size_t)100);
-
-        *ret = word_find(option->choices, text, length);
-        if (*ret)
+        *ret = NULL;
+        if (option->type == OPTION_WORDS) {
+                if (length > 0)
+                        *ret = arena_strndup(arena, text, length);
                 return 0;
-        words_list(&choices, option->choices);
-        if (word_find(option->unsupported, text, length))
-                return error_set(err, ERROR_UNSUPPORTED, "'%.*s' is not supported by this version, use %s", shown, text,
-                        choices.data);
-        return error_set(err, ERROR_INVALID, "'%.*s' is not a known value, use %s", shown, text, choices.data);
+        }
+        if (option->type == OPTION_NUMBERS && go_int_parse(text, length, &number)) {
+                text = arena_printf(arena, "%" PRId64, number);
+                length = strlen(text);
+        }
+        if (word_check(text, length, option->choices, NULL, &position, err) < 0)
+                return -1;
+        *ret = option->choices[position];
+        return 0;
+}
+
+/* |list| is joined by commas. */
+static bool has_element(const char *list, const char *element)
+{
+        size_t length = strlen(element);
+
+        while (*list) {
+                size_t one = strcspn(list, ",");
+
+                if (one == length && memcmp(list, element, length) == 0)
+                        return true;
+                list += one;
+                list += *list == ',';
+        }
+        return false;
 }
 
 static int check_list(
         const struct option *option, const char *text, struct arena *arena, const char **ret, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
-        uint64_t seen = 0;
 
-        for (;; text++) {
-                size_t length;
+        for (;;) {
+                const char *element;
                 const char *end;
-                const char *word;
-                size_t position = 0;
+                size_t length;
 
-                text += strspn(text, " \t");
+                text += strspn(text, BLANKS);
                 end = strchrnul(text, ',');
                 length = (size_t)(end - text);
-                while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+                while (length && strchr(BLANKS, text[length - 1]))
                         length--;
-                if (check_word(option, text, length, &word, err) < 0)
+                if (check_element(option, text, length, arena, &element, err) < 0)
                         return -1;
-                while (option->choices[position] != word)
-                        position++;
-                if (!(seen & (UINT64_C(1) << position)))
-                        strbuf_printf(&list, "%s%s", list.size ? "," : "", word);
-                seen |= UINT64_C(1) << position;
-                text = end;
-                if (!*text)
+                if (element && !has_element(list.data, element))
+                        strbuf_printf(&list, "%s%s", list.size ? "," : "", element);
+                if (!*end)
                         break;
+                text = end + 1;
         }
         *ret = arena_strdup(arena, list.data);
         return 0;
@@ -197,6 +101,7 @@ static int check_list(
 int option_check(
         const struct option *option, const char *value, struct arena *arena, const char **ret, struct error *err)
 {
+        size_t position;
         bool is_true;
 
         switch (option->type) {
@@ -209,8 +114,13 @@ int option_check(
                 *ret = is_true ? "true" : "false";
                 return 0;
         case OPTION_CHOICE:
-                return check_word(option, value, strlen(value), ret, err);
+                if (word_check(value, strlen(value), option->choices, NULL, &position, err) < 0)
+                        return -1;
+                *ret = option->choices[position];
+                return 0;
         case OPTION_LIST:
+        case OPTION_WORDS:
+        case OPTION_NUMBERS:
                 return check_list(option, value, arena, ret, err);
         }
         return error_set(err, ERROR_INTERNAL, "an option without a type");
@@ -243,7 +153,7 @@ static int read_environment(struct option_set *set, struct arena *arena, char *c
                 }
                 if (!value)
                         continue;
-                if (!*value && (option->type == OPTION_CHOICE || option->type == OPTION_LIST))
+                if (!*value && option->choices)
                         continue;
                 if (!*value && option->type == OPTION_BOOL)
                         value = "false";
@@ -266,12 +176,35 @@ static bool is_flag(const struct option *option, const char *name, size_t length
         return false;
 }
 
+static const struct {
+        const char *flag;
+        size_t offset; /* of a bool in struct option_set */
+} switches[] = {
+        {"help", offsetof(struct option_set, help)},
+        {"h", offsetof(struct option_set, help)},
+        {"version", offsetof(struct option_set, version)},
+        {"v", offsetof(struct option_set, version)},
+        {"check", offsetof(struct option_set, check)},
+        {"print-schema", offsetof(struct option_set, print_schema)},
+};
+
+static bool *find_switch(struct option_set *set, const char *name, size_t length)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
+                if (strlen(switches[i].flag) == length && memcmp(switches[i].flag, name, length) == 0)
+                        return (bool *)((char *)set + switches[i].offset);
+        return NULL;
+}
+
 static int unknown_flag(const char *name, size_t length, struct error *err)
 {
-        const char *candidates[ARRAY_SIZE(option_table) * 4 + 2] = {"help", "version"};
+        _free_ const char **candidates = xcalloc(option_count * 4 + ARRAY_SIZE(switches), sizeof(*candidates));
         char word[64];
         const char *nearest = NULL;
-        size_t count = 2;
+        size_t count = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
+                candidates[count++] = switches[i].flag;
 
         for (size_t i = 0; i < option_count; i++) {
                 candidates[count++] = option_table[i].flag;
@@ -290,6 +223,23 @@ static int unknown_flag(const char *name, size_t length, struct error *err)
                 err, ERROR_INVALID, "unknown flag '--%.*s'; --help lists all", (int)MIN(length, (size_t)100), name);
 }
 
+/* The command line is read before the environment, so what is there to append to stood on the command line. */
+static int read_value(
+        struct option_set *set, struct arena *arena, size_t position, const char *value, struct error *err)
+{
+        const struct option *option = &option_table[position];
+        const char *earlier = set->values[position];
+
+        if (option_check(option, value, arena, &set->values[position], err) < 0)
+                return -1;
+        if (option_is_list(option) && earlier && *earlier &&
+                option_check(option, arena_printf(arena, "%s,%s", earlier, value), arena, &set->values[position], err) <
+                        0)
+                return -1;
+        set->sources[position] = OPTION_FLAG;
+        return 0;
+}
+
 static int read_arguments(struct option_set *set, struct arena *arena, int argc, char *const *argv, struct error *err)
 {
         for (int i = 1; i < argc; i++) {
@@ -297,6 +247,7 @@ static int read_arguments(struct option_set *set, struct arena *arena, int argc,
                 const char *value;
                 size_t length;
                 size_t position = 0;
+                bool *is_on;
 
                 if (name[0] != '-' || strcmp(name, "-") == 0 || strcmp(name, "--") == 0)
                         return error_set(
@@ -304,12 +255,11 @@ static int read_arguments(struct option_set *set, struct arena *arena, int argc,
                 name += name[1] == '-' ? 2 : 1;
                 length = strcspn(name, "=");
                 value = name[length] ? name + length + 1 : NULL;
-                if (!value && (strcmp(name, "help") == 0 || strcmp(name, "h") == 0)) {
-                        set->help = true;
-                        continue;
-                }
-                if (!value && (strcmp(name, "version") == 0 || strcmp(name, "v") == 0)) {
-                        set->version = true;
+                is_on = find_switch(set, name, length);
+                if (is_on) {
+                        if (!text_to_bool(value ? value : "true", is_on))
+                                return error_set(err, ERROR_INVALID,
+                                        "%.*s: '%.100s' is not a boolean, use true or false", (int)length, name, value);
                         continue;
                 }
                 while (position < option_count && !is_flag(&option_table[position], name, length))
@@ -322,9 +272,8 @@ static int read_arguments(struct option_set *set, struct arena *arena, int argc,
                         return error_set(err, ERROR_INVALID, "--%s: needs a value", name);
                 if (!value)
                         value = argv[++i];
-                if (option_check(&option_table[position], value, arena, &set->values[position], err) < 0)
+                if (read_value(set, arena, position, value, err) < 0)
                         return error_prefix(err, "%s", option_table[position].flag);
-                set->sources[position] = OPTION_FLAG;
         }
         return 0;
 }
@@ -338,7 +287,7 @@ int option_set_parse(struct option_set *set, struct arena *arena, int argc, char
         };
         if (read_arguments(set, arena, argc, argv, err) < 0)
                 return -1;
-        if (set->help || set->version)
+        if (set->help || set->version || set->print_schema)
                 return 0; /* to be answered even where the environment is broken */
         return read_environment(set, arena, environment, err);
 }

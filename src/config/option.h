@@ -4,10 +4,12 @@
  * Rules (those of NVIDIA's k8s-device-plugin): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
  * a bare bool flag is true and "--x=false" is false. "Set" means: given on the command line, or an environment variable
  * present, even if empty. Of several environment names the first that is present wins. An empty variable is false for a bool and
- * "" for a string; for a choice it counts as unset, since no choice is empty and charts do set DEVICE_LIST_STRATEGY="". A flag
- * that is repeated counts with its last value.
+ * "" for a string, and an empty list of free words; for a choice, a list of choices and a list of numbers it counts as unset, since
+ * none of their values is empty and charts do set DEVICE_LIST_STRATEGY="". A flag that is repeated counts with its last value;
+ * a list is appended to. Elements of lists are trimmed.
  *
- * Values are checked and put in one spelling where they are read: "true" or "false", and one of the choices.
+ * Values are checked and put in one spelling where they are read: "true" or "false", one of the choices, elements of lists joined
+ * by commas without repetitions ("" for an empty list).
  */
 #pragma once
 
@@ -18,8 +20,14 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
-/* OPTION_LIST: choices, separated by commas on the command line and in the environment, a string or a list in the file. */
-enum option_type { OPTION_STRING, OPTION_BOOL, OPTION_CHOICE, OPTION_LIST };
+enum option_type {
+        OPTION_STRING,
+        OPTION_BOOL,
+        OPTION_CHOICE,
+        OPTION_LIST,    /* of choices: separated by commas, or in the file a word or a list */
+        OPTION_WORDS,   /* of any words */
+        OPTION_NUMBERS, /* of numbers that are among the choices, written as Go reads them (config/go_value.h) */
+};
 
 struct option {
         const char *flag;       /* "mig-strategy" */
@@ -27,11 +35,10 @@ struct option {
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
         enum option_type type;
-        const char *const *choices;     /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
-        const char *const *unsupported; /* NULL-terminated or NULL: known to the schema, but not to this version */
-        const char *fallback;           /* the default, in text */
-        const char *argument;           /* the placeholder in --help: "PATH" */
-        const char *help;               /* one line */
+        const char *const *choices; /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS */
+        const char *fallback;       /* the default, in text */
+        const char *argument;       /* the placeholder in --help: "PATH" */
+        const char *help;           /* one line */
 };
 
 extern const struct option option_table[];
@@ -44,6 +51,8 @@ struct option_set {
         enum option_source *sources;
         bool help;
         bool version;
+        bool check;        /* only say whether the configuration is right */
+        bool print_schema; /* only print config_schema() */
 };
 
 /* Parses argv[1..] and |environment| (as environ). Strings are copied into |arena|. */
@@ -53,11 +62,13 @@ int option_set_parse(struct option_set *set, struct arena *arena, int argc, char
 /* The value set on command line or in the environment, or NULL. |flag| must be in the table. */
 const char *option_set_get(const struct option_set *set, const char *flag);
 
+bool option_is_list(const struct option *option);
+
 /* Position in the table. |flag| must be in it; aliases do not count. */
 size_t option_find(const char *flag);
 
 /*
- * Checks one value, from wherever it comes, and gives its one spelling. Errors begin with the value: "'x' is not a boolean,
+ * Checks one value, from wherever it comes, and gives its one spelling. A list is one text here. Errors begin with the value: "'x' is not a boolean,
  * use true or false"; the caller knows where it stood.
  */
 int option_check(const struct option *option, const char *value, struct arena *arena, const char **ret,

@@ -65,6 +65,10 @@ void option_print_help(struct strbuf *text)
 {
         for (size_t i = 0; i < option_count; i++)
                 put_option(text, &option_table[i]);
+        put_flag(text, "--check");
+        strbuf_puts(text, "say whether the configuration is right, and end\n");
+        put_flag(text, "--print-schema");
+        strbuf_puts(text, "print the JSON Schema of the configuration file for editors, and end\n");
         put_flag(text, "-h, --help");
         strbuf_puts(text, "show this text\n");
         put_flag(text, "-v, --version");

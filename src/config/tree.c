@@ -91,6 +91,13 @@ bool tree_member(const struct tree *tree, const struct tree_node *node, const ch
         return true;
 }
 
+bool tree_has(const struct tree *tree, const struct tree_node *node, const char *key)
+{
+        struct tree_node ignored;
+
+        return tree_member(tree, node, key, &ignored);
+}
+
 void tree_item(const struct tree *tree, const struct tree_node *array, size_t index, struct tree_node *ret)
 {
         *ret = (struct tree_node){
@@ -114,54 +121,27 @@ const char *tree_print(const struct tree_node *node, char text[static TREE_VALUE
         return text;
 }
 
-static bool is_harmless(const char *text, const char *harmless)
+static bool is_known(const struct tree_node *node, const char *name, const char *const *names, size_t n_names)
 {
-        size_t length = strlen(text);
-
-        while (*harmless) {
-                size_t one = strcspn(harmless, "|");
-
-                if (one == length && memcmp(harmless, text, length) == 0)
+        for (size_t i = 0; i < n_names; i++)
+                if (key_is(node, names[i], name))
                         return true;
-                harmless += one;
-                harmless += *harmless == '|';
-        }
         return false;
 }
 
-static void check_known(const struct tree *tree, const struct tree_node *value, const char *harmless)
+void tree_check_keys(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names)
 {
-        char text[TREE_VALUE_SIZE];
-
-        if (!harmless || strcmp(harmless, "*") == 0 || json_is_null(value->json))
-                return;
-        if (!is_harmless(tree_print(value, text), harmless))
-                tree_warn(tree, value, "%s is not supported by this version and ignored", text);
-}
-
-void tree_check_keys(const struct tree *tree, const struct tree_node *node, const struct tree_key *keys, size_t n_keys)
-{
-        const char *candidates[16];
         const char *name;
         json_t *value;
 
-        for (size_t i = 0; i < n_keys && i < ARRAY_SIZE(candidates); i++)
-                candidates[i] = keys[i].name;
         json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
         {
-                struct tree_node member = {.json = value,
-                        .path = path_below(tree, node, name),
-                        .line = yaml_line_of(tree->yaml, node->json, name)};
-                const char *nearest;
-                size_t i = 0;
+                struct tree_node member = {
+                        .path = path_below(tree, node, name), .line = yaml_line_of(tree->yaml, node->json, name)};
+                const char *nearest = text_nearest(name, names, n_names);
 
-                while (i < n_keys && !key_is(node, keys[i].name, name))
-                        i++;
-                if (i < n_keys) {
-                        check_known(tree, &member, keys[i].harmless);
+                if (is_known(node, name, names, n_names))
                         continue;
-                }
-                nearest = text_nearest(name, candidates, MIN(n_keys, ARRAY_SIZE(candidates)));
                 if (nearest)
                         tree_warn(tree, &member, "unknown key, ignored; did you mean '%s'?", nearest);
                 else
@@ -183,9 +163,14 @@ int tree_object(const struct tree *tree, const struct tree_node *node, struct er
         return json_is_object(node->json) ? 0 : fail_type(tree, node, err, "a mapping");
 }
 
-int tree_array(const struct tree *tree, const struct tree_node *node, struct error *err)
+int tree_array(const struct tree *tree, const struct tree_node *node, size_t most, size_t *ret_count, struct error *err)
 {
-        return json_is_array(node->json) ? 0 : fail_type(tree, node, err, "a list");
+        if (!json_is_array(node->json))
+                return fail_type(tree, node, err, "a list");
+        *ret_count = json_array_size(node->json);
+        if (*ret_count > most)
+                return tree_fail(tree, node, err, "%zu entries, at most %zu", *ret_count, most);
+        return 0;
 }
 
 int tree_string(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)

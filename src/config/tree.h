@@ -1,7 +1,7 @@
 /*
  * Reading a YAML tree by key: typed, with the path and line of whatever is wrong, and warnings for what nobody reads.
  *
- * A table says which keys an object may have. Type rules are those of sigs.k8s.io/yaml decoding into Go structs: null is the
+ * Type rules are those of sigs.k8s.io/yaml decoding into Go structs: null is the
  * same as absent, a number or boolean where text is wanted becomes text, and nothing else is converted.
  */
 #pragma once
@@ -31,25 +31,18 @@ struct tree_node {
         bool fold; /* keys match in any case, as the fields of a Go struct do */
 };
 
-struct tree_key {
-        const char *name;
-        /*
-         * NULL for a key that is read. Else it is only known: no word about it while its value is one of these JSON texts,
-         * separated by '|', and a warning that it is ignored otherwise. "*" stands for any value.
-         */
-        const char *harmless;
-};
-
-/* Must be given to each node once: warns about unknown keys, naming the nearest known one, and about ignored ones. */
-void tree_check_keys(const struct tree *tree, const struct tree_node *node, const struct tree_key *keys, size_t n_keys);
+/* Must be given to each object once: warns about keys that are not among |names|, naming the nearest of them. */
+void tree_check_keys(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names);
 
 /* The member, or false if it is absent or null. |ret->json| may be of any type; |ret->line| is that of the key. */
 bool tree_member(const struct tree *tree, const struct tree_node *node, const char *key, struct tree_node *ret);
+bool tree_has(const struct tree *tree, const struct tree_node *node, const char *key);
 void tree_item(const struct tree *tree, const struct tree_node *array, size_t index, struct tree_node *ret);
 
 /* Each fails with "<file> line <n>: <path>: <value>, must be …" if the value is of another type. */
 int tree_object(const struct tree *tree, const struct tree_node *node, struct error *err) MUST_USE;
-int tree_array(const struct tree *tree, const struct tree_node *node, struct error *err) MUST_USE;
+int tree_array(const struct tree *tree, const struct tree_node *node, size_t most, size_t *ret_count,
+        struct error *err) MUST_USE; /* or has more than |most| items */
 int tree_string(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err) MUST_USE;
 int tree_bool(const struct tree *tree, const struct tree_node *node, bool *ret, struct error *err) MUST_USE;
 int tree_uint(const struct tree *tree, const struct tree_node *node, unsigned int least, unsigned int most,

@@ -1,0 +1,216 @@
+/*
+ * The keys of the configuration file: those of version v1 of NVIDIA's k8s-device-plugin (api/config/v1), and ours. Keys that
+ * have a flag are not here but in option_table.c.
+ */
+#include "config/config_file.h"
+#include "config/word.h"
+
+#define MEMBER(type, member) .offset = offsetof(struct type, member)
+#define OBJECT(the_keys, type) .keys = (the_keys), .n_keys = ARRAY_SIZE(the_keys), .size = sizeof(struct type)
+
+static const char *const provisioning_unsupported[] = {"sm", NULL};
+static const char *const versions[] = {"v1", "", NULL};
+
+/* ---- sharing ---- */
+
+static const struct schema_key shared_keys[] = {
+        {.name = "name",
+                .type = SCHEMA_NAME,
+                MEMBER(file_resource, name),
+                .needed = ", for example nvidia.com/gpu",
+                .help = "resource to share; nvidia.com/ may be left out"},
+        {.name = "rename",
+                .type = SCHEMA_NAME,
+                MEMBER(file_resource, rename),
+                .help = "name to advertise instead; counts more than renameByDefault"},
+        {.name = "devices",
+                .type = SCHEMA_DEVICES,
+                MEMBER(file_resource, devices),
+                .help = "which units of the resource: all (the default), how many, or a list of indices (0, \"0:1\" for a "
+                        "MIG device) and UUIDs"},
+        {.name = "replicas",
+                .type = SCHEMA_UINT,
+                MEMBER(file_resource, replicas),
+                .least = 1,
+                .most = CONFIG_MAX_REPLICAS,
+                .needed = ": into how many parts to share each GPU",
+                .help = "into how many parts to share each unit"},
+        {.name = "placement",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_resource, placement),
+                .choices = placement_words,
+                .help = "which replicas are preferred, instead of the section's placement"},
+};
+static const struct schema_object shared_object = {OBJECT(shared_keys, file_resource)};
+
+/* The last key is only for mps. */
+static const struct schema_key section_keys[] = {
+        {.name = "renameByDefault",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_section, rename_by_default),
+                .help = "advertise <name>.shared instead of <name>"},
+        {.name = "failRequestsGreaterThanOne",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_section, fail_requests_greater_than_one),
+                .help = "refuse containers that ask for more than one replica (default: true for mps with provisioning "
+                        "uniform, else false)"},
+        {.name = "resources",
+                .type = SCHEMA_LIST,
+                MEMBER(file_section, resources),
+                .object = &shared_object,
+                .least = 1,
+                .most = CONFIG_MAX_RESOURCES,
+                .needed =
+                        "; list what to share, for example {name: nvidia.com/gpu, replicas: 4}, or remove the section",
+                .help = "what is shared"},
+        {.name = "placement",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, placement),
+                .choices = placement_words,
+                .help = "which replicas are preferred: of the emptiest unit (distributed), of the fullest (packed), each of "
+                        "another unit (distinct), or all of one unit (same-gpu); default: "
+                        "flags.plugin.sharedDevicesAllocationPolicy"},
+        {.name = "provisioning",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, provisioning),
+                .choices = provisioning_words,
+                .unsupported = provisioning_unsupported,
+                .help = "what k of N replicas are worth: one part whatever k is (uniform, the default), k parts with twice "
+                        "the threads (half), or k parts (weighted)"},
+};
+static const struct schema_object mps_object = {OBJECT(section_keys, file_section), .exact = true};
+static const struct schema_object slicing_object = {.keys = section_keys,
+        .n_keys = ARRAY_SIZE(section_keys) - 1,
+        .size = sizeof(struct file_section),
+        .exact = true};
+
+static const struct schema_key sharing_keys[] = {
+        {.name = "timeSlicing",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_sharing, time_slicing),
+                .object = &slicing_object,
+                .help = "units whose containers take turns"},
+        {.name = "mps",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_sharing, mps),
+                .object = &mps_object,
+                .help = "units whose containers run at the same time, by NVIDIA's Multi-Process Service"},
+};
+static const struct schema_object sharing_object = {OBJECT(sharing_keys, file_sharing)};
+
+/* ---- resources ---- */
+
+static const struct schema_key pattern_keys[] = {
+        {.name = "pattern",
+                .type = SCHEMA_TEXT,
+                MEMBER(file_pattern, pattern),
+                .needed = ", for example '*' or 'NVIDIA A100*'",
+                .help = "product name of the GPU, or profile of the MIG device; * stands for any characters"},
+        {.name = "name",
+                .type = SCHEMA_NAME,
+                MEMBER(file_pattern, name),
+                .needed = ", for example nvidia.com/gpu",
+                .help = "resource name of what matches; nvidia.com/ may be left out"},
+};
+static const struct schema_object pattern_object = {OBJECT(pattern_keys, file_pattern), .exact = true};
+
+static const struct schema_key resources_keys[] = {
+        {.name = "gpus",
+                .type = SCHEMA_LIST,
+                MEMBER(file_resources, gpus),
+                .object = &pattern_object,
+                .most = CONFIG_MAX_RESOURCES,
+                .help = "names for GPUs by product; the first that matches counts"},
+        {.name = "mig",
+                .type = SCHEMA_LIST,
+                MEMBER(file_resources, mig),
+                .object = &pattern_object,
+                .most = CONFIG_MAX_RESOURCES,
+                .help = "names for MIG devices by profile; the first that matches counts"},
+};
+static const struct schema_object resources_object = {OBJECT(resources_keys, file_resources)};
+
+/* ---- flags ---- */
+
+static const struct schema_key gfd_keys[] = {
+        {.name = "oneshot", .type = SCHEMA_BOOL, MEMBER(file_gfd, oneshot), .help = "label once and end"},
+        {.name = "noTimestamp",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_gfd, no_timestamp),
+                .help = "leave the label with the time out"},
+        {.name = "sleepInterval", .type = SCHEMA_DURATION, .help = "time between two looks: 60s, 1m30s, infinite"},
+        {.name = "outputFile", .type = SCHEMA_TEXT, MEMBER(file_gfd, output_file), .help = "file for the labels"},
+        {.name = "machineTypeFile",
+                .type = SCHEMA_TEXT,
+                MEMBER(file_gfd, machine_type_file),
+                .help = "file with the type of the machine"},
+};
+static const struct schema_object gfd_object = {OBJECT(gfd_keys, file_gfd)};
+static const struct schema_object plugin_object = {.options = "flags.plugin.", .size = sizeof(struct file_options)};
+
+static const struct schema_key flags_keys[] = {
+        {.name = "plugin",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_flags, plugin),
+                .object = &plugin_object,
+                .help = "flags of the device plugin"},
+        {.name = "gfd",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_flags, gfd),
+                .object = &gfd_object,
+                .help = "flags of GPU feature discovery; the agent only checks them"},
+        {.name = "useNodeFeatureAPI",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_flags, use_node_feature_api),
+                .help = "flag of GPU feature discovery; the agent only checks it"},
+};
+static const struct schema_object flags_object = {OBJECT(flags_keys, file_flags), .options = "flags."};
+static const struct schema_object imex_object = {.options = "imex.", .size = sizeof(struct file_options)};
+
+/* ---- the rest ---- */
+
+static const struct schema_key health_keys[] = {
+        {.name = "xids",
+                .type = SCHEMA_XIDS,
+                MEMBER(file_health, xids),
+                .help = "what an Xid means for its GPU, by number: ignore or unhealthy"},
+        {.name = "recover",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_health, recover),
+                .help = "whether a GPU returns once it is well again (default: true); false: only a restart brings it back"},
+};
+static const struct schema_object health_object = {OBJECT(health_keys, file_health)};
+
+static const struct schema_key root_keys[] = {
+        {.name = "version",
+                .type = SCHEMA_TEXT,
+                MEMBER(file_root, version),
+                .choices = versions,
+                .help = "version of this schema: v1"},
+        {.name = "flags",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, flags),
+                .object = &flags_object,
+                .help = "what flags and environment say, too, and with more weight"},
+        {.name = "resources",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, resources),
+                .object = &resources_object,
+                .help = "names of resources"},
+        {.name = "sharing",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, sharing),
+                .object = &sharing_object,
+                .help = "which units are shared, and how"},
+        {.name = "imex",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, imex),
+                .object = &imex_object,
+                .help = "channels of the IMEX service"},
+        {.name = "health",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, health),
+                .object = &health_object,
+                .help = "which errors take a GPU away, and whether it returns"},
+};
+const struct schema_object schema_file = {OBJECT(root_keys, file_root)};

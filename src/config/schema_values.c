@@ -1,0 +1,217 @@
+/*
+ * The values of the file that have a form of their own: "devices" and "health.xids".
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "config/config.h"
+#include "config/schema.h"
+#include "config/word.h"
+
+/* ---- devices ---- */
+
+/* 8-4-4-4-12 hexadecimal digits; what follows them, or NULL. */
+static const char *skip_uuid(const char *text)
+{
+        static const size_t groups[] = {8, 4, 4, 4, 12};
+
+        for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+                if (i > 0 && *text++ != '-')
+                        return NULL;
+                if (strspn(text, "0123456789abcdefABCDEF") < groups[i])
+                        return NULL;
+                text += groups[i];
+        }
+        return text;
+}
+
+static bool take_index(const char *text, size_t length, unsigned int *ret)
+{
+        char digits[8];
+        uint64_t value;
+
+        if (length >= sizeof(digits))
+                return false;
+        memcpy(digits, text, length);
+        digits[length] = '\0';
+        if (!text_to_uint(digits, CONFIG_MAX_DEVICES - 1, &value))
+                return false;
+        *ret = (unsigned int)value;
+        return true;
+}
+
+/* "<gpu instance>/<compute instance>" */
+static bool is_instance_pair(const char *text)
+{
+        size_t length = strcspn(text, "/");
+        unsigned int id;
+
+        return text[length] && take_index(text, length, &id) &&
+               take_index(text + length + 1, strlen(text + length + 1), &id);
+}
+
+/* "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices. */
+static bool is_uuid(const char *text)
+{
+        const char *rest;
+
+        if (text_starts_with(text, "MIG-GPU-")) {
+                rest = skip_uuid(text + strlen("MIG-GPU-"));
+                return rest && *rest == '/' && is_instance_pair(rest + 1);
+        }
+        if (!text_starts_with(text, "GPU-") && !text_starts_with(text, "MIG-"))
+                return false;
+        rest = skip_uuid(text + strlen("GPU-"));
+        return rest && !*rest;
+}
+
+/* The driver writes UUIDs in lower case; a file may not. */
+static const char *spell_uuid(const struct tree *tree, const char *text)
+{
+        char *uuid = arena_strdup(tree->arena, text);
+
+        for (char *c = uuid + strlen("GPU-"); *c; c++)
+                if (*c >= 'A' && *c <= 'F')
+                        *c = (char)(*c - 'A' + 'a');
+        return uuid;
+}
+
+static bool parse_ref(const struct tree *tree, const char *text, struct device_ref *ret)
+{
+        size_t length = strcspn(text, ":");
+        unsigned int mig;
+
+        if (is_uuid(text)) {
+                ret->uuid = spell_uuid(tree, text);
+                return true;
+        }
+        if (!take_index(text, length, &ret->gpu))
+                return false;
+        if (!text[length])
+                return true;
+        if (!take_index(text + length + 1, strlen(text + length + 1), &mig))
+                return false;
+        ret->mig = (int)mig;
+        return true;
+}
+
+static int read_ref(const struct tree *tree, const struct tree_node *node, struct device_ref *ret, struct error *err)
+{
+        char text[TREE_VALUE_SIZE];
+
+        *ret = (struct device_ref){.mig = -1, .line = node->line};
+        if (json_is_integer(node->json))
+                return tree_uint(tree, node, 0, CONFIG_MAX_DEVICES - 1, &ret->gpu, err);
+        if (json_is_string(node->json) && parse_ref(tree, json_string_value(node->json), ret))
+                return 0;
+        return tree_fail(tree, node, err,
+                "%s is not a device, use the index of a GPU (0), of a MIG device (\"0:1\"), or a UUID as nvidia-smi -L "
+                "shows it",
+                tree_print(node, text));
+}
+
+static bool is_among(const struct device_ref *ref, const struct device_ref *refs, size_t n_refs)
+{
+        for (size_t i = 0; i < n_refs; i++) {
+                if (!ref->uuid != !refs[i].uuid)
+                        continue;
+                if (ref->uuid ? strcmp(ref->uuid, refs[i].uuid) == 0
+                              : ref->gpu == refs[i].gpu && ref->mig == refs[i].mig)
+                        return true;
+        }
+        return false;
+}
+
+static int read_refs(const struct tree *tree, const struct tree_node *node, size_t count, struct device_selector *ret,
+        struct error *err)
+{
+        struct device_ref *refs = ARENA_ARRAY(tree->arena, struct device_ref, count);
+        size_t n_refs = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                struct tree_node item;
+
+                tree_item(tree, node, i, &item);
+                if (read_ref(tree, &item, &refs[n_refs], err) < 0)
+                        return -1;
+                if (is_among(&refs[n_refs], refs, n_refs))
+                        tree_warn(tree, &item, "listed already, counts once");
+                else
+                        n_refs++;
+        }
+        *ret = (struct device_selector){.kind = SELECT_LIST, .refs = refs, .n_refs = n_refs};
+        return 0;
+}
+
+int schema_read_devices(
+        const struct tree *tree, const struct tree_node *node, struct device_selector *ret, struct error *err)
+{
+        char text[TREE_VALUE_SIZE];
+        size_t count;
+
+        if (json_is_string(node->json) && strcmp(json_string_value(node->json), "all") == 0) {
+                ret->kind = SELECT_ALL;
+                return 0;
+        }
+        if (json_is_integer(node->json)) {
+                ret->kind = SELECT_COUNT;
+                return tree_uint(tree, node, 1, CONFIG_MAX_DEVICES, &ret->count, err);
+        }
+        if (!json_is_array(node->json))
+                return tree_fail(tree, node, err, "%s, must be all, a number of devices, or a list of them",
+                        tree_print(node, text));
+        if (tree_array(tree, node, CONFIG_MAX_DEVICES, &count, err) < 0)
+                return -1;
+        if (count == 0)
+                return tree_fail(tree, node, err, "[], must have at least one device; leave the key out for all");
+        return read_refs(tree, node, count, ret, err);
+}
+
+/* ---- Xids ---- */
+
+static int read_rule(const struct tree *tree, const struct tree_node *node, const char *name, struct xid_rule *ret,
+        struct error *err)
+{
+        const char *text;
+        size_t position;
+        uint64_t xid;
+
+        /* Keys keep their text, and YAML 1.1 reads 013 as 11: only one spelling of a number is no riddle. */
+        if (!text_to_uint(name, CONFIG_MAX_XID, &xid) || *name == '0')
+                return tree_fail(
+                        tree, node, err, "'%.100s' is not an Xid, use a number from 1 to %u", name, CONFIG_MAX_XID);
+        if (tree_string(tree, node, &text, err) < 0)
+                return -1;
+        if (word_check(text, strlen(text), xid_action_words, NULL, &position, err) < 0)
+                return tree_prefix(tree, node, err);
+        *ret = (struct xid_rule){.xid = (unsigned int)xid, .unhealthy = position == 1, .line = node->line};
+        return 0;
+}
+
+int schema_read_xids(const struct tree *tree, const struct tree_node *node, struct xid_list *ret, struct error *err)
+{
+        struct xid_rule *rules;
+        const char *name;
+        json_t *value;
+        size_t count;
+
+        if (tree_object(tree, node, err) < 0)
+                return -1;
+        count = json_object_size(node->json);
+        if (count > CONFIG_MAX_XIDS)
+                return tree_fail(tree, node, err, "%zu entries, at most %zu", count, CONFIG_MAX_XIDS);
+        rules = ARENA_ARRAY(tree->arena, struct xid_rule, count);
+        json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
+        {
+                struct tree_node item;
+
+                if (!tree_member(tree, node, name, &item))
+                        continue; /* null */
+                if (read_rule(tree, &item, name, &rules[ret->count], err) < 0)
+                        return -1;
+                ret->count++;
+        }
+        ret->rules = rules;
+        return 0;
+}

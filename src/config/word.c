@@ -1,0 +1,52 @@
+#include "config/word.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "config/config.h"
+
+const char *const sharing_strategy_words[] = {
+        [SHARING_NONE] = "none", [SHARING_TIME_SLICING] = "time-slicing", [SHARING_MPS] = "mps", NULL};
+const char *const provisioning_words[] = {
+        [PROVISIONING_UNIFORM] = "uniform", [PROVISIONING_HALF] = "half", [PROVISIONING_WEIGHTED] = "weighted", NULL};
+const char *const placement_words[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
+        [PLACEMENT_PACKED] = "packed",
+        [PLACEMENT_DISTINCT] = "distinct",
+        [PLACEMENT_SAME_GPU] = "same-gpu",
+        NULL};
+const char *const mig_strategy_words[] = {
+        [MIG_STRATEGY_NONE] = "none", [MIG_STRATEGY_SINGLE] = "single", [MIG_STRATEGY_MIXED] = "mixed", NULL};
+const char *const discovery_words[] = {
+        [DISCOVERY_AUTO] = "auto", [DISCOVERY_NVML] = "nvml", [DISCOVERY_TEGRA] = "tegra", NULL};
+const char *const id_strategy_words[] = {[ID_STRATEGY_UUID] = "uuid", [ID_STRATEGY_INDEX] = "index", NULL};
+const char *const xid_action_words[] = {"ignore", "unhealthy", NULL};
+const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
+
+static bool find(const char *const *words, const char *text, size_t length, size_t *ret_position)
+{
+        for (size_t i = 0; words && words[i]; i++) {
+                if (strlen(words[i]) != length || memcmp(words[i], text, length) != 0)
+                        continue;
+                *ret_position = i;
+                return true;
+        }
+        return false;
+}
+
+int word_check(const char *text, size_t length, const char *const *choices, const char *const *unsupported,
+        size_t *ret_position, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
+        int shown = (int)MIN(length, (size_t)100);
+        size_t position;
+
+        if (find(choices, text, length, ret_position))
+                return 0;
+        for (size_t i = 0; choices[i]; i++)
+                strbuf_printf(&list, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
+        if (find(unsupported, text, length, &position))
+                return error_set(err, ERROR_UNSUPPORTED, "'%.*s' is not supported by this version, use %s", shown, text,
+                        list.data);
+        return error_set(err, ERROR_INVALID, "'%.*s' is not a known value, use %s", shown, text, list.data);
+}

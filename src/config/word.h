@@ -1,0 +1,26 @@
+/*
+ * Words with a fixed meaning: the values of choices, wherever they stand (command line, environment, file).
+ *
+ * Each list ends with NULL; the position of a word is the value of its enum in config/config.h.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+extern const char *const sharing_strategy_words[];
+extern const char *const provisioning_words[];
+extern const char *const placement_words[];
+extern const char *const mig_strategy_words[];
+extern const char *const discovery_words[];
+extern const char *const id_strategy_words[];
+extern const char *const xid_action_words[];  /* "ignore", "unhealthy" */
+extern const char *const device_list_words[]; /* the position is that of the bit */
+
+/*
+ * The position among |choices| of the word of |length| bytes at |text|. Errors begin with it: "'x' is not a known value, use
+ * uuid or index". |unsupported|, or NULL: words of the schema that this version cannot serve.
+ */
+int word_check(const char *text, size_t length, const char *const *choices, const char *const *unsupported,
+        size_t *ret_position, struct error *err) MUST_USE;
