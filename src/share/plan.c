@@ -192,7 +192,7 @@ static void collect_devices(const struct plan_builder *builder, struct resource 
                         device->unit = (uint32_t)i;
                         device->replica = replica;
                         is_new = map_add(&resource->by_id, device->id, device);
-                        assert(is_new); /* an inventory names each UUID once */
+                        assert(is_new); /* each UUID is there once: plan_find_units() */
                 }
         }
         resource->devices = devices;

@@ -199,6 +199,23 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
                         gpu->index, gpu->uuid);
 }
 
+/* An id means one unit; that of MIG devices is what NVML says, and kubelet would refuse a list that has it twice. */
+static void drop_twins(struct plan_builder *builder)
+{
+        struct map seen = MAP_INIT;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < builder->n_units; i++) {
+                if (map_add(&seen, builder->units[i].uuid, &builder->units[i]))
+                        builder->units[kept++] = builder->units[i];
+                else
+                        plan_warn(builder, "%s is left out: its UUID is that of another",
+                                plan_unit_text(builder, &builder->units[i]));
+        }
+        builder->n_units = kept;
+        map_done(&seen);
+}
+
 int plan_find_units(struct plan_builder *builder)
 {
         const struct inventory *inventory = builder->inventory;
@@ -217,5 +234,6 @@ int plan_find_units(struct plan_builder *builder)
                 else
                         add_mig_devices(builder, i);
         }
+        drop_twins(builder);
         return strategy == MIG_STRATEGY_SINGLE ? check_single(builder) : 0;
 }

@@ -189,7 +189,7 @@ static void test_too_many_gpus_are_refused(void **state UNUSED)
         struct gpu *gpus = ARENA_ARRAY(&node.arena, struct gpu, PLAN_MAX_DEVICES + 1);
 
         for (size_t i = 0; i <= PLAN_MAX_DEVICES; i++)
-                gpus[i] = (struct gpu){.uuid = "GPU"};
+                gpus[i] = (struct gpu){.uuid = arena_printf(&node.arena, "GPU-%zu", i)};
         node.inventory.gpus = gpus;
         node.inventory.n_gpus = PLAN_MAX_DEVICES + 1;
         assert_fails(node_plan(&node), &node.err, ERROR_INVALID,

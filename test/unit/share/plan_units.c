@@ -298,6 +298,18 @@ static void test_what_the_inventory_could_not_read_is_warned_about(void **state 
                 "left out of GPU 1 (GPU-1): MIG device 3: not found\n");
 }
 
+static void test_a_uuid_that_is_there_twice_is_one_unit(void **state UNUSED)
+{
+        static const struct node_case made = {MIXED, {"1g.5gb 2g.10gb"}};
+        _cleanup_(node_done) struct node node = make_node(&made);
+
+        ((struct mig_device *)(uintptr_t)node.inventory.gpus[0].mig_devices)[1].uuid = "MIG-0-0";
+        node_add_entry(&node, SHARING_TIME_SLICING, "nvidia.com/mig-1g.5gb", 2);
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "nvidia.com/mig-1g.5gb time-slicing: MIG-0-0*2");
+        assert_string_equal(node.warnings.data, "MIG device 0:1 (MIG-0-0) is left out: its UUID is that of another\n");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -310,6 +322,7 @@ int main(void)
                 cmocka_unit_test(test_patterns_name_what_they_match_first),
                 cmocka_unit_test(test_wsl_has_one_unit_for_all),
                 cmocka_unit_test(test_tegra_goes_by_its_platform),
+                cmocka_unit_test(test_a_uuid_that_is_there_twice_is_one_unit),
                 cmocka_unit_test(test_what_the_inventory_could_not_read_is_warned_about),
         };
 
