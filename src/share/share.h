@@ -11,7 +11,8 @@ struct share {
 };
 
 /*
- * |k| replicas of |unit| held by one container, 1 ≤ k ≤ unit->replicas.
+ * |k| replicas of |unit| held by one container, 1 ≤ k ≤ unit->replicas. A whole unit has no limit, though others of its
+ * resource be shared.
  *
  * uniform:  memory total/N in MiB, truncated, and 100/N percent whatever k is: the control daemon's defaults, NVIDIA's
  *           formula, which no client can raise.
