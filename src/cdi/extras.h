@@ -1,0 +1,25 @@
+/*
+ * The classes beside gpu: gdrcopy, gds and mofed, each with one device "all", and imex-channel, whose device is named by the
+ * number of the channel.
+ */
+#pragma once
+
+#include "cdi/context.h"
+#include "cdi/spec.h"
+
+struct extra {
+        unsigned int bit; /* EXTRA_*; 0: the IMEX channel */
+        const char *class_name;
+        const char *device;
+        const char *folder;
+        const char *const *names; /* of the nodes in |folder|; a '*' at the end stands for digits. NULL ends the list */
+        const char *const *files; /* of the driver's tree, that go with the nodes; NULL ends the list */
+};
+
+#define N_EXTRAS 4
+extern const struct extra extras_table[N_EXTRAS];
+
+bool extras_is_enabled(const struct config *config, const struct extra *extra);
+
+/* Adds the device to |spec| when at least one of its nodes is there. */
+void extras_add(const struct cdi_context *context, const struct extra *extra, struct spec *spec);

@@ -1,0 +1,149 @@
+/*
+ * Puts documents together and on disk.
+ */
+#include "cdi/cdi.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "cdi/context.h"
+#include "cdi/devices.h"
+#include "cdi/extras.h"
+#include "cdi/gpu.h"
+#include "cdi/spec.h"
+
+/* A file of ours is far below; a larger one is somebody else's, and is replaced unread. */
+#define PREVIOUS_LIMIT ((size_t)8 * 1024 * 1024)
+
+void cdi_warn(const struct cdi_context *context, const char *format, ...)
+{
+        va_list args;
+
+        if (!context->warn)
+                return;
+        va_start(args, format);
+        context->warn(arena_vprintf(context->arena, format, args), context->warn_data);
+        va_end(args);
+}
+
+bool cdi_lists(const char *const *list, const char *word)
+{
+        for (; list && *list; list++)
+                if (strcmp(*list, word) == 0)
+                        return true;
+        return false;
+}
+
+/* ---- on disk ---- */
+
+/* Like mkdir -p. */
+static int make_folder(const char *path, struct error *err)
+{
+        _free_ char *part = xstrdup(path);
+
+        for (char *slash = part; *slash; slash++) {
+                if (slash == part || *slash != '/')
+                        continue;
+                *slash = '\0';
+                mkdir(part, 0755);
+                *slash = '/';
+        }
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                return error_errno(err, errno, "CDI: create folder '%s'", path);
+        return 0;
+}
+
+static char *file_path(const struct cdi_context *context, const char *class_name)
+{
+        return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi_root, class_name);
+}
+
+/* What is in the file now; nothing when that is no regular file or too large for one of ours. */
+static void read_previous(const char *path, struct strbuf *ret)
+{
+        struct error ignored;
+        struct stat info;
+
+        if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode) || file_read(path, PREVIOUS_LIMIT, ret, &ignored) < 0)
+                strbuf_clear(ret);
+}
+
+/* Runtimes watch the folder and read everything again after each change: no change, no writing. */
+static int write_spec(const struct spec *spec, const char *path, const struct strbuf *previous, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+
+        if (spec_print(spec, &content, err) < 0)
+                return -1;
+        if (content.size == previous->size && memcmp(content.data, previous->data, content.size) == 0)
+                return 0;
+        if (file_write(path, content.data, content.size, err) < 0)
+                return error_prefix(err, "CDI");
+        return 0;
+}
+
+static int publish_gpu(const struct cdi_context *context, struct error *err)
+{
+        _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, "gpu");
+        _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
+        _free_ char *path = file_path(context, "gpu");
+
+        if (gpu_build(context, spec, err) < 0)
+                return -1;
+        read_previous(path, &previous);
+        devices_keep(context, spec, previous.data, previous.size);
+        if (devices_check(context, spec, err) < 0)
+                return -1;
+        return write_spec(spec, path, &previous, err);
+}
+
+/* 1: written; 0: there is nothing to inject, and an earlier file stays for the containers that were made with it. */
+static int publish_extra(const struct cdi_context *context, const struct extra *extra, struct error *err)
+{
+        _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, extra->class_name);
+        _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
+        _free_ char *path = file_path(context, extra->class_name);
+
+        extras_add(context, extra, spec);
+        if (spec_count(spec) == 0) {
+                cdi_warn(context, "%s is enabled, but none of its device nodes is in '%s'", extra->class_name,
+                        extra->folder);
+                return 0;
+        }
+        read_previous(path, &previous);
+        return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
+}
+
+int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct cdi_context context = {
+                .arena = &arena,
+                .plan = plan,
+                .config = plan->config,
+                .roots = roots_of(plan->config, &arena),
+                .warn = warn,
+                .warn_data = warn_data,
+        };
+        unsigned int found = 0;
+
+        if (!(plan->config->device_lists & DEVICE_LIST_CDI) || plan->n_resources == 0)
+                return 0;
+        if (make_folder(plan->config->cdi_root, err) < 0 || publish_gpu(&context, err) < 0)
+                return -1;
+        for (size_t i = 0; i < N_EXTRAS; i++) {
+                const struct extra *extra = &extras_table[i];
+                int written = extras_is_enabled(plan->config, extra) ? publish_extra(&context, extra, err) : 0;
+
+                if (written < 0)
+                        return -1;
+                found |= written ? extra->bit : 0;
+        }
+        plan->cdi_extras = found;
+        return 0;
+}

@@ -1,0 +1,149 @@
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "base/text.h"
+#include "cdi/nodes.h"
+#include "cdi/platforms.h"
+
+#define LISTS "/etc/nvidia-container-runtime/host-files-for-container.d"
+#define MAX_NODES ((size_t)512)
+
+struct reader {
+        const struct cdi_context *context;
+        struct driver *driver;
+        const char **nodes;
+        size_t n_nodes;
+};
+
+static const char *const list_names[] = {"devices.csv", "drivers.csv", "l4t.csv"};
+
+/* An absolute path of plain names, none of which goes up. */
+static bool is_plain_path(const char *path)
+{
+        for (const char *c = path; *c; c++)
+                if (!isalnum((unsigned char)*c) && !strchr("/._+-@~", *c))
+                        return false;
+        return path[0] == '/' && !strstr(path, "..");
+}
+
+static void add_node(struct reader *reader, const char *path)
+{
+        if (text_starts_with(path, "/dev/") && reader->n_nodes < MAX_NODES && nodes_exist(reader->context, path))
+                reader->nodes[reader->n_nodes++] = path;
+}
+
+static void add_file(struct reader *reader, const char *path, mode_t type)
+{
+        const struct roots *roots = &reader->context->roots;
+        const char *source = roots_resolve(roots, reader->context->arena, path);
+
+        if (!source || roots_type(roots, source) != type)
+                return;
+        driver_add_file(reader->driver, source, path, false);
+        if (type == S_IFREG)
+                driver_add_library_folder(reader->driver, reader->context->arena, path);
+}
+
+/* The container gets the link itself, as it is. */
+static void add_link(struct reader *reader, const char *path)
+{
+        struct arena *arena = reader->context->arena;
+        const char *slash = strrchr(path, '/');
+        const char *folder =
+                roots_resolve(&reader->context->roots, arena, arena_strndup(arena, path, (size_t)(slash - path)));
+        char link[PATH_MAX], target[PATH_MAX];
+        ssize_t length;
+
+        if (!folder || snprintf(link, sizeof(link), "%s%s%s", reader->context->roots.driver, folder, slash) >=
+                               (int)sizeof(link))
+                return;
+        length = readlink(link, target, sizeof(target) - 1);
+        if (length <= 0)
+                return;
+        target[length] = '\0';
+        for (const char *c = target; *c; c++)
+                if (!isalnum((unsigned char)*c) && !strchr("/._+-@~", *c))
+                        return;
+        driver_add_link(reader->driver, arena_strdup(arena, target), path);
+}
+
+static char *trim(char *text)
+{
+        size_t length;
+
+        text += strspn(text, " \t\r");
+        length = strlen(text);
+        while (length && strchr(" \t\r", text[length - 1]))
+                length--;
+        text[length] = '\0';
+        return text;
+}
+
+static void read_line(struct reader *reader, char *line)
+{
+        char *comma = strchr(line, ',');
+        const char *kind, *path;
+
+        if (!comma)
+                return;
+        *comma = '\0';
+        kind = trim(line);
+        path = arena_strdup(reader->context->arena, trim(comma + 1));
+        if (!is_plain_path(path))
+                return;
+        if (strcmp(kind, "dev") == 0)
+                add_node(reader, path);
+        else if (strcmp(kind, "lib") == 0)
+                add_file(reader, path, S_IFREG);
+        else if (strcmp(kind, "dir") == 0)
+                add_file(reader, path, S_IFDIR);
+        else if (strcmp(kind, "sym") == 0)
+                add_link(reader, path);
+}
+
+/* How many of the lists are in |folder|. */
+static size_t read_lists(struct reader *reader, const char *root)
+{
+        size_t n_read = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(list_names); i++) {
+                _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+                _free_ char *path = xasprintf("%s" LISTS "/%s", root, list_names[i]);
+                struct error err;
+                char *state = NULL;
+
+                if (file_read(path, TEGRA_LIST_LIMIT, &content, &err) < 0) {
+                        if (err.kind != ERROR_NOT_FOUND)
+                                cdi_warn(reader->context, "CDI: a list of Tegra's files is left out: %s", err.text);
+                        continue;
+                }
+                n_read++;
+                for (char *line = strtok_r(content.data, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+                        read_line(reader, line);
+        }
+        return n_read;
+}
+
+int tegra_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
+        struct error *err)
+{
+        struct reader reader = {
+                .context = context, .driver = ret, .nodes = ARENA_ARRAY(context->arena, const char *, MAX_NODES)};
+
+        driver_init(ret, context->arena);
+        if (read_lists(&reader, context->roots.driver) == 0 && read_lists(&reader, context->roots.system) == 0)
+                return error_set(err, ERROR_NOT_FOUND,
+                        "CDI: no list of Tegra's files in '" LISTS "', neither below '%.150s' nor here",
+                        context->roots.driver);
+        if (reader.n_nodes == 0)
+                return error_set(err, ERROR_NOT_FOUND,
+                        "CDI: none of the device nodes that the lists in '" LISTS "' name is there");
+        *ret_nodes = reader.nodes;
+        *ret_n_nodes = reader.n_nodes;
+        return 0;
+}
