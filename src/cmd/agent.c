@@ -1,39 +1,65 @@
 /*
  * warpshare agent: NVML in, kubelet out. This file only connects: the monitor's inventory and the configuration become a
- * generation, its plan goes to the plugins, health follows; signals reload and stop. A generation that cannot be built
- * leaves the one in force.
+ * generation, its plan goes to the plugins, health follows; signals and the configuration file reload, signals stop. A
+ * generation that cannot be built leaves the one in force.
  */
-#include <assert.h>
-#include <malloc.h>
+#include "cmd/agent.h"
+
 #include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
-#include "base/log.h"
 #include "cmd/command.h"
 #include "cmd/generation.h"
+#include "cmd/report.h"
+#include "cmd/restart.h"
 #include "gpu/monitor.h"
+#include "io/filewatch.h"
 #include "kubelet/plugins.h"
 
 /* A driver that hangs may keep the monitor's thread for ever; the rest is closed by then. */
 #define STOP_DEADLINE_MS UINT64_C(3000)
+/* Between attempts to put in force what was refused, for a reason that may pass. */
+#define RETRY_MS UINT64_C(1000)
+#define RETRY_MAX_MS UINT64_C(60000)
+/* Until a restart that the configuration file would not survive is tried again. */
+#define RESTART_RETRY_MS UINT64_C(60000)
 
 struct agent {
         uv_loop_t loop;
-        struct option_set options;
+        const struct option_set *options;
         struct settings *settings; /* the newest that was valid */
+        struct filewatch *file;    /* NULL: no configuration file */
         struct gpu_monitor *monitor;
         struct plugins *plugins;
         struct generation *current; /* NULL before the first inventory */
         struct generation *previous;
+        struct inventory *refused; /* the newest, when no generation could be made of it */
+        struct complaint bad_config;
+        struct complaint bad_plan;
+        uv_timer_t retry;
+        uint64_t retry_ms; /* of the last wait; 0: nothing is refused */
         uv_signal_t signals[4];
         uv_timer_t deadline;
         bool stopping;
         int status;
+
+        struct restart restarts; /* so far */
+        uv_timer_t restart;
+        bool restarting;
 };
 
 /* ---- stop ---- */
+
+static void start_anew(struct agent *agent)
+{
+        struct error err;
+
+        if (restart_now(&agent->restarts, &err) < 0)
+                log_error("cannot start anew", LOG_ERR(&err));
+        _exit(EXIT_FAILED);
+}
 
 static void on_monitor_closed(void *data)
 {
@@ -42,14 +68,20 @@ static void on_monitor_closed(void *data)
         uv_close((uv_handle_t *)&agent->deadline, NULL);
 }
 
-static void on_plugins_closed(void *data UNUSED)
+static void on_plugins_closed(void *data)
 {
+        struct agent *agent = data;
+
+        if (agent->restarting)
+                start_anew(agent); /* the monitor's thread ends with it */
 }
 
 static void on_deadline(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
 
+        if (agent->restarting)
+                start_anew(agent);
         log_warn("an NVML call does not return; leaving without it");
         _exit(agent->status);
 }
@@ -62,45 +94,90 @@ static void stop(struct agent *agent, int status)
         agent->status = status;
         for (size_t i = 0; i < ARRAY_SIZE(agent->signals); i++)
                 uv_close((uv_handle_t *)&agent->signals[i], NULL);
+        uv_close((uv_handle_t *)&agent->retry, NULL);
+        uv_close((uv_handle_t *)&agent->restart, NULL);
+        agent->file = filewatch_close(agent->file);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
 }
 
-/* ---- what the monitor says ---- */
+/* ---- generations ---- */
 
-static void log_inventory(const struct inventory *inventory)
+/* After a restart there were GPUs a moment ago, and pods hold them: then it waits whatever the configuration says. */
+static bool must_leave(const struct agent *agent)
 {
-        log_info("GPUs found", LOG_UINT("gpus", inventory->n_gpus), LOG_STR("driver", inventory->driver_version));
-        for (size_t i = 0; i < inventory->n_gpus; i++) {
-                const struct gpu *gpu = &inventory->gpus[i];
-
-                if (gpu->failure)
-                        log_warn("GPU cannot be used", LOG_UINT("index", gpu->index), LOG_STR("gpu", gpu->uuid),
-                                LOG_STR("reason", gpu->failure));
-                else
-                        log_info("GPU", LOG_UINT("index", gpu->index), LOG_STR("gpu", gpu->uuid),
-                                LOG_STR("name", gpu->name), LOG_UINT("memory_mib", gpu->memory >> 20),
-                                LOG_INT("numa", gpu->numa_node), LOG_UINT("mig", gpu->n_mig_devices));
-        }
+        return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0;
 }
 
-static void log_plan(const struct plan *plan)
+static void on_retry(uv_timer_t *timer)
 {
-        if (plan->n_resources == 0)
-                log_info("no GPU to advertise, waiting for one");
+        struct agent *agent = timer->data;
+
+        gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
+}
+
+/* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
+static void keep_current(struct agent *agent, const struct inventory *inventory)
+{
+        const struct plan *plan = agent->current->plan;
+
+        plugins_apply(agent->plugins, plan);
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
-                log_info("resource", LOG_STR("name", resource->name),
-                        LOG_STR("sharing", sharing_strategy_name(resource->strategy)),
-                        LOG_UINT("units", resource->n_units), LOG_UINT("devices", resource->n_devices));
+                for (size_t j = 0; j < resource->n_units; j++)
+                        if (!generation_unit_is_there(&resource->units[j], inventory))
+                                plugins_set_health(agent->plugins, resource->units[j].uuid, false);
         }
+}
+
+static void refuse(struct agent *agent, struct inventory *inventory, const struct error *err)
+{
+        inventory_free(agent->refused);
+        agent->refused = inventory;
+        if (must_leave(agent)) {
+                log_error("no plan can be made", LOG_ERR(err));
+                stop(agent, EXIT_FAILED);
+                return;
+        }
+        complain(&agent->bad_plan,
+                agent->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
+                err);
+        if (agent->current)
+                keep_current(agent, inventory);
+        agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, RETRY_MAX_MS) : RETRY_MS;
+        if (err->kind != ERROR_INVALID) /* else only another configuration, or other GPUs, can help */
+                uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+}
+
+static void put_in_force(struct agent *agent, struct generation *next)
+{
+        report_plan(next->plan);
+        plugins_apply(agent->plugins, next->plan);
+        generation_free(agent->previous);
+        agent->previous = agent->current;
+        agent->current = next;
+        agent->refused = inventory_free(agent->refused);
+        complaint_settle(&agent->bad_plan);
+        agent->retry_ms = 0;
+        uv_timer_stop(&agent->retry);
+}
+
+/* ---- what the monitor says ---- */
+
+static const struct inventory *newest_inventory(const struct agent *agent)
+{
+        if (agent->refused)
+                return agent->refused;
+        return agent->current ? agent->current->inventory : NULL;
 }
 
 static void on_inventory(struct inventory *inventory, void *data)
 {
         struct agent *agent = data;
+        const struct inventory *before = newest_inventory(agent);
+        enum log_level warnings = agent->retry_ms ? LOG_DEBUG : LOG_WARN; /* told at the first attempt */
         struct generation *next = NULL;
         struct error err;
 
@@ -108,21 +185,12 @@ static void on_inventory(struct inventory *inventory, void *data)
                 inventory_free(inventory);
                 return;
         }
-        if (!agent->current || !inventory_is_same(agent->current->inventory, inventory))
-                log_inventory(inventory);
-        if (generation_new(&next, agent->settings, inventory, &err) < 0) {
-                inventory_free(inventory);
-                log_error(agent->current ? "change refused, the plan in force stays" : "no plan can be made",
-                        LOG_ERR(&err));
-                if (!agent->current)
-                        stop(agent, EXIT_FAILED);
-                return;
-        }
-        log_plan(next->plan);
-        plugins_apply(agent->plugins, next->plan);
-        generation_free(agent->previous);
-        agent->previous = agent->current;
-        agent->current = next;
+        if (!before || !inventory_is_same(before, inventory))
+                report_inventory(inventory);
+        if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0)
+                refuse(agent, inventory, &err);
+        else
+                put_in_force(agent, next);
 }
 
 static void on_unavailable(const char *reason, void *data)
@@ -131,7 +199,7 @@ static void on_unavailable(const char *reason, void *data)
 
         if (agent->stopping)
                 return;
-        if (!agent->current && agent->settings->config->fail_on_init_error) {
+        if (must_leave(agent)) {
                 log_error("NVML cannot be used (failOnInitError: false would wait)", LOG_STR("reason", reason));
                 stop(agent, EXIT_FAILED);
                 return;
@@ -145,14 +213,9 @@ static void on_health(const char *uuid, bool healthy, const char *reason, void *
 
         if (agent->stopping)
                 return;
-        if (healthy)
-                log_info("healthy again", LOG_STR("unit", uuid));
-        else
-                log_warn("unhealthy", LOG_STR("unit", uuid), LOG_STR("reason", reason));
+        report_health(uuid, healthy, reason);
         plugins_set_health(agent->plugins, uuid, healthy);
 }
-
-/* ---- signals ---- */
 
 static void on_stranded(void *data)
 {
@@ -161,25 +224,16 @@ static void on_stranded(void *data)
         stop(data, EXIT_FAILED);
 }
 
-/* Neither option is in the file, so they hold before the file is read. */
-static void setup_log(const struct option_set *options)
+/* ---- reload ---- */
+
+/* What the running monitor was started with. */
+static void warn_of_late_options(const struct config *before, const struct config *config)
 {
-        static const char *const names[] = {"debug", "info", "warn", "error"};
-        const char *wanted = option_set_get(options, "log-level");
-        const char *format = option_set_get(options, "log-format");
-        enum log_level level = LOG_INFO;
-
-        for (size_t i = 0; wanted && i < ARRAY_SIZE(names); i++)
-                if (strcmp(wanted, names[i]) == 0)
-                        level = (enum log_level)i;
-        log_setup(level, format && strcmp(format, "json") == 0 ? LOG_JSON : LOG_TEXT);
-}
-
-static void log_config(const struct config *config)
-{
-        _free_ char *text = config_print(config);
-
-        log_block(LOG_INFO, "Running with config:", text); /* NVIDIA's words: people search for them */
+        if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
+                log_warn("a new container driver root takes effect at the next start",
+                        LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
+        if (before->discovery != config->discovery)
+                log_warn("a new device discovery strategy takes effect at the next start");
 }
 
 static void reload(struct agent *agent)
@@ -187,14 +241,27 @@ static void reload(struct agent *agent)
         struct settings *settings;
         struct error err;
 
-        if (settings_new(&settings, &agent->options, &err) < 0) {
-                log_error("configuration refused, the one in force stays", LOG_ERR(&err));
+        if (agent->file)
+                filewatch_accept(agent->file); /* first: what changes from here on is told by the watch */
+        if (settings_new(&settings, agent->options, &err) < 0) {
+                complain(&agent->bad_config, "configuration refused, the one in force stays", &err);
                 return;
         }
+        complaint_settle(&agent->bad_config);
+        warn_of_late_options(agent->settings->config, settings->config);
         settings_unref(agent->settings);
         agent->settings = settings;
-        log_config(settings->config);
+        agent->retry_ms = 0;
+        report_config(settings->config);
         gpu_monitor_rescan(agent->monitor); /* and its inventory makes the next generation */
+}
+
+static void on_file_changed(void *data)
+{
+        struct agent *agent = data;
+
+        log_info("the configuration file changed", LOG_STR("file", agent->settings->config->path));
+        reload(agent);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -202,10 +269,33 @@ static void on_signal(uv_signal_t *handle, int number)
         struct agent *agent = handle->data;
 
         log_info("signal received", LOG_STR("signal", strsignal(number)));
-        if (number == SIGHUP)
-                reload(agent);
-        else
+        if (number != SIGHUP) {
                 stop(agent, 0);
+                return;
+        }
+        complaint_settle(&agent->bad_config); /* who asks is answered */
+        complaint_settle(&agent->bad_plan);
+        reload(agent);
+}
+
+/* ---- start ---- */
+
+/* Neither option is in the file, so they hold before the file is read. */
+static void setup_log(const struct option_set *options, enum log_format format)
+{
+        static const char *const levels[] = {"debug", "info", "warn", "error"};
+        static const char *const formats[] = {[LOG_TEXT] = "text", [LOG_JSON] = "json", [LOG_KLOG] = "klog"};
+        const char *level = option_set_get(options, "log-level");
+        const char *form = option_set_get(options, "log-format");
+        enum log_level least = LOG_INFO;
+
+        for (size_t i = 0; level && i < ARRAY_SIZE(levels); i++)
+                if (strcmp(level, levels[i]) == 0)
+                        least = (enum log_level)i;
+        for (size_t i = 0; form && i < ARRAY_SIZE(formats); i++)
+                if (strcmp(form, formats[i]) == 0)
+                        format = (enum log_format)i;
+        log_setup(least, format);
 }
 
 static int listen_to_signals(struct agent *agent, struct error *err)
@@ -221,10 +311,24 @@ static int listen_to_signals(struct agent *agent, struct error *err)
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
+        restart_ready();
         return 0;
 }
 
-/* ---- start ---- */
+/* The file is known from before it is read, so that no change falls between the two. */
+static int watch_file(struct agent *agent, struct error *err)
+{
+        const struct filewatch_options options = {
+                .path = option_set_get(agent->options, "config-file"),
+                .limit = CONFIG_FILE_LIMIT,
+                .changed = on_file_changed,
+                .data = agent,
+        };
+
+        if (!options.path || !*options.path)
+                return 0;
+        return filewatch_new(&agent->file, &agent->loop, &options, err);
+}
 
 /* Which Xids count, as NVIDIA's plugin takes it from the environment. */
 static void read_health_policy(struct health_policy *policy)
@@ -268,86 +372,55 @@ static int start(struct agent *agent, struct error *err)
 
 static void close_handle(uv_handle_t *handle, void *data UNUSED)
 {
-        uv_close(handle, NULL);
+        if (!uv_is_closing(handle))
+                uv_close(handle, NULL);
 }
 
-/* Before anything was started: only the loop and the signals are there to be closed. */
+/* Before anything was started: only the loop, the signals and the file are there to be closed. */
 static int give_up(struct agent *agent, const char *what, const struct error *err)
 {
         log_error(what, LOG_ERR(err));
+        filewatch_close(agent->file);
         uv_walk(&agent->loop, close_handle, NULL);
         uv_run(&agent->loop, UV_RUN_DEFAULT);
         uv_loop_close(&agent->loop);
         return EXIT_FAILED;
 }
 
-static int run(struct agent *agent)
+static void init_timer(struct agent *agent, uv_timer_t *timer)
 {
+        uv_timer_init(&agent->loop, timer);
+        timer->data = agent;
+}
+
+int agent_run(const struct option_set *options, enum log_format log_format)
+{
+        struct agent agent = {.options = options, .restarts = restart_read(getenv(RESTART_VARIABLE))};
         struct error err;
 
-        setup_log(&agent->options);
-        uv_loop_init(&agent->loop);
-        uv_timer_init(&agent->loop, &agent->deadline);
-        agent->deadline.data = agent;
+        setup_log(options, log_format);
+        uv_loop_init(&agent.loop);
+        init_timer(&agent, &agent.deadline);
+        init_timer(&agent, &agent.retry);
+        init_timer(&agent, &agent.restart);
         /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
-        if (listen_to_signals(agent, &err) < 0)
-                return give_up(agent, "cannot start", &err);
-        if (settings_new(&agent->settings, &agent->options, &err) < 0)
-                return give_up(agent, "configuration refused", &err);
-        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
-        log_config(agent->settings->config);
-        if (start(agent, &err) < 0) {
+        if (listen_to_signals(&agent, &err) < 0 || watch_file(&agent, &err) < 0)
+                return give_up(&agent, "cannot start", &err);
+        if (settings_new(&agent.settings, options, &err) < 0)
+                return give_up(&agent, "configuration refused", &err);
+        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION), LOG_UINT("restarts", agent.restarts.count));
+        report_config(agent.settings->config);
+        if (start(&agent, &err) < 0) {
                 /* Nothing is served yet, and a thread may be inside the driver: the process goes as it is. */
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }
-        uv_run(&agent->loop, UV_RUN_DEFAULT);
-        generation_free(agent->previous);
-        generation_free(agent->current);
-        settings_unref(agent->settings);
-        uv_loop_close(&agent->loop);
+        uv_run(&agent.loop, UV_RUN_DEFAULT);
+        generation_free(agent.previous);
+        generation_free(agent.current);
+        inventory_free(agent.refused);
+        settings_unref(agent.settings);
+        uv_loop_close(&agent.loop);
         log_info("stopped");
-        return agent->status;
-}
-
-static void print_help(void)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        strbuf_puts(&text,
-                "usage: warpshare agent [OPTION...]\n\n"
-                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
-                "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again; SIGTERM stops.\n\n"
-                "Precedence: command line, environment, file, default.\n\n");
-        option_print_help(&text);
-        strbuf_puts(&text,
-                "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
-                "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n");
-        fputs(text.data, stdout);
-        strbuf_done(&text);
-}
-
-int command_agent(int argc, char **argv)
-{
-        struct agent agent = {0};
-        struct arena arena = ARENA_INIT;
-        struct error err;
-        int status;
-
-        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
-        mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
-        if (option_set_parse(&agent.options, &arena, argc, argv, environ, &err) < 0) {
-                fprintf(stderr, "warpshare agent: %s\n", err.text);
-                status = EXIT_USAGE;
-        } else if (agent.options.help) {
-                print_help();
-                status = 0;
-        } else if (agent.options.version) {
-                puts("warpshare " WARPSHARE_VERSION);
-                status = 0;
-        } else {
-                status = run(&agent);
-        }
-        arena_done(&arena);
-        return status;
+        return agent.status;
 }

@@ -1,18 +1,19 @@
 #include "cmd/generation.h"
 
-#include "base/log.h"
+#include <string.h>
 
-static void log_warning(const char *text, void *data UNUSED)
+static void log_warning(const char *text, void *data)
 {
-        log_warn(text);
+        LOG_AT(*(const enum log_level *)data, text);
 }
 
 int settings_new(struct settings **ret, const struct option_set *options, struct error *err)
 {
         struct settings *settings = xcalloc(1, sizeof(*settings));
+        enum log_level warnings = LOG_WARN;
 
         settings->references = 1;
-        if (config_build(options, &settings->arena, &settings->config, log_warning, NULL, err) < 0) {
+        if (config_build(options, &settings->arena, &settings->config, log_warning, &warnings, err) < 0) {
                 settings_unref(settings);
                 return -1;
         }
@@ -35,13 +36,29 @@ struct settings *settings_unref(struct settings *settings)
         return NULL;
 }
 
-int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory, struct error *err)
+static int check_imex(
+        const struct config *config, const struct inventory *inventory, enum log_level warnings, struct error *err)
+{
+        static const char text[] = "IMEX channel 0 is to be given to containers, but its device node "
+                                   "/dev/nvidia-caps-imex-channels/channel0 is not there";
+
+        if (!config->has_imex_channel || (inventory->nodes & NODE_IMEX_CHANNEL))
+                return 0;
+        if (config->imex_required)
+                return error_set(err, ERROR_NOT_FOUND, "%s (imex.required: false would go on without)", text);
+        LOG_AT(warnings, text);
+        return 0;
+}
+
+int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory,
+        enum log_level warnings, struct error *err)
 {
         struct generation *generation = xcalloc(1, sizeof(*generation));
+        const struct config *config = settings->config;
 
         generation->settings = settings_ref(settings);
-        if (plan_build(&generation->plan, &generation->arena, settings->config, inventory, log_warning, NULL, err) <
-                0) {
+        if (check_imex(config, inventory, warnings, err) < 0 ||
+                plan_build(&generation->plan, &generation->arena, config, inventory, log_warning, &warnings, err) < 0) {
                 generation_free(generation);
                 return -1;
         }
@@ -61,4 +78,16 @@ struct generation *generation_free(struct generation *generation)
         settings_unref(generation->settings);
         free(generation);
         return NULL;
+}
+
+bool generation_unit_is_there(const struct unit *unit, const struct inventory *inventory)
+{
+        const struct gpu *gpu = inventory_find(inventory, unit->gpu->uuid);
+
+        if (!gpu || !unit->mig)
+                return gpu != NULL;
+        for (size_t i = 0; i < gpu->n_mig_devices; i++)
+                if (strcmp(gpu->mig_devices[i].uuid, unit->uuid) == 0)
+                        return true;
+        return false;
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/log.h"
 #include "config/config.h"
 #include "config/option.h"
 #include "gpu/inventory.h"
@@ -27,7 +28,13 @@ struct generation {
         struct plan *plan;
 };
 
-/* Takes a reference to |settings| and, on success, the inventory. Warnings go to the log. */
-int generation_new(
-        struct generation **ret, struct settings *settings, struct inventory *inventory, struct error *err) MUST_USE;
+/*
+ * Everything that has to succeed before kubelet sees any of it. Takes a reference to |settings| and, on success, the inventory.
+ * Warnings go to the log, at level |warnings|.
+ */
+int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory,
+        enum log_level warnings, struct error *err) MUST_USE;
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
+
+/* The inventory has the unit: its GPU or its MIG device. */
+bool generation_unit_is_there(const struct unit *unit, const struct inventory *inventory);

@@ -1,5 +1,5 @@
 /*
- * The one binary: picks the command by its first argument.
+ * The one binary: picks the command by the name it was started with, or else by its first argument.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +16,8 @@ struct command {
 static const struct command commands[] = {
         {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent},
         {"demo", "show all of it on simulated GPUs, without a GPU and without a cluster", command_demo},
+        {"nvidia-device-plugin", "the agent, in the place and with the manners of NVIDIA's plugin",
+                command_device_plugin},
 };
 
 static void print_help(FILE *to)
@@ -25,14 +27,29 @@ static void print_help(FILE *to)
               "commands:\n",
                 to);
         for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-                fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
-        fputs("\n'warpshare COMMAND --help' says more; 'warpshare --version' tells the version.\n", to);
+                fprintf(to, "  %-20s %s\n", commands[i].name, commands[i].summary);
+        fputs("\n'warpshare COMMAND --help' says more; 'warpshare --version' tells the version. Started by the name of a\n"
+              "command, as a link 'nvidia-device-plugin' does, the program is that command.\n",
+                to);
+}
+
+static const struct command *find_command(const char *name)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+                if (strcmp(name, commands[i].name) == 0)
+                        return &commands[i];
+        return NULL;
 }
 
 int main(int argc, char **argv)
 {
+        const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+        const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
         const char *word = argc > 1 ? argv[1] : NULL;
+        const struct command *command = find_command(name);
 
+        if (command)
+                return command->run(argc, argv);
         if (!word) {
                 print_help(stderr);
                 return EXIT_USAGE;
@@ -45,9 +62,9 @@ int main(int argc, char **argv)
                 puts("warpshare " WARPSHARE_VERSION);
                 return 0;
         }
-        for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-                if (strcmp(word, commands[i].name) == 0)
-                        return commands[i].run(argc - 1, argv + 1);
+        command = find_command(word);
+        if (command)
+                return command->run(argc - 1, argv + 1);
         fprintf(stderr, "warpshare: '%s' is not a command; 'warpshare --help' lists them\n", word);
         return EXIT_USAGE;
 }

@@ -274,7 +274,7 @@ static void report_failure(struct plugin *plugin, const char *text)
 static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
 {
         struct plugin *plugin = data;
-        _free_ char *reason = NULL;
+        _free_ char *outcome = NULL;
 
         if (!plugin->client)
                 return; /* withdrawn by close_server() */
@@ -283,14 +283,14 @@ static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, 
                 struct device_list_counts counts = device_list_count(&plugin->list);
 
                 plugin->last_failure[0] = '\0';
-                log_info("registered with kubelet", LOG_STR("resource", plugin->name),
-                        LOG_UINT("healthy", counts.healthy), LOG_UINT("unhealthy", counts.unhealthy),
+                outcome = xasprintf("Registered device plugin for '%s' with Kubelet", plugin->name);
+                log_info(outcome, LOG_UINT("healthy", counts.healthy), LOG_UINT("unhealthy", counts.unhealthy),
                         LOG_STR("socket", rpc_server_path(plugin->server)));
                 step(plugin, REGISTRATION_REGISTER_OK);
                 return;
         }
-        reason = xasprintf("Register on '%s': %s: %s", plugin->place->kubelet_socket, rpc_status_name(status), text);
-        report_failure(plugin, reason);
+        outcome = xasprintf("Register on '%s': %s: %s", plugin->place->kubelet_socket, rpc_status_name(status), text);
+        report_failure(plugin, outcome);
         step(plugin, REGISTRATION_REGISTER_FAILED);
 }
 
@@ -304,7 +304,11 @@ static int listen_on_new_socket(struct plugin *plugin, struct error *err)
                 .service = {.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = plugin},
         };
 
-        return rpc_server_new(&plugin->server, plugin->place->loop, path, &options, err);
+        if (rpc_server_new(&plugin->server, plugin->place->loop, path, &options, err) < 0)
+                return -1;
+        /* Each attempt has a new socket, but only the first one of several in a row is news. */
+        log_text(plugin->last_failure[0] ? LOG_DEBUG : LOG_INFO, "Starting to serve '%s' on %s", plugin->name, path);
+        return 0;
 }
 
 static int call_register(struct plugin *plugin, struct error *err)
@@ -442,21 +446,44 @@ static void publish(struct plugin *plugin)
                 LOG_UINT("unhealthy", counts.unhealthy));
 }
 
+/* A question for the health of a unit that tells in the log who falls. */
+struct question {
+        const struct plugin *plugin;
+        device_list_health_fn *health;
+        void *data;
+};
+
+static bool ask_health(const struct unit *unit, void *data)
+{
+        const struct question *question = data;
+        const struct device_list *list = &question->plugin->list;
+        bool healthy = question->health(unit, question->data);
+
+        /* One line a unit, also where thousands of replicas go with it. */
+        if (!healthy && list->healthy[unit - list->resource->units])
+                log_text(LOG_WARN, "'%s' device marked unhealthy: %s", question->plugin->name, unit->uuid);
+        return healthy;
+}
+
 void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
         device_list_health_fn *health, void *data)
 {
+        struct question question = {.plugin = plugin, .health = health, .data = data};
+
         if (plugin->list.resource != resource) {
                 plugin->plan_before = plugin->plan;
                 plugin->resource_before = plugin->list.resource;
                 plugin->plan = plan;
         }
-        if (device_list_update(&plugin->list, resource, health, data))
+        if (device_list_update(&plugin->list, resource, ask_health, &question))
                 publish(plugin);
 }
 
 void plugin_refresh_health(struct plugin *plugin, device_list_health_fn *health, void *data)
 {
-        if (device_list_refresh(&plugin->list, health, data))
+        struct question question = {.plugin = plugin, .health = health, .data = data};
+
+        if (device_list_refresh(&plugin->list, ask_health, &question))
                 publish(plugin);
 }
 

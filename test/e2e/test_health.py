@@ -27,7 +27,10 @@ def test_a_gpu_that_falls_off_the_bus_takes_its_replicas_and_only_them_along_and
     print('Xid 79 to kubelet: %.1f ms' % (took * 1000))
     failed = unhealthy_gpus(node)
     assert len(failed) == 1
-    node.agent.wait_log('unhealthy unit=%s reason="Xid 79 .GPU has fallen off the bus' % failed.copy().pop())
+    uuid, = failed
+    node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s; marking device as unhealthy. '
+                        'reason="Xid 79 .GPU has fallen off the bus' % uuid)
+    node.agent.wait_log("'nvidia.com/gpu' device marked unhealthy: %s$" % uuid)
     ids_of_another, _ = kubelet.admit('pod', GPU, 1)
     assert ids_of_another[0].split('::')[0] not in failed
     node.scenario(v100s(), events=events)
@@ -127,7 +130,7 @@ def test_a_gpu_that_fails_while_kubelet_is_away_is_unhealthy_when_it_comes_back(
     node.wait_counts(80)
     kubelet.stop()
     fail(node, 2)
-    node.agent.wait_log('unhealthy unit=')
+    node.agent.wait_log('XidCriticalError: Xid=79')
     kubelet.start()
     node.wait_counts(60, 80)
     assert kubelet.messages[-1].endpoint == kubelet.registered[-1][1]

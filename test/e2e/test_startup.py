@@ -87,7 +87,7 @@ def test_zero_gpus_are_no_error_and_the_first_one_is_picked_up(patient):
     patient.scenario([])
     agent = patient.start()
     agent.wait_log('GPUs found gpus=0')
-    agent.wait_log('no GPU to advertise, waiting for one')
+    agent.wait_log('No devices found. Waiting indefinitely.')
     assert patient.kubelet.attempts == []
     patient.scenario(v100s(1))
     patient.wait_counts(20)

@@ -68,4 +68,4 @@ def test_a_healthy_gpu_stays_healthy_over_probes_and_a_reload(real, gpus):
     real.agent.hang_up()
     real.agent.wait_log('signal received')
     real.stays(lambda: real.kubelet.allocatable(GPU) == len(gpus), 'every GPU is healthy', 4.0)
-    assert real.agent.count('unhealthy unit=') == 0
+    assert real.agent.count('marked unhealthy') == 0

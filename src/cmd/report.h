@@ -1,0 +1,24 @@
+/*
+ * What the agent tells in its log about its node: GPUs, resources, health. And what it tells only once.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "gpu/inventory.h"
+#include "share/plan.h"
+
+void report_config(const struct config *config);
+void report_inventory(const struct inventory *inventory);
+void report_plan(const struct plan *plan);
+void report_health(const char *uuid, bool healthy, const char *reason);
+
+/* An error that comes again and again: logged once for each text, at level debug when it repeats. Zero at first. */
+struct complaint {
+        char text[sizeof(((struct error *)0)->text)];
+};
+
+void complain(struct complaint *complaint, const char *what, const struct error *err);
+static inline void complaint_settle(struct complaint *complaint)
+{
+        complaint->text[0] = '\0';
+}
