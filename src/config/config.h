@@ -174,6 +174,9 @@ int config_build(const struct option_set *options, struct arena *arena, const st
 /* The effective configuration as indented JSON in NVIDIA's shape plus our keys; the caller frees. */
 char *config_print(const struct config *config);
 
+/* The JSON Schema of the file, draft 7, for editors: completion, help texts, and marks at what is wrong; the caller frees. */
+char *config_schema(void);
+
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
 const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted" */
 const char *placement_name(enum placement placement);              /* "distributed", "packed", "distinct", "same-gpu" */

@@ -143,15 +143,15 @@ static void drop_slicing(const struct tree *tree, struct draft *slicing, const s
         slicing->section->n_resources = kept;
 }
 
+/*
+ * What two entries that are advertised under one name cannot have differently. Provisioning and failRequestsGreaterThanOne are
+ * those of a section. Without a placement of its own, an entry has the default, which the plan knows.
+ */
 static const char *difference(const struct shared_resource *a, const struct shared_resource *b)
 {
-        if (a->section->strategy != b->section->strategy)
+        if (a->section != b->section)
                 return "strategy";
-        if (a->section->provisioning != b->section->provisioning)
-                return "provisioning";
-        if (a->section->fail_requests_greater_than_one != b->section->fail_requests_greater_than_one)
-                return "failRequestsGreaterThanOne";
-        return a->has_placement != b->has_placement || a->placement != b->placement ? "placement" : NULL;
+        return a->has_placement && b->has_placement && a->placement != b->placement ? "placement" : NULL;
 }
 
 static int check_pair(

@@ -92,7 +92,8 @@ static bool take_digits(const char **text, uint64_t *ret, double *ret_scale, siz
                 uint64_t next = *ret;
 
                 is_full = is_full || __builtin_mul_overflow(next, 10U, &next) ||
-                          __builtin_add_overflow(next, (uint64_t)(**text - '0'), &next) || next > (uint64_t)INT64_MAX + 1;
+                          __builtin_add_overflow(next, (uint64_t)(**text - '0'), &next) ||
+                          next > (uint64_t)INT64_MAX + 1;
                 if (is_full && !ret_scale)
                         return false;
                 if (is_full)

@@ -1,6 +1,7 @@
 #include "config/tree.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -173,6 +174,19 @@ int tree_array(const struct tree *tree, const struct tree_node *node, size_t mos
         return 0;
 }
 
+/* "0.1", not "0.10000000000000001": the fewest digits that mean the same number, as Go prints it. */
+static const char *shortest_real(struct arena *arena, double value)
+{
+        char text[32];
+
+        for (int digits = 6; digits <= 17; digits++) {
+                snprintf(text, sizeof(text), "%.*g", digits, value);
+                if (strtod(text, NULL) == value)
+                        break;
+        }
+        return arena_strdup(arena, text);
+}
+
 int tree_string(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)
 {
         const json_t *value = node->json;
@@ -184,7 +198,7 @@ int tree_string(const struct tree *tree, const struct tree_node *node, const cha
         else if (json_is_integer(value))
                 *ret = arena_printf(tree->arena, "%lld", (long long)json_integer_value(value));
         else if (json_is_real(value))
-                *ret = arena_printf(tree->arena, "%.17g", json_real_value(value));
+                *ret = shortest_real(tree->arena, json_real_value(value));
         else
                 return fail_type(tree, node, err, "text");
         return 0;

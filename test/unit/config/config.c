@@ -102,6 +102,21 @@ static void test_flags_in_the_file_match_in_any_case(void **state UNUSED)
         assert_string_equal(fixture.warnings.data, "");
 }
 
+static void test_what_is_not_text_becomes_text_as_go_prints_it(void **state UNUSED)
+{
+        static const char *const table[][2] = {{"5", "5"}, {"0x10", "16"}, {"-1.50", "-1.5"}, {"0.1", "0.1"},
+                {"5.0", "5"}, {"1e6", "1e+06"}, {"3.141592653589793", "3.141592653589793"}, {"yes", "true"},
+                {"'yes'", "yes"}, {"2026-01-02", "2026-01-02"}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_ok(build(&fixture, arena_printf(&fixture.arena, "flags: {mpsRoot: %s}\n", table[i][0]), NULL),
+                        &fixture.err);
+                assert_string_equal(fixture.config->mps_root, table[i][1]);
+        }
+}
+
 static void test_device_lists_are_words_and_may_be_none(void **state UNUSED)
 {
         static const struct {
@@ -431,6 +446,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_an_empty_file_means_the_defaults),
                 cmocka_unit_test(test_flags_in_the_file_match_in_any_case),
+                cmocka_unit_test(test_what_is_not_text_becomes_text_as_go_prints_it),
                 cmocka_unit_test(test_device_lists_are_words_and_may_be_none),
                 cmocka_unit_test(test_flags_and_variables_alone_fill_what_the_file_cannot),
                 cmocka_unit_test(test_patterns_are_kept_in_their_order),

@@ -285,6 +285,8 @@ static void test_entries_for_different_devices_stand_beside_each_other(void **st
         } table[] = {
                 {SLICING("    - " ENTRY(", devices: [0]") "\n    - " ENTRY(", devices: [1, '0:1']") "\n"), 2, 0},
                 {SLICING("    - " ENTRY(", devices: [0]") "\n    - " ENTRY(", devices: 2") "\n"), 2, 0},
+                {SLICING("    - " ENTRY(", devices: 1") "\n    - " ENTRY(", devices: 2, placement: packed") "\n"), 2,
+                        0},
                 {SLICING("    - " ENTRY(", devices: 1") "\n    - " ENTRY(", devices: 2, rename: x") "\n"), 2, 0},
                 {SLICING("    - " ENTRY("") "\n    - {name: mig-1g.10gb, rename: gpu, replicas: 4}\n"), 2, 0},
                 /* Index 0 of one resource is another device than index 0 of another. */
@@ -356,9 +358,11 @@ static void test_entries_that_cannot_both_be_served_are_named(void **state UNUSE
                         " of 'nvidia.com/gpu' is listed at line 4 already"},
                 {SLICING("    - " ENTRY(", devices: [0]") "\n") ALSO_MPS("    - " ENTRY(", devices: [1]") "\n"),
                         "config 'FILE' line 7: sharing.mps.resources[0]: " DIFFERS("strategy")},
-                {SLICING("    - " ENTRY(", devices: [0]") "\n    - " ENTRY(", devices: [1], placement: packed") "\n"),
+                {SLICING("    - " ENTRY(", devices: [0], placement: distinct") "\n    - " ENTRY(
+                         ", devices: [1], placement: packed") "\n"),
                         "config 'FILE' line 5: sharing.timeSlicing.resources[1]: " DIFFERS("placement")},
-                {SLICING("    - " ENTRY("") "\n    - {name: a, rename: gpu, replicas: 4, placement: packed}\n"),
+                {SLICING("    - " ENTRY(
+                         ", placement: distributed") "\n    - {name: a, rename: gpu, replicas: 4, placement: packed}\n"),
                         "config 'FILE' line 5: sharing.timeSlicing.resources[1]: " DIFFERS("placement")},
         };
 
