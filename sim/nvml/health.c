@@ -132,7 +132,8 @@ static bool field_of_rows(const struct scenario_gpu *gpu, unsigned int id, unsig
         }
 }
 
-static bool field_value(const struct scenario_gpu *gpu, unsigned int id, unsigned int *value)
+static bool field_value(
+        const struct scenario *scenario, const struct scenario_gpu *gpu, unsigned int id, unsigned int *value)
 {
         const struct model *model = gpu->model;
 
@@ -163,7 +164,7 @@ static bool field_value(const struct scenario_gpu *gpu, unsigned int id, unsigne
                 *value = model->architecture >= NVML_DEVICE_ARCH_HOPPER;
                 return model->memory_slices;
         case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
-                *value = 1;
+                *value = scenario_tells_profiles_without_mig(scenario);
                 return model->memory_slices;
         case NVML_FI_DEV_POWER_AVERAGE:
         case NVML_FI_DEV_POWER_INSTANT:
@@ -199,7 +200,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
                 if (value->fieldId == NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION) {
                         value->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
                         value->value.ullVal = call.config->energy_mj;
-                } else if (field_value(call.config, value->fieldId, &number)) {
+                } else if (field_value(call.world->scenario, call.config, value->fieldId, &number)) {
                         value->value.uiVal = number;
                 } else {
                         value->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;

@@ -137,6 +137,7 @@ nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttribute
                 .multiprocessorCount = mig_multiprocessors(call.config->model, profile, call.compute->place->slices),
                 .sharedCopyEngineCount = profile->copy_engines,
                 .sharedDecoderCount = profile->decoders,
+                .sharedEncoderCount = profile->encoders,
                 .sharedJpegCount = profile->jpegs,
                 .sharedOfaCount = profile->ofas,
                 .gpuInstanceSliceCount = profile->slices,
@@ -215,7 +216,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstances(
                 struct nvmlComputeInstance_st *compute = container_of(link, struct nvmlComputeInstance_st, link);
 
                 if (compute->alive && compute->instance == instance &&
-                        mig_compute_profile(compute->place->slices) == id)
+                        mig_compute_profile(instance->place->profile, compute->place->slices) == id)
                         computes[(*count)++] = compute;
         }
         return NVML_SUCCESS;
@@ -254,7 +255,7 @@ nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle, nvmlCom
         *info = (nvmlComputeInstanceInfo_t){.device = &call.gpu->handle,
                 .gpuInstance = compute->instance,
                 .id = compute->place->id,
-                .profileId = mig_compute_profile(compute->place->slices),
+                .profileId = mig_compute_profile(compute->instance->place->profile, compute->place->slices),
                 .placement = {.start = compute->place->start, .size = compute->place->slices}};
         return NVML_SUCCESS;
 }

@@ -245,8 +245,8 @@ nvmlReturn_t library_init(const char *name)
                 /* With the lock, as the driver does: whoever comes meanwhile waits for the outcome. */
                 sleep_ms(delay_ms);
         }
-        if (result == NVML_SUCCESS)
-                library.references++;
+        if (result == NVML_SUCCESS && library.references++ == 0)
+                world_attach(library.world);
         return result;
 }
 

@@ -32,6 +32,22 @@ static unsigned int compute_taken(const struct mig_layout *layout)
         return taken;
 }
 
+/* Decoders that are left for |profile|, in units of what it takes; a profile without any always has room. */
+static unsigned int decoder_room(
+        const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile)
+{
+        unsigned int all = 0;
+        unsigned int taken = 0;
+
+        for (size_t i = 0; i < model->n_profiles; i++)
+                all = MAX(all, model->profiles[i].decoders);
+        for (size_t i = 0; i < MIG_INSTANCES_MAX; i++) {
+                if (layout->instances[i].profile)
+                        taken += layout->instances[i].profile->decoders;
+        }
+        return profile->decoders ? (all - MIN(all, taken)) / profile->decoders : MIG_INSTANCES_MAX;
+}
+
 /* Of this very profile; of the media extension, which is there once, of any profile that has it. */
 static unsigned int count_of(const struct mig_layout *layout, const struct mig_profile *profile)
 {
@@ -54,7 +70,7 @@ static bool may_start(const struct mig_profile *profile, uint32_t taken, unsigne
 bool mig_fits(const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile,
         unsigned int start)
 {
-        return count_of(layout, profile) < profile->count &&
+        return count_of(layout, profile) < profile->count && decoder_room(model, layout, profile) > 0 &&
                compute_taken(layout) + profile->slices <= model->compute_slices &&
                may_start(profile, memory_taken(layout), start);
 }
@@ -73,7 +89,7 @@ unsigned int mig_room(const struct model *model, const struct mig_layout *layout
                         by_memory++;
                 }
         }
-        return MIN(by_memory, MIN(by_compute, by_count));
+        return MIN(MIN(by_memory, by_compute), MIN(by_count, decoder_room(model, layout, profile)));
 }
 
 bool mig_choose(const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile,
@@ -144,8 +160,16 @@ static const unsigned int compute_profiles[] = {
         [NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE] = 7,
 };
 
-unsigned int mig_compute_profile(unsigned int slices)
+/* The 1g profile with twice the memory has more multiprocessors than a slice, and so a compute profile of its own. */
+static bool is_double(const struct mig_profile *profile)
 {
+        return profile->index == NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2;
+}
+
+unsigned int mig_compute_profile(const struct mig_profile *profile, unsigned int slices)
+{
+        if (is_double(profile))
+                return NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1;
         for (unsigned int i = 0; i < ARRAY_SIZE(compute_profiles); i++) {
                 if (compute_profiles[i] == slices)
                         return i;
@@ -153,7 +177,11 @@ unsigned int mig_compute_profile(unsigned int slices)
         return NVML_COMPUTE_INSTANCE_PROFILE_COUNT;
 }
 
-unsigned int mig_compute_slices(unsigned int profile)
+unsigned int mig_compute_slices(const struct mig_profile *profile, unsigned int compute_profile)
 {
-        return profile < ARRAY_SIZE(compute_profiles) ? compute_profiles[profile] : 0;
+        unsigned int slices = compute_profile < ARRAY_SIZE(compute_profiles) ? compute_profiles[compute_profile] : 0;
+
+        if (is_double(profile))
+                return compute_profile == NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1;
+        return slices <= profile->slices ? slices : 0;
 }

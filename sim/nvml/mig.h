@@ -2,8 +2,8 @@
  * Where MIG instances stand on a GPU: the placement rules, pure. It knows profiles, and no handles and no scenario.
  *
  * A GPU has |memory_slices| slots of memory and |compute_slices| of compute. A GPU instance takes a run of memory slots that
- * its profile may begin at, and as many compute slots as its profile has slices. A compute instance takes a run of the
- * compute slots of its GPU instance.
+ * its profile may begin at, as many compute slots as its profile has slices, and its decoders, of which the largest profile
+ * has all. A compute instance takes a run of the compute slots of its GPU instance.
  */
 #pragma once
 
@@ -58,6 +58,6 @@ bool mig_choose_compute(const struct mig_instance *instance, unsigned int slices
 /* Multiprocessors of a compute instance with |slices| in a GPU instance of |profile|. */
 unsigned int mig_multiprocessors(const struct model *model, const struct mig_profile *profile, unsigned int slices);
 
-/* NVML_COMPUTE_INSTANCE_PROFILE_* of so many slices, and back (0: no such profile). */
-unsigned int mig_compute_profile(unsigned int slices);
-unsigned int mig_compute_slices(unsigned int profile);
+/* NVML_COMPUTE_INSTANCE_PROFILE_* of so many slices in a GPU instance of |profile|, and back (0: none there). */
+unsigned int mig_compute_profile(const struct mig_profile *profile, unsigned int slices);
+unsigned int mig_compute_slices(const struct mig_profile *profile, unsigned int compute_profile);

@@ -10,7 +10,7 @@
 /*
  * Names, ids and placements: MIG user guide, "Supported MIG profiles", and `nvidia-smi mig -lgip` and -lgipp there. Sizes of
  * A100, A30 and H100 are those of the same listings; those of H200 and GB200 follow H100's pattern (its share of SMs, an
- * eighth of the memory less the reserve), as no listing of them is public.
+ * eighth of the memory less the reserve), as no listing of them is public. Only RTX PRO has encoders, the last column.
  */
 /* clang-format off */
 static const struct mig_profile a30_profiles[] = {
@@ -70,6 +70,20 @@ static const struct mig_profile gb200_profiles[] = {
         {"3g.93gb",      P(3_SLICE),         9, 3, 2, 0x11, 4,  70,  94336, 6, 3, 3, 0},
         {"4g.93gb",      P(4_SLICE),         5, 4, 1, 0x01, 4,  72,  94336, 8, 4, 4, 0},
         {"7g.186gb",     P(7_SLICE),         0, 7, 1, 0x01, 8, 152, 188928, 16, 7, 7, 1},
+};
+
+static const struct mig_profile rtx_pro_6000_profiles[] = {
+        {"1g.24gb",        P(1_SLICE),        14, 1, 4, 0x0f, 1,  46,  24192, 1, 1, 1, 0, 1},
+        {"1g.24gb+me",     P(1_SLICE_REV1),   21, 1, 1, 0x0f, 1,  46,  24192, 1, 1, 1, 1, 1},
+        {"1g.24gb+gfx",    P(1_SLICE_GFX),    47, 1, 4, 0x0f, 1,  46,  24192, 1, 1, 1, 0, 1},
+        {"1g.24gb+me.all", P(1_SLICE_ALL_ME), 65, 1, 1, 0x0f, 1,  46,  24192, 1, 4, 4, 1, 4},
+        {"1g.24gb-me",     P(1_SLICE_NO_ME),  67, 1, 4, 0x0f, 1,  46,  24192, 1, 0, 0, 0, 0},
+        {"2g.48gb",        P(2_SLICE),         5, 2, 2, 0x05, 2,  94,  48512, 2, 2, 2, 0, 2},
+        {"2g.48gb+gfx",    P(2_SLICE_GFX),    35, 2, 2, 0x05, 2,  94,  48512, 2, 2, 2, 0, 2},
+        {"2g.48gb+me.all", P(2_SLICE_ALL_ME), 64, 2, 1, 0x05, 2,  94,  48512, 2, 4, 4, 1, 4},
+        {"2g.48gb-me",     P(2_SLICE_NO_ME),  66, 2, 2, 0x05, 2,  94,  48512, 2, 0, 0, 0, 0},
+        {"4g.96gb",        P(4_SLICE),         0, 4, 1, 0x01, 4, 188,  97280, 4, 4, 4, 1, 4},
+        {"4g.96gb+gfx",    P(4_SLICE_GFX),    32, 4, 1, 0x01, 4, 188,  97280, 4, 4, 4, 1, 4},
 };
 /* clang-format on */
 
@@ -255,6 +269,25 @@ static const struct model models[] = {
                 .memory_slices = 8,
                 .compute_slices = 7,
                 PROFILES(gb200_profiles)},
+        {.key = "RTX-PRO-6000",
+                .product = "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+                .brand = NVML_BRAND_NVIDIA_RTX,
+                .architecture = NVML_DEVICE_ARCH_BLACKWELL,
+                .compute_major = 12,
+                .memory_mib = 97887,
+                .reserved_mib = 640,
+                .bar1_mib = 131072,
+                .multiprocessors = 188,
+                .cores = 128,
+                .pci_device = 0x2bb5,
+                .pci_subsystem = 0x204e,
+                .power_w = 600,
+                .clock_mhz = 2430,
+                .memory_clock_mhz = 12481,
+                .pcie_generation = 5,
+                .memory_slices = 4,
+                .compute_slices = 4,
+                PROFILES(rtx_pro_6000_profiles)},
 };
 
 const struct model *model_at(size_t position)

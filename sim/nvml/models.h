@@ -25,6 +25,7 @@ struct mig_profile {
         unsigned int decoders;
         unsigned int jpegs;
         unsigned int ofas;
+        unsigned int encoders;
 };
 
 struct model {

@@ -2,6 +2,7 @@
 #include "sim/nvml/calls.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "sim/nvml/library.h"
 
@@ -10,7 +11,9 @@ static struct call call_profile(const char *name, nvmlDevice_t device)
 {
         struct call call = call_gpu(name, device);
 
-        if (!call.result && !call.config->model->memory_slices)
+        if (!call.result &&
+                (!call.config->model->memory_slices ||
+                        (!call.gpu->mig_current && !scenario_tells_profiles_without_mig(call.world->scenario))))
                 call.result = NVML_ERROR_NOT_SUPPORTED;
         return call;
 }
@@ -42,10 +45,16 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(
                 .multiprocessorCount = profile->multiprocessors,
                 .copyEngineCount = profile->copy_engines,
                 .decoderCount = profile->decoders,
+                .encoderCount = profile->encoders,
                 .jpegCount = profile->jpegs,
                 .ofaCount = profile->ofas,
                 .memorySizeMB = profile->memory_mib};
         return NVML_SUCCESS;
+}
+
+static bool has_graphics(const struct mig_profile *profile)
+{
+        return strstr(profile->name, "+gfx");
 }
 
 static nvmlReturn_t fill_profile(const struct mig_profile *profile, nvmlGpuInstanceProfileInfo_v2_t *second)
@@ -60,6 +69,7 @@ static nvmlReturn_t fill_profile(const struct mig_profile *profile, nvmlGpuInsta
                         .multiprocessorCount = profile->multiprocessors,
                         .copyEngineCount = profile->copy_engines,
                         .decoderCount = profile->decoders,
+                        .encoderCount = profile->encoders,
                         .jpegCount = profile->jpegs,
                         .ofaCount = profile->ofas,
                         .memorySizeMB = profile->memory_mib};
@@ -74,10 +84,12 @@ static nvmlReturn_t fill_profile(const struct mig_profile *profile, nvmlGpuInsta
                         .multiprocessorCount = profile->multiprocessors,
                         .copyEngineCount = profile->copy_engines,
                         .decoderCount = profile->decoders,
+                        .encoderCount = profile->encoders,
                         .jpegCount = profile->jpegs,
                         .ofaCount = profile->ofas,
                         .memorySizeMB = profile->memory_mib};
                 snprintf(third->name, sizeof(third->name), "MIG %s", profile->name);
+                third->capabilities = has_graphics(profile) ? NVML_GPU_INSTANCE_PROFILE_CAPS_GFX : 0;
                 return NVML_SUCCESS;
         }
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
@@ -252,20 +264,12 @@ static unsigned int compute_room(const struct nvmlGpuInstance_st *instance, unsi
         return count;
 }
 
-/* Slices of compute profile |id| in this instance, 0: it has none. */
-static unsigned int compute_slices(const struct nvmlGpuInstance_st *instance, unsigned int id)
-{
-        unsigned int slices = mig_compute_slices(id);
-
-        return slices <= instance->place->profile->slices ? slices : 0;
-}
-
 static nvmlReturn_t find_compute(
         const struct nvmlGpuInstance_st *instance, unsigned int index, unsigned int engines, unsigned int *slices)
 {
         if (index >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT || engines != NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        *slices = compute_slices(instance, index);
+        *slices = mig_compute_slices(instance->place->profile, index);
         return *slices ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
@@ -290,6 +294,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(
                 .multiprocessorCount = mig_multiprocessors(call.config->model, profile, slices),
                 .sharedCopyEngineCount = profile->copy_engines,
                 .sharedDecoderCount = profile->decoders,
+                .sharedEncoderCount = profile->encoders,
                 .sharedJpegCount = profile->jpegs,
                 .sharedOfaCount = profile->ofas};
         return NVML_SUCCESS;
@@ -321,6 +326,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(
                 .multiprocessorCount = mig_multiprocessors(call.config->model, profile, slices),
                 .sharedCopyEngineCount = profile->copy_engines,
                 .sharedDecoderCount = profile->decoders,
+                .sharedEncoderCount = profile->encoders,
                 .sharedJpegCount = profile->jpegs,
                 .sharedOfaCount = profile->ofas};
         if (slices == profile->slices)
@@ -328,7 +334,8 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(
         else
                 snprintf(info->name, sizeof(info->name), "MIG %uc.%s", slices, profile->name);
         if (info->version == NVML_COMPUTE_INSTANCE_PROFILE_INFO_V3)
-                ((nvmlComputeInstanceProfileInfo_v3_t *)(void *)info)->capabilities = 0;
+                ((nvmlComputeInstanceProfileInfo_v3_t *)(void *)info)->capabilities =
+                        has_graphics(profile) ? NVML_COMPUTE_INSTANCE_PROFILE_CAPS_GFX : 0;
         return NVML_SUCCESS;
 }
 
@@ -342,7 +349,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(
 
         if (call.result)
                 return call.result;
-        slices = compute_slices(instance, id);
+        slices = mig_compute_slices(instance->place->profile, id);
         if (!count || !slices)
                 return NVML_ERROR_INVALID_ARGUMENT;
         capacity = *count;
@@ -365,7 +372,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(
 
         if (call.result)
                 return call.result;
-        slices = compute_slices(instance, id);
+        slices = mig_compute_slices(instance->place->profile, id);
         if (!count || !slices)
                 return NVML_ERROR_INVALID_ARGUMENT;
         *count = compute_room(instance, slices);
@@ -383,7 +390,7 @@ static nvmlReturn_t create_compute(const char *name, nvmlGpuInstance_t handle, u
 
         if (call.result)
                 return call.result;
-        slices = compute_slices(instance, id);
+        slices = mig_compute_slices(instance->place->profile, id);
         if (!ret || !slices || (placement && placement->size != slices))
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (placement)

@@ -246,6 +246,11 @@ int scenario_parse(struct scenario **ret, const char *name, const char *text, si
         return 0;
 }
 
+bool scenario_tells_profiles_without_mig(const struct scenario *scenario)
+{
+        return strtoul(scenario->driver_version, NULL, 10) >= 550;
+}
+
 struct scenario *scenario_free(struct scenario *scenario)
 {
         if (!scenario)

@@ -247,7 +247,8 @@ static nvmlReturn_t by_key(const char *name, enum gpu_key key, const char *value
         LIST_FOR_EACH(link, &call.world->computes) {
                 struct nvmlComputeInstance_st *compute = container_of(link, struct nvmlComputeInstance_st, link);
 
-                if (key == BY_UUID && compute->alive && strcasecmp(compute->uuid, value) == 0) {
+                if (key == BY_UUID && compute->alive && compute->handle.gpu->attached &&
+                        strcasecmp(compute->uuid, value) == 0) {
                         call_visit(&call, name, compute->handle.gpu);
                         if (!call.result)
                                 *device = &compute->handle;

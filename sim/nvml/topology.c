@@ -135,8 +135,9 @@ nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(
         for (unsigned int i = 0; i < world_count(call.world); i++) {
                 struct gpu *other = world_gpu_by_index(call.world, i);
 
-                if (other == call.gpu || common_ancestor(call.world->scenario, call.gpu->position, other->position) !=
-                                                 (unsigned int)level)
+                if (other == call.gpu || !gpu_is_present(other) ||
+                        common_ancestor(call.world->scenario, call.gpu->position, other->position) !=
+                                (unsigned int)level)
                         continue;
                 if (*count < capacity)
                         devices[*count] = &other->handle;

@@ -1,5 +1,6 @@
 #include "sim/nvml/world.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +90,6 @@ static void gpu_configure(
 static void world_adopt(struct world *world, struct scenario *scenario)
 {
         struct scenario *before = world->scenario;
-        unsigned int index = 0;
 
         world->scenario = scenario;
         for (size_t i = 0; i < scenario->n_gpus; i++) {
@@ -103,8 +103,6 @@ static void world_adopt(struct world *world, struct scenario *scenario)
                         list_append(&world->gpus, &gpu->link);
                 }
                 gpu->position = (unsigned int)i;
-                gpu->index = index;
-                index += config->present;
                 gpu_configure(world, gpu, gpu->config, config);
         }
         LIST_FOR_EACH(link, &world->gpus) {
@@ -116,6 +114,22 @@ static void world_adopt(struct world *world, struct scenario *scenario)
         if (before)
                 world_queue_events(world, before, scenario);
         scenario_free(before);
+}
+
+void world_attach(struct world *world)
+{
+        unsigned int index = 0;
+
+        LIST_FOR_EACH(link, &world->gpus)
+                container_of(link, struct gpu, link)->attached = false;
+        for (unsigned int i = 0; i < world->scenario->n_gpus; i++) {
+                struct gpu *gpu = world_gpu_by_position(world, i);
+
+                assert(gpu);
+                gpu->attached = gpu->config->present;
+                gpu->index = index;
+                index += gpu->attached;
+        }
 }
 
 /* 1: read, 0: the same text as before. */
@@ -215,8 +229,8 @@ unsigned int world_count(const struct world *world)
 {
         unsigned int count = 0;
 
-        for (size_t i = 0; i < world->scenario->n_gpus; i++)
-                count += world->scenario->gpus[i].present;
+        LIST_FOR_EACH(link, &world->gpus)
+                count += container_of(link, struct gpu, link)->attached;
         return count;
 }
 
@@ -225,7 +239,7 @@ struct gpu *world_gpu_by_index(const struct world *world, unsigned int index)
         LIST_FOR_EACH(link, &world->gpus) {
                 struct gpu *gpu = container_of(link, struct gpu, link);
 
-                if (gpu_is_present(gpu) && gpu->index == index)
+                if (gpu->attached && gpu->index == index)
                         return gpu;
         }
         return NULL;

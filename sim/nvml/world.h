@@ -49,7 +49,8 @@ struct gpu {
         char uuid[80];
         const struct scenario_gpu *config; /* NULL: no longer in the scenario */
         unsigned int position;             /* in the scenario */
-        unsigned int index;                /* NVML's: absent ones do not count */
+        bool attached;                     /* it was present when NVML was initialised */
+        unsigned int index;                /* NVML's: by position among those attached */
         nvmlComputeMode_t compute_mode;
         bool persistence;
         bool mig_current;
@@ -105,9 +106,12 @@ struct world *world_free(struct world *world); /* accepts NULL, returns NULL */
 /* Reads the file again if it changed. If it is bad, the last good scenario stays, and |problem| says why. */
 void world_refresh(struct world *world);
 
+/* At the first nvmlInit: from now on NVML counts the GPUs that are there now, whatever comes or goes. */
+void world_attach(struct world *world);
+
 static inline bool gpu_is_present(const struct gpu *gpu)
 {
-        return gpu->config && gpu->config->present;
+        return gpu->attached && gpu->config && gpu->config->present;
 }
 
 /* All return NULL if there is none, or none any more. */
@@ -116,7 +120,7 @@ struct gpu *world_gpu_by_position(const struct world *world, unsigned int positi
 struct nvmlDevice_st *world_device(const struct world *world, nvmlDevice_t handle);
 struct nvmlGpuInstance_st *world_instance(const struct world *world, nvmlGpuInstance_t handle);
 struct nvmlComputeInstance_st *world_compute(const struct world *world, nvmlComputeInstance_t handle);
-unsigned int world_count(const struct world *world); /* of GPUs present */
+unsigned int world_count(const struct world *world); /* of GPUs attached, those that are gone since included */
 
 struct nvmlComputeInstance_st *gpu_compute_by_index(
         const struct world *world, const struct gpu *gpu, unsigned int index);

@@ -643,6 +643,7 @@ enum {
 };
 
 #define NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED 0u
+#define NVML_COMPUTE_INSTANCE_PROFILE_CAPS_GFX 1u
 
 typedef struct {
         unsigned int start; /* memory slice */

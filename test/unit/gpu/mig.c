@@ -106,6 +106,11 @@ static void test_a_mig_device_is_called_by_its_profile(void **state UNUSED)
                 {"H100-80GB", "1g.20gb"},
                 {"H200", "3g.71gb"},
                 {"GB200", "7g.186gb"},
+                {"RTX-PRO-6000", "1g.24gb+gfx"},
+                {"RTX-PRO-6000", "1g.24gb-me"},
+                {"RTX-PRO-6000", "2g.48gb+me.all"},
+                {"RTX-PRO-6000", "1c.2g.48gb+gfx"},
+                {"RTX-PRO-6000", "2c.4g.96gb"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -152,17 +157,32 @@ static void assert_profiles(const struct gpu *gpu, const char *expected)
 static void test_what_could_be_made_is_known_before_it_is_made(void **state UNUSED)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "driverVersion: 550.163.01\n"
                 "gpus:\n"
                 "- model: A100-40GB\n"
                 "- {model: A30, mig: {enabled: true}}\n"
                 "- {model: A30, errors: {nvmlDeviceGetGpuInstanceProfileInfo: NOT_SUPPORTED}}\n"
-                "- model: T4\n");
+                "- model: T4\n"
+                "- model: RTX-PRO-6000\n");
 
         assert_profiles(&inventory->gpus[0], "1g.5gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb 1g.5gb+me 1g.10gb");
         assert_profiles(&inventory->gpus[1], "1g.6gb 2g.12gb 4g.24gb 1g.6gb+me 2g.12gb+me");
         assert_null(inventory->gpus[2].failure);
         assert_int_equal(inventory->gpus[2].n_mig_profiles, 0);
         assert_int_equal(inventory->gpus[3].n_mig_profiles, 0);
+        assert_profiles(&inventory->gpus[4], "1g.24gb 2g.48gb 4g.96gb 1g.24gb+me 1g.24gb+gfx 2g.48gb+gfx 4g.96gb+gfx "
+                                             "1g.24gb-me 2g.48gb-me 1g.24gb+me.all 2g.48gb+me.all");
+}
+
+static void test_an_old_driver_tells_profiles_only_while_mig_is_on(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "driverVersion: 535.261.03\n"
+                "gpus: [{model: A30}, {model: A30, mig: {enabled: true}}]\n");
+
+        assert_null(inventory->gpus[0].failure);
+        assert_int_equal(inventory->gpus[0].n_mig_profiles, 0);
+        assert_int_equal(inventory->gpus[1].n_mig_profiles, 5);
 }
 
 static void test_a_mig_device_that_fails_leaves_the_others_alone(void **state UNUSED)
@@ -288,6 +308,7 @@ int main(void)
                 cmocka_unit_test(test_a_mig_device_is_called_by_its_profile),
                 cmocka_unit_test(test_a_profile_that_nvml_does_not_tell_fails_nothing),
                 cmocka_unit_test(test_what_could_be_made_is_known_before_it_is_made),
+                cmocka_unit_test(test_an_old_driver_tells_profiles_only_while_mig_is_on),
                 cmocka_unit_test(test_a_mig_device_that_fails_leaves_the_others_alone),
                 cmocka_unit_test(test_caps_are_those_of_the_gpus_minor),
                 cmocka_unit_test(test_lines_that_make_no_sense_are_passed_over),

@@ -28,6 +28,8 @@ static void test_models_answer_as_the_hardware_does(void **state)
                 {"gpus: [{model: H100-80GB}]", "NVIDIA H100 80GB HBM3", NVML_DEVICE_ARCH_HOPPER, 9, 0, 81559,
                         0x233010de, 7},
                 {"gpus: [{model: H200}]", "NVIDIA H200", NVML_DEVICE_ARCH_HOPPER, 9, 0, 143771, 0x233510de, 7},
+                {"gpus: [{model: RTX-PRO-6000}]", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+                        NVML_DEVICE_ARCH_BLACKWELL, 12, 0, 97887, 0x2bb510de, 4},
                 {"gpus: [{model: GB200}]", "NVIDIA GB200", NVML_DEVICE_ARCH_BLACKWELL, 10, 0, 189471, 0x294110de, 7},
         };
         struct sim *sim = *state;
@@ -243,7 +245,7 @@ static void test_nvlinks_go_round_the_peers(void **state)
         assert_int_equal(links[2], 2);
         assert_int_equal(links[3], 2);
         assert_nvml(NVML_ERROR_INVALID_ARGUMENT, sim->nvmlDeviceGetNvLinkState(sim_gpu(sim, 1), 6, &active));
-        sim_write(sim, "gpus: [{model: H100-80GB, count: 2, nvlink: switch}, {model: T4}]");
+        sim_start(sim, "gpus: [{model: H100-80GB, count: 2, nvlink: switch}, {model: T4}]");
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetNvLinkRemoteDeviceType(sim_gpu(sim, 0), 17, &type));
         assert_int_equal(type, NVML_NVLINK_DEVICE_TYPE_SWITCH);
         assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlDeviceGetNvLinkState(sim_gpu(sim, 2), 0, &active));

@@ -181,6 +181,100 @@ static void test_profiles_end_and_have_gaps(void **state)
         assert_int_equal(placements[2].size, 2);
 }
 
+static void test_an_old_driver_tells_profiles_only_while_mig_is_on(void **state)
+{
+        struct sim *sim = *state;
+        nvmlGpuInstanceProfileInfo_t info;
+        nvmlFieldValue_t value = {.fieldId = NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE};
+
+        sim_start(sim, "driverVersion: 535.261.03\ngpus: [{model: A30}, {model: A30, mig: {enabled: true}}]");
+        assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlDeviceGetGpuInstanceProfileInfo(sim_gpu(sim, 0), 0, &info));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetGpuInstanceProfileInfo(sim_gpu(sim, 1), 0, &info));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetFieldValues(sim_gpu(sim, 0), 1, &value));
+        assert_int_equal(value.value.uiVal, 0);
+        sim_start(sim, "driverVersion: 550.163.01\ngpus: [{model: A30}]");
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetGpuInstanceProfileInfo(sim_gpu(sim, 0), 0, &info));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetFieldValues(sim_gpu(sim, 0), 1, &value));
+        assert_int_equal(value.value.uiVal, 1);
+}
+
+static void test_all_media_engines_in_one_instance_leave_none_for_others(void **state)
+{
+        struct sim *sim = *state;
+        nvmlGpuInstanceProfileInfo_v3_t graphics = {.version = NVML_GPU_INSTANCE_PROFILE_INFO_V3};
+        nvmlDeviceAttributes_t attributes;
+        nvmlGpuInstance_t instance;
+        unsigned int room;
+        nvmlDevice_t gpu;
+
+        sim_start(sim, "gpus: [{model: RTX-PRO-6000, mig: {devices: [{profile: 1g.24gb+me.all}]}}]");
+        gpu = sim_gpu(sim, 0);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetAttributes_v2(sim_mig(sim, 0, 0), &attributes));
+        assert_int_equal(attributes.sharedEncoderCount, 4);
+        assert_int_equal(attributes.sharedDecoderCount, 4);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, 14, &room));
+        assert_int_equal(room, 0);
+        assert_nvml(NVML_ERROR_INSUFFICIENT_RESOURCES, sim->nvmlDeviceCreateGpuInstance(gpu, 14, &instance));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, 67, &room));
+        assert_int_equal(room, 3);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceCreateGpuInstance(gpu, 67, &instance));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetGpuInstanceProfileInfoV(gpu, NVML_GPU_INSTANCE_PROFILE_4_SLICE_GFX,
+                                          (nvmlGpuInstanceProfileInfo_v2_t *)(void *)&graphics));
+        assert_string_equal(graphics.name, "MIG 4g.96gb+gfx");
+        assert_int_equal(graphics.id, 32);
+        assert_int_equal(graphics.capabilities, NVML_GPU_INSTANCE_PROFILE_CAPS_GFX);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetGpuInstanceProfileInfoV(gpu, NVML_GPU_INSTANCE_PROFILE_4_SLICE,
+                                          (nvmlGpuInstanceProfileInfo_v2_t *)(void *)&graphics));
+        assert_int_equal(graphics.capabilities, 0);
+}
+
+static void test_the_profile_with_twice_the_memory_has_a_compute_profile_of_its_own(void **state)
+{
+        struct sim *sim = *state;
+        nvmlComputeInstanceProfileInfo_t info;
+        nvmlComputeInstance_t compute;
+        nvmlComputeInstanceInfo_t what;
+        nvmlGpuInstance_t instance;
+
+        sim_start(sim, "gpus: [{model: H100-80GB, mig: {enabled: true}}]");
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceCreateGpuInstance(sim_gpu(sim, 0), 15, &instance));
+        assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlGpuInstanceGetComputeInstanceProfileInfo(
+                                                      instance, NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE, 0, &info));
+        assert_nvml(NVML_SUCCESS, sim->nvmlGpuInstanceGetComputeInstanceProfileInfo(
+                                          instance, NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1, 0, &info));
+        assert_int_equal(info.multiprocessorCount, 26);
+        assert_nvml(NVML_SUCCESS, sim->nvmlGpuInstanceCreateComputeInstance(instance, info.id, &compute));
+        assert_nvml(NVML_SUCCESS, sim->nvmlComputeInstanceGetInfo_v2(compute, &what));
+        assert_int_equal(what.profileId, info.id);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceCreateGpuInstance(sim_gpu(sim, 0), 19, &instance));
+        assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlGpuInstanceGetComputeInstanceProfileInfo(
+                                                      instance, NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1, 0, &info));
+}
+
+/* A program need not be told: mode and layout are the file's, while it runs. */
+static void test_mode_and_layout_follow_the_file(void **state)
+{
+        struct sim *sim = *state;
+        unsigned int current;
+        unsigned int pending;
+        nvmlDevice_t device;
+        char uuid[80];
+
+        sim_start(sim, "gpus: [{model: A100-40GB}]");
+        assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlDeviceGetMigDeviceHandleByIndex(sim_gpu(sim, 0), 0, &device));
+        sim_write(sim, "gpus: [{model: A100-40GB, mig: {devices: [{profile: 3g.20gb}, {profile: 1g.5gb}]}}]");
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMigMode(sim_gpu(sim, 0), &current, &pending));
+        assert_int_equal(current, NVML_DEVICE_MIG_ENABLE);
+        device = sim_mig(sim, 0, 1);
+        sim_write(sim, "gpus: [{model: A100-40GB, mig: {devices: [{profile: 3g.20gb}]}}]");
+        assert_nvml(NVML_ERROR_INVALID_ARGUMENT, sim->nvmlDeviceGetUUID(device, uuid, sizeof(uuid)));
+        device = sim_mig(sim, 0, 0);
+        sim_write(sim, "gpus: [{model: A100-40GB}]");
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMigMode(sim_gpu(sim, 0), &current, &pending));
+        assert_int_equal(current, NVML_DEVICE_MIG_DISABLE);
+        assert_nvml(NVML_ERROR_INVALID_ARGUMENT, sim->nvmlDeviceGetUUID(device, uuid, sizeof(uuid)));
+}
+
 static void test_ampere_needs_a_reset_for_mig_and_hopper_none(void **state)
 {
         struct sim *sim = *state;
@@ -211,6 +305,10 @@ int main(void)
                 SIM_TEST(test_a_badly_placed_small_instance_keeps_a_large_one_out),
                 SIM_TEST(test_a_compute_instance_is_a_mig_device),
                 SIM_TEST(test_profiles_end_and_have_gaps),
+                SIM_TEST(test_an_old_driver_tells_profiles_only_while_mig_is_on),
+                SIM_TEST(test_all_media_engines_in_one_instance_leave_none_for_others),
+                SIM_TEST(test_the_profile_with_twice_the_memory_has_a_compute_profile_of_its_own),
+                SIM_TEST(test_mode_and_layout_follow_the_file),
                 SIM_TEST(test_ampere_needs_a_reset_for_mig_and_hopper_none),
         };
 

@@ -40,7 +40,7 @@ static void test_a_bad_scenario_is_refused_with_line_path_and_reason(void **stat
                 {"\n- a\n", " line 2: must be a map\n"},
                 {"gpus:\n- model: T4\n- model: V200\n",
                         " line 3: gpus[1].model: must be one of V100-32GB, T4, A30, A100-40GB, "
-                        "A100-80GB, L40S, H100-80GB, H200, GB200\n"},
+                        "A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000\n"},
                 {"gpus:\n- T4\n", " line 2: gpus[0]: must be a map\n"},
                 {"gpus:\n- model: T4\n  temprature: 3\n",
                         " line 3: gpus[0].temprature: unknown key, did you mean 'temperature'?\n"},
@@ -104,9 +104,9 @@ static void test_a_bad_edit_keeps_the_last_good_and_is_told_once(void **state)
         assert_string_equal(sim_stderr(sim, count, NVML_SUCCESS), "");
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetCount_v2(&number));
         assert_int_equal(number, 3);
-        sim_write(sim, "gpus: [{model: T4}]\n");
-        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetCount_v2(&number));
-        assert_int_equal(number, 1);
+        sim_write(sim, "gpus: [{model: T4, minor: 9}]\n");
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMinorNumber(sim_gpu(sim, 0), &number));
+        assert_int_equal(number, 9);
         sim_write(sim, "gpus: [{model: T5}]\n");
         assert_string_not_equal(sim_stderr(sim, count, NVML_SUCCESS), "");
 }
@@ -123,7 +123,7 @@ static void test_a_gpu_keeps_handle_and_mode_when_the_file_changes(void **state)
         first = sim_gpu(sim, 0);
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceSetComputeMode(first, NVML_COMPUTEMODE_PROHIBITED));
         sim_write(sim, "gpus: [{model: T4, uuid: GPU-b}, {model: T4, uuid: GPU-a, name: Renamed}]");
-        assert_ptr_equal(sim_gpu(sim, 1), first);
+        assert_ptr_equal(sim_gpu(sim, 0), first);
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetName(first, name, sizeof(name)));
         assert_string_equal(name, "Renamed");
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(first, &mode));
@@ -137,6 +137,34 @@ static void test_a_gpu_keeps_handle_and_mode_when_the_file_changes(void **state)
         assert_ptr_equal(sim_gpu(sim, 0), first);
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(first, &mode));
         assert_int_equal(mode, NVML_COMPUTEMODE_DEFAULT);
+}
+
+static void test_gpus_are_counted_when_the_library_is_initialised(void **state)
+{
+        struct sim *sim = *state;
+        nvmlDevice_t device;
+        unsigned int number;
+        char uuid[80];
+
+        sim_start(sim, "gpus: [{model: T4, uuid: GPU-a}, {model: T4, uuid: GPU-b}]");
+        device = sim_gpu(sim, 0);
+        sim_write(sim, "gpus: [{model: T4, uuid: GPU-c}, {model: T4, uuid: GPU-b}]");
+        /* Another nvmlInit of the same process changes nothing while the first one lasts. */
+        assert_nvml(NVML_SUCCESS, sim->nvmlInit_v2());
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetCount_v2(&number));
+        assert_int_equal(number, 2);
+        assert_nvml(NVML_ERROR_GPU_IS_LOST, sim->nvmlDeviceGetHandleByIndex_v2(0, &device));
+        assert_nvml(NVML_ERROR_GPU_IS_LOST, sim->nvmlDeviceGetUUID(device, uuid, sizeof(uuid)));
+        assert_nvml(NVML_ERROR_NOT_FOUND, sim->nvmlDeviceGetHandleByUUID("GPU-c", &device));
+        assert_nvml(NVML_ERROR_INVALID_ARGUMENT, sim->nvmlDeviceGetHandleByIndex_v2(2, &device));
+        assert_nvml(NVML_SUCCESS, sim->nvmlShutdown());
+        assert_nvml(NVML_SUCCESS, sim->nvmlShutdown());
+        assert_nvml(NVML_SUCCESS, sim->nvmlInit_v2());
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetCount_v2(&number));
+        assert_int_equal(number, 2);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetUUID(sim_gpu(sim, 0), uuid, sizeof(uuid)));
+        assert_string_equal(uuid, "GPU-c");
+        assert_nvml(NVML_ERROR_NOT_FOUND, sim->nvmlDeviceGetHandleByUUID("GPU-a", &device));
 }
 
 static void test_mig_devices_that_stay_keep_their_handles(void **state)
@@ -268,6 +296,7 @@ int main(void)
                 SIM_TEST(test_an_empty_file_is_no_scenario),
                 SIM_TEST(test_a_bad_edit_keeps_the_last_good_and_is_told_once),
                 SIM_TEST(test_a_gpu_keeps_handle_and_mode_when_the_file_changes),
+                SIM_TEST(test_gpus_are_counted_when_the_library_is_initialised),
                 SIM_TEST(test_mig_devices_that_stay_keep_their_handles),
                 SIM_TEST(test_a_lost_gpu_answers_nothing_else),
                 SIM_TEST(test_errors_come_after_and_so_many_times),

@@ -63,6 +63,8 @@ void sim_write(struct sim *sim, const char *text)
 
 void sim_start(struct sim *sim, const char *text)
 {
+        while (sim->nvmlShutdown() == NVML_SUCCESS)
+                ;
         sim_write(sim, text);
         assert_nvml(NVML_SUCCESS, sim->nvmlInit_v2());
 }
@@ -71,8 +73,6 @@ int sim_shutdown(void **state)
 {
         struct sim *sim = *state;
 
-        while (sim->nvmlShutdown() == NVML_SUCCESS)
-                ;
         /* The machine outlives a shutdown; without its GPUs it forgets what was done to them. */
         sim_start(sim, "gpus: []");
         return sim->nvmlShutdown() == NVML_SUCCESS ? 0 : -1;

@@ -28,7 +28,7 @@ int sim_shutdown(void **state);
 
 void sim_write(struct sim *sim, const char *text);  /* replaces the scenario's file */
 void sim_append(struct sim *sim, const char *text); /* writes at its end, in place */
-void sim_start(struct sim *sim, const char *text);  /* sim_write and nvmlInit_v2 */
+void sim_start(struct sim *sim, const char *text);  /* shut down, sim_write and nvmlInit_v2: counts the GPUs */
 
 nvmlDevice_t sim_gpu(struct sim *sim, unsigned int index);
 nvmlDevice_t sim_mig(struct sim *sim, unsigned int gpu, unsigned int index);
