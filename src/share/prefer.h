@@ -2,11 +2,10 @@
  * GetPreferredAllocation: which of the available devices a container should get. Pure, and linear in the devices named, but
  * for a logarithm of the units.
  *
- * Shared units: packed fills the fullest unit first, distributed the emptiest; a unit's fill counts every replica that is not
- * available, and what this request already took breaks ties, as in NVIDIA's k8s-device-plugin; then the position of the unit.
- * Whole units: the set with the best links (share/prefer_links.h), found exhaustively among up to 16 units and grown from each
- * of the first 64 among more; a single one is taken where it leaves the best links. Ids that the resource does not have are
- * ignored.
+ * Replicas and MIG devices go where the policy says (share/prefer_placement.h); a whole GPU among them is a unit with one
+ * replica. Where only whole GPUs are available and required, their links decide, whatever the policy is
+ * (share/prefer_links.h), as in NVIDIA's k8s-device-plugin. If all that is available is wanted, there is nothing to choose.
+ * kubelet lists ids in any order; the answer depends on their set alone. Ids that the resource does not have are ignored.
  */
 #pragma once
 

@@ -1,114 +1,133 @@
 #include "share/prefer_links.h"
 
 #include <stdbool.h>
-#include <string.h>
 
-/* All sets are looked at up to this many candidates: 16 choose 8 are 12,870. */
-#define EXHAUSTIVE_MAX ((size_t)16)
+#include "share/prefer_partition.h"
 
-#define NVLINK_SCORE 100
+/* In tens: all scores of go-gpuallocator are multiples of ten (gpuallocator/besteffort_policy.go: calculateGPUPairScore()). */
+#define NVLINK_SCORE 10U
 #define NVLINK_MAX 18U
 
-/* go-gpuallocator, gpuallocator/besteffort_policy.go: calculateGPUPairScore(). */
-static int level_score(int level)
+static unsigned int level_score(int level)
 {
         switch (level) {
         case 0: /* same board */
-                return 60;
+                return 6;
         case 10: /* one PCIe switch */
-                return 50;
+                return 5;
         case 20: /* several switches */
-                return 40;
+                return 4;
         case 30: /* one host bridge */
-                return 30;
+                return 3;
         case 40: /* one socket */
-                return 20;
+                return 2;
         case 50: /* across sockets */
-                return 10;
+                return 1;
         default: /* unknown: no reason to prefer it */
                 return 0;
         }
 }
 
-static int pair_score(const struct unit *a, const struct unit *b)
-{
-        const struct gpu_link *link;
+_Static_assert(6 + NVLINK_SCORE * NVLINK_MAX == PARTITION_MAX_PAIR, "the highest score of a pair");
 
-        if (!a->gpu->links)
-                return 0;
-        link = &a->gpu->links[b->position];
-        return level_score(link->level) + NVLINK_SCORE * (int)MIN(link->nvlinks, NVLINK_MAX);
+static const struct gpu_link *link_of(const struct unit *a, const struct unit *b)
+{
+        static const struct gpu_link unknown = {.level = GPU_UNKNOWN_INT};
+
+        return a->gpu->links ? &a->gpu->links[b->position] : &unknown;
 }
 
-/* Both ways need not agree, so it is always the lower position that is asked. */
-static int64_t score_of(const struct resource *resource, uint32_t a, uint32_t b)
+static unsigned int score_from(const struct unit *a, const struct unit *b)
 {
-        return pair_score(&resource->units[MIN(a, b)], &resource->units[MAX(a, b)]);
+        const struct gpu_link *link = link_of(a, b);
+
+        return level_score(link->level) + NVLINK_SCORE * MIN(link->nvlinks, NVLINK_MAX);
 }
 
-/* ---- few candidates: all sets ---- */
+static unsigned int score_of(const struct resource *resource, uint32_t a, uint32_t b)
+{
+        unsigned int there = score_from(&resource->units[a], &resource->units[b]);
+        unsigned int back = score_from(&resource->units[b], &resource->units[a]);
 
-struct search {
-        size_t n;
-        size_t wanted;
-        int pairs[EXHAUSTIVE_MAX][EXHAUSTIVE_MAX];
-        int64_t base[EXHAUSTIVE_MAX]; /* links to those that are decided already */
-        int64_t row[EXHAUSTIVE_MAX];  /* links to all other candidates */
-        uint8_t chosen[EXHAUSTIVE_MAX];
-        uint8_t best[EXHAUSTIVE_MAX];
-        int64_t best_score;
-        int64_t best_rest;
-        bool have_best;
+        return MIN(there, back);
+}
+
+static int node_of(const struct resource *resource, uint32_t unit)
+{
+        return resource->units[unit].gpu->numa_node;
+}
+
+/* ---- one ---- */
+
+struct lonely {
+        unsigned int score;   /* of its pairs with the others */
+        unsigned int nvlinks; /* to the others */
+        unsigned int mates;   /* on its NUMA node */
 };
 
-/*
- * Extends a set of |depth| members whose last is before |from|. |score| is the sum over its pairs, decided ones included.
- * |rest| ranks what would stay: the sum over the pairs that stay is a constant, less the rows of the chosen, plus the pairs
- * among the chosen, which the rows count twice. Sets come in ascending order, so only a better one replaces the best.
- */
-static void search_sets(struct search *search, size_t depth, size_t from, int64_t score, int64_t rest)
+static bool is_lonelier(const struct lonely *a, const struct lonely *b)
 {
-        if (depth == search->wanted) {
-                if (search->have_best &&
-                        (score < search->best_score || (score == search->best_score && rest <= search->best_rest)))
-                        return;
-                memcpy(search->best, search->chosen, depth);
-                search->best_score = score;
-                search->best_rest = rest;
-                search->have_best = true;
-                return;
-        }
-        for (size_t i = from; i + (search->wanted - depth) <= search->n; i++) {
-                int64_t inside = 0;
-
-                for (size_t j = 0; j < depth; j++)
-                        inside += search->pairs[i][search->chosen[j]];
-                search->chosen[depth] = (uint8_t)i;
-                search_sets(search, depth + 1, i + 1, score + search->base[i] + inside, rest - search->row[i] + inside);
-        }
+        if (a->score != b->score)
+                return a->score < b->score;
+        if (a->nvlinks != b->nvlinks)
+                return a->nvlinks < b->nvlinks;
+        return a->mates < b->mates;
 }
 
-static void pick_exhaustively(const struct resource *resource, const uint32_t *candidates, size_t n, size_t wanted,
-        uint32_t *picked, size_t n_picked)
+static uint32_t find_loneliest(const struct resource *resource, const uint32_t *candidates, size_t n)
 {
-        struct search search = {.n = n, .wanted = wanted};
+        struct lonely best = {0};
+        uint32_t found = candidates[0];
 
         for (size_t i = 0; i < n; i++) {
+                struct lonely one = {0};
+
                 for (size_t j = 0; j < n; j++) {
                         if (i == j)
                                 continue;
-                        search.pairs[i][j] = (int)score_of(resource, candidates[i], candidates[j]);
-                        search.row[i] += search.pairs[i][j];
+                        one.score += score_of(resource, candidates[i], candidates[j]);
+                        one.nvlinks +=
+                                link_of(&resource->units[candidates[i]], &resource->units[candidates[j]])->nvlinks;
+                        one.mates += node_of(resource, candidates[i]) == node_of(resource, candidates[j]);
                 }
-                for (size_t j = 0; j < n_picked; j++)
-                        search.base[i] += score_of(resource, candidates[i], picked[j]);
+                if (i > 0 && !is_lonelier(&one, &best))
+                        continue;
+                best = one;
+                found = candidates[i];
         }
-        search_sets(&search, 0, 0, 0, 0);
-        for (size_t i = 0; i < wanted; i++)
-                picked[n_picked + i] = candidates[search.best[i]];
+        return found;
 }
 
-/* ---- many candidates: grown one by one, from each of the first as a start ---- */
+/* ---- few: the best partition ---- */
+
+/* The picked have the lowest bits, then come the candidates from the last to the first. */
+static void pick_by_partition(const struct resource *resource, struct arena *scratch, const uint32_t *candidates,
+        size_t n_candidates, size_t wanted, uint32_t *picked, size_t n_picked)
+{
+        struct partition partition = {.n = n_picked + n_candidates, .size = n_picked + wanted};
+        uint32_t units[PARTITION_MAX];
+        uint32_t chosen;
+
+        for (size_t i = 0; i < partition.n; i++)
+                units[i] = i < n_picked ? picked[i] : candidates[partition.n - 1 - i];
+        for (size_t i = 0; i < partition.n; i++) {
+                size_t same = 0;
+
+                for (size_t j = 0; j < i; j++)
+                        partition.pairs[i][j] = partition.pairs[j][i] = (uint8_t)score_of(resource, units[i], units[j]);
+                while (node_of(resource, units[same]) != node_of(resource, units[i]))
+                        same++;
+                partition.nodes[i] = (uint8_t)same;
+        }
+        partition.required = (1U << n_picked) - 1;
+        chosen = partition_choose(&partition, scratch);
+        picked += n_picked;
+        for (size_t i = partition.n; i-- > n_picked;)
+                if (chosen & 1U << i)
+                        *picked++ = units[i];
+}
+
+/* ---- many: grown one by one, from each of the first as a start ---- */
 
 #define MAX_STARTS ((size_t)64)
 
@@ -117,86 +136,133 @@ struct growth {
         int64_t row;  /* links to all other candidates */
         int64_t gain; /* base, and links to those taken since */
         bool is_taken;
+        bool has_mate; /* one of its NUMA node is taken */
 };
 
 struct grown {
         uint32_t *members; /* positions among the candidates, in the order in which they were taken */
         int64_t score;
-        int64_t rest; /* ranks what stays, as in search_sets() */
+        int64_t rest;  /* score of those that stay, but for a constant */
+        int64_t nodes; /* NUMA nodes */
 };
 
-/* The candidate with the best links to the taken ones; among equals the one with the fewest links to the others. */
+static bool is_better_next(const struct growth *a, const struct growth *b)
+{
+        if (a->gain != b->gain)
+                return a->gain > b->gain;
+        if (a->row != b->row)
+                return a->row < b->row;
+        return a->has_mate && !b->has_mate;
+}
+
+static bool is_better(const struct grown *a, const struct grown *b)
+{
+        if (a->score != b->score)
+                return a->score > b->score;
+        if (a->rest != b->rest)
+                return a->rest > b->rest;
+        return a->nodes < b->nodes;
+}
+
 static size_t find_next(const struct growth *growth, size_t n)
 {
         size_t best = n;
 
-        for (size_t i = 0; i < n; i++) {
-                if (growth[i].is_taken)
-                        continue;
-                if (best == n || growth[i].gain > growth[best].gain ||
-                        (growth[i].gain == growth[best].gain && growth[i].row < growth[best].row))
+        for (size_t i = 0; i < n; i++)
+                if (!growth[i].is_taken && (best == n || is_better_next(&growth[i], &growth[best])))
                         best = i;
-        }
         return best;
 }
 
-static void grow(const struct resource *resource, const uint32_t *candidates, size_t n, size_t wanted,
-        struct growth *growth, size_t start, struct grown *grown)
+struct field {
+        const struct resource *resource;
+        const uint32_t *candidates;
+        size_t n;
+        struct growth *growth; /* one a candidate */
+        const uint32_t *picked;
+        size_t n_picked;
+};
+
+static void make_field(struct field *field, struct arena *scratch)
 {
-        grown->score = grown->rest = 0;
-        for (size_t i = 0; i < n; i++) {
-                growth[i].gain = growth[i].base;
-                growth[i].is_taken = false;
+        field->growth = ARENA_ARRAY(scratch, struct growth, field->n);
+        for (size_t i = 0; i < field->n; i++) {
+                for (size_t j = 0; j < field->n; j++)
+                        if (i != j)
+                                field->growth[i].row +=
+                                        score_of(field->resource, field->candidates[i], field->candidates[j]);
+                for (size_t j = 0; j < field->n_picked; j++)
+                        field->growth[i].base += score_of(field->resource, field->candidates[i], field->picked[j]);
         }
+}
+
+/* The others learn that |unit| is in the set. */
+static void tell(const struct field *field, uint32_t unit)
+{
+        for (size_t i = 0; i < field->n; i++)
+                if (node_of(field->resource, field->candidates[i]) == node_of(field->resource, unit))
+                        field->growth[i].has_mate = true;
+}
+
+static void grow(const struct field *field, size_t wanted, size_t start, struct grown *grown)
+{
+        struct growth *growth = field->growth;
+
+        grown->score = grown->rest = grown->nodes = 0;
+        for (size_t i = 0; i < field->n; i++) {
+                growth[i].gain = growth[i].base;
+                growth[i].is_taken = growth[i].has_mate = false;
+        }
+        for (size_t i = 0; i < field->n_picked; i++)
+                tell(field, field->picked[i]);
         for (size_t count = 0; count < wanted; count++) {
-                size_t taken = count == 0 ? start : find_next(growth, n);
+                size_t taken = count == 0 ? start : find_next(growth, field->n);
 
                 grown->members[count] = (uint32_t)taken;
                 grown->score += growth[taken].gain;
                 grown->rest += growth[taken].gain - growth[taken].base - growth[taken].row;
+                grown->nodes += !growth[taken].has_mate;
                 growth[taken].is_taken = true;
-                for (size_t i = 0; i < n; i++)
+                tell(field, field->candidates[taken]);
+                for (size_t i = 0; i < field->n; i++)
                         if (!growth[i].is_taken)
-                                growth[i].gain += score_of(resource, candidates[i], candidates[taken]);
+                                growth[i].gain +=
+                                        score_of(field->resource, field->candidates[i], field->candidates[taken]);
         }
 }
 
-static void pick_greedily(const struct resource *resource, struct arena *scratch, const uint32_t *candidates, size_t n,
-        size_t wanted, uint32_t *picked, size_t n_picked)
+static void pick_by_growth(struct field *field, struct arena *scratch, size_t wanted, uint32_t *ret)
 {
-        struct growth *growth = ARENA_ARRAY(scratch, struct growth, n);
         struct grown grown = {.members = ARENA_ARRAY(scratch, uint32_t, wanted)};
         struct grown best = {.members = ARENA_ARRAY(scratch, uint32_t, wanted)};
 
-        for (size_t i = 0; i < n; i++) {
-                for (size_t j = 0; j < n; j++)
-                        if (i != j)
-                                growth[i].row += score_of(resource, candidates[i], candidates[j]);
-                for (size_t j = 0; j < n_picked; j++)
-                        growth[i].base += score_of(resource, candidates[i], picked[j]);
-        }
-        for (size_t start = 0; start < MIN(n, MAX_STARTS); start++) {
+        make_field(field, scratch);
+        for (size_t start = 0; start < MIN(field->n, MAX_STARTS); start++) {
                 struct grown spare = best;
 
-                grow(resource, candidates, n, wanted, growth, start, &grown);
-                if (start > 0 && (grown.score < best.score || (grown.score == best.score && grown.rest <= best.rest)))
+                grow(field, wanted, start, &grown);
+                if (start > 0 && !is_better(&grown, &best))
                         continue;
                 best = grown;
                 grown = spare;
         }
         for (size_t i = 0; i < wanted; i++)
-                picked[n_picked + i] = candidates[best.members[i]];
+                ret[i] = field->candidates[best.members[i]];
 }
 
 void prefer_links(const struct resource *resource, struct arena *scratch, const uint32_t *candidates,
         size_t n_candidates, size_t wanted, uint32_t *picked, size_t n_picked)
 {
-        if (wanted == 0)
-                return;
-        if (wanted == n_candidates)
-                memcpy(picked + n_picked, candidates, n_candidates * sizeof(*candidates));
-        else if (n_candidates <= EXHAUSTIVE_MAX)
-                pick_exhaustively(resource, candidates, n_candidates, wanted, picked, n_picked);
+        struct field field = {.resource = resource,
+                .candidates = candidates,
+                .n = n_candidates,
+                .picked = picked,
+                .n_picked = n_picked};
+
+        if (n_picked + wanted == 1)
+                picked[0] = find_loneliest(resource, candidates, n_candidates);
+        else if (n_picked + n_candidates <= PARTITION_MAX)
+                pick_by_partition(resource, scratch, candidates, n_candidates, wanted, picked, n_picked);
         else
-                pick_greedily(resource, scratch, candidates, n_candidates, wanted, picked, n_picked);
+                pick_by_growth(&field, scratch, wanted, picked + n_picked);
 }

@@ -1,0 +1,31 @@
+/*
+ * Where the replicas of a request stand: the policies behind share/prefer.h for shared units and MIG devices.
+ *
+ * A pool is what a policy fills: a shared unit with its replicas, a whole GPU, or all MIG devices of one GPU that are not shared.
+ * How full a pool is, is the number of its devices that are gone (not available, required, or taken just now), not their part
+ * of the pool: so NVIDIA's k8s-device-plugin counts. Where units have different numbers of replicas, packed thus goes where
+ * most are gone, even if a smaller unit is nearer to being full, and distributed where the fewest are.
+ *
+ * distributed: the pool with the fewest gone, then the fewest taken by this request.
+ * packed:      the pool with the most gone, then the fewest taken.
+ * distinct:    the pool of which this request has the fewest, required ones included, then the one with the fewest gone.
+ * same-gpu:    the whole request in one pool: the one with the fewest left that still fits it. Where none does, as few pools as
+ *              possible: those that the required devices opened, then the largest; the last piece again where it fits tightest.
+ *
+ * Among equal pools that of the GPU of which most is gone (distributed, distinct: least), all its pools of this resource taken
+ * together, which tells MIG devices of different parents apart; then the first in the plan. Within a pool: the plan's order.
+ */
+#pragma once
+
+#include "share/plan.h"
+
+struct prefer_placement {
+        const struct resource *resource;
+        enum placement policy;
+        const bool *is_candidate; /* by position of the device */
+        const uint32_t *required; /* units of the devices that are in the answer already, one for each */
+        size_t n_required;
+};
+
+/* Appends |needed| ids to |ids|; there are that many candidates. O(devices + needed · log pools). */
+void prefer_placement(const struct prefer_placement *placement, struct arena *scratch, size_t needed, const char **ids);
