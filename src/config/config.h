@@ -18,14 +18,15 @@
 /*
  * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a lower
  * bound, which the plan checks); the largest number of entries of one sharing section, and of patterns for GPUs and for MIG;
- * the largest number of devices that an entry lists or counts, and one more than the largest index; Xids.
+ * the largest number of devices that an entry lists or counts, and one more than the largest index; the largest number of
+ * rules for Xids, and the largest Xid (gpu/xid.h has room for no other).
  */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
 #define CONFIG_MAX_REPLICAS 1000U
 #define CONFIG_MAX_RESOURCES 64U
 #define CONFIG_MAX_DEVICES 512U
 #define CONFIG_MAX_XIDS ((size_t)256)
-#define CONFIG_MAX_XID 65535U
+#define CONFIG_MAX_XID 1023U
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
