@@ -146,6 +146,7 @@ struct inventory *inventory_copy(const struct inventory *inventory);
  * Completes |fresh|, just read, by what |previous| knew: a GPU that fails now keeps the properties it had, MIG devices and
  * links included, and one that would not even tell its UUID takes its old place, as failed. So a GPU that gets lost stays in
  * the inventory as long as NVML counts it, and kubelet never sees ids vanish that containers hold. The same for MIG devices:
- * where some of a GPU's could not be read, as many of those that are missing come back with that failure.
+ * where some of a GPU's could not be read, as many of those that are missing come back with that failure. Profiles that NVML
+ * tells no more are kept as well, since a UUID has one profile for life.
  */
 void inventory_keep(struct inventory *fresh, const struct inventory *previous);

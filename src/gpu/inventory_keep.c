@@ -113,12 +113,12 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
         copy_mig(arena, gpu, known);
 }
 
-static bool has_mig_device(const struct gpu *gpu, const char *uuid)
+static const struct mig_device *find_mig_device(const struct gpu *gpu, const char *uuid)
 {
         for (size_t i = 0; i < gpu->n_mig_devices; i++)
                 if (strcmp(gpu->mig_devices[i].uuid, uuid) == 0)
-                        return true;
-        return false;
+                        return &gpu->mig_devices[i];
+        return NULL;
 }
 
 /*
@@ -132,7 +132,7 @@ static void complete_mig(struct arena *arena, struct gpu *gpu, const struct gpu 
                 struct mig_device *devices;
                 size_t at = 0;
 
-                if (has_mig_device(gpu, known->mig_devices[i].uuid))
+                if (find_mig_device(gpu, known->mig_devices[i].uuid))
                         continue;
                 devices = ARENA_ARRAY(arena, struct mig_device, gpu->n_mig_devices + 1);
                 while (at < gpu->n_mig_devices && gpu->mig_devices[at].index < known->mig_devices[i].index)
@@ -197,11 +197,33 @@ static void keep_links(struct inventory *fresh, const struct inventory *read, co
         }
 }
 
+/* What a UUID stands for does not change: names that NVML would not tell this time are those it told before. */
+static void keep_profiles(struct inventory *fresh, const struct inventory *previous)
+{
+        for (size_t g = 0; g < fresh->n_gpus; g++) {
+                struct gpu *gpu = &fresh->gpus[g];
+                const struct gpu *known = inventory_find(previous, gpu->uuid);
+
+                if (known && gpu->n_mig_profiles == 0) {
+                        gpu->mig_profiles = copy_texts(&fresh->arena, known->mig_profiles, known->n_mig_profiles);
+                        gpu->n_mig_profiles = known->n_mig_profiles;
+                }
+                for (size_t i = 0; known && i < gpu->n_mig_devices; i++) {
+                        struct mig_device *mig = (struct mig_device *)(uintptr_t)&gpu->mig_devices[i];
+                        const struct mig_device *before = find_mig_device(known, mig->uuid);
+
+                        if (before && !mig->profile)
+                                mig->profile = copy_text(&fresh->arena, before->profile);
+                }
+        }
+}
+
 void inventory_keep(struct inventory *fresh, const struct inventory *previous)
 {
         struct inventory *read = NULL;
         bool any_failure = fresh->n_unnamed_failures > 0;
 
+        keep_profiles(fresh, previous);
         for (size_t i = 0; i < fresh->n_gpus; i++)
                 any_failure = any_failure || fresh->gpus[i].failure || fresh->gpus[i].n_mig_failures;
         if (!any_failure)

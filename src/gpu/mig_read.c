@@ -14,19 +14,8 @@ static bool has_profile(const char *const *profiles, size_t count, const char *n
         return false;
 }
 
-/* The profile at |index| as NVML tells it. 0: this GPU has none there. */
-static int read_profile(const struct nvml *nvml, nvmlDevice_t device, unsigned int index,
-        nvmlGpuInstanceProfileInfo_t *info, struct error *err)
-{
-        nvmlReturn_t code = NVML_CALL(nvml, device_get_instance_profile, device, index, info);
-
-        if (code == NVML_ERROR_INVALID_ARGUMENT) /* an index that is newer than the driver */
-                return 0;
-        return nvml_outcome(nvml, code, "nvmlDeviceGetGpuInstanceProfileInfo", err);
-}
-
-static int read_profiles(
-        struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+/* What is no profile of this GPU, and what the driver will not tell or does not know, is left out. */
+static void read_profiles(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
 {
         const char **profiles = ARENA_ARRAY(arena, const char *, NVML_GPU_INSTANCE_PROFILE_COUNT);
         size_t count = 0;
@@ -34,17 +23,14 @@ static int read_profiles(
         for (unsigned int i = 0; i < NVML_GPU_INSTANCE_PROFILE_COUNT; i++) {
                 nvmlGpuInstanceProfileInfo_t info = {0};
                 char name[MIG_PROFILE_SIZE];
-                int known = read_profile(nvml, device, i, &info, err);
 
-                if (known < 0)
-                        return -1;
-                if (known && mig_profile_name(name, i, mig_profile_gpu_slices(i), info.memorySizeMB, gpu->memory) &&
+                if (NVML_CALL(nvml, device_get_instance_profile, device, i, &info) == NVML_SUCCESS &&
+                        mig_profile_name(name, i, mig_profile_gpu_slices(i), info.memorySizeMB, gpu->memory) &&
                         !has_profile(profiles, count, name))
                         profiles[count++] = arena_strdup(arena, name);
         }
         gpu->mig_profiles = profiles;
         gpu->n_mig_profiles = count;
-        return 0;
 }
 
 /* The index of the profile whose id is |id|, or of none: then the profile has no name. */
@@ -201,8 +187,7 @@ int mig_read(
         if (known < 0)
                 return -1;
         gpu->mig_max = known ? MIN(gpu->mig_max, MIG_READ_MAX) : 0;
-        if (read_profiles(&inventory->arena, nvml, device, gpu, err) < 0)
-                return -1;
+        read_profiles(&inventory->arena, nvml, device, gpu);
         if (gpu->mig_enabled)
                 read_devices(&inventory->arena, nvml, device, gpu);
         return 0;

@@ -325,6 +325,24 @@ static void test_a_mig_device_that_fails_now_keeps_its_place(void **state UNUSED
         inventory_free(fresh);
 }
 
+static void test_profiles_are_kept_while_the_uuid_lasts(void **state UNUSED)
+{
+        struct inventory *previous = make();
+        struct inventory *fresh = make();
+
+        mig_of(fresh)[0].profile = NULL;
+        mig_of(fresh)[1].profile = NULL;
+        mig_of(fresh)[1].uuid = "MIG-new";
+        fresh->gpus[1].n_mig_profiles = 0;
+        inventory_keep(fresh, previous);
+        inventory_free(previous);
+        assert_string_equal(fresh->gpus[1].mig_devices[0].profile, "3g.20gb");
+        assert_null(fresh->gpus[1].mig_devices[1].profile);
+        assert_int_equal(fresh->gpus[1].n_mig_profiles, 2);
+        assert_string_equal(fresh->gpus[1].mig_profiles[0], "1g.5gb");
+        inventory_free(fresh);
+}
+
 static void test_no_more_mig_devices_come_back_than_failed(void **state UNUSED)
 {
         static const struct {
@@ -368,6 +386,7 @@ int main(void)
                 cmocka_unit_test(test_a_gpu_that_fails_now_keeps_what_was_known),
                 cmocka_unit_test(test_a_gpu_that_cannot_be_named_any_more_keeps_its_place),
                 cmocka_unit_test(test_a_mig_device_that_fails_now_keeps_its_place),
+                cmocka_unit_test(test_profiles_are_kept_while_the_uuid_lasts),
                 cmocka_unit_test(test_no_more_mig_devices_come_back_than_failed),
                 cmocka_unit_test(test_a_gpu_that_nvml_counts_no_more_is_gone),
         };

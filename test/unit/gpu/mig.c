@@ -161,7 +161,7 @@ static void test_what_could_be_made_is_known_before_it_is_made(void **state UNUS
                 "gpus:\n"
                 "- model: A100-40GB\n"
                 "- {model: A30, mig: {enabled: true}}\n"
-                "- {model: A30, errors: {nvmlDeviceGetGpuInstanceProfileInfo: NOT_SUPPORTED}}\n"
+                "- {model: A30, errors: {nvmlDeviceGetGpuInstanceProfileInfo: UNKNOWN}}\n"
                 "- model: T4\n"
                 "- model: RTX-PRO-6000\n");
 
