@@ -7,54 +7,19 @@
 #include "base/macro.h"
 #include "base/text.h"
 
-/* Faults of a program, or its regular end, not of the board: NVIDIA's Xid catalogue, and k8s-device-plugin 0.20. */
-static const unsigned int application_xids[] = {13, 31, 43, 45, 68, 109};
-
-/* From NVIDIA's Xid catalogue, shortened. */
-static const struct {
-        unsigned int xid;
-        const char *name;
-} xid_names[] = {
-        {13, "graphics engine exception"},
-        {31, "GPU memory page fault"},
-        {32, "invalid or corrupted push buffer stream"},
-        {38, "driver firmware error"},
-        {43, "GPU stopped processing"},
-        {45, "preemptive cleanup, due to previous errors"},
-        {48, "double-bit ECC error"},
-        {61, "internal micro-controller breakpoint"},
-        {62, "internal micro-controller halt"},
-        {63, "ECC page retirement or row remapping recorded"},
-        {64, "ECC page retirement or row remapping failed"},
-        {68, "video processor exception"},
-        {69, "graphics engine class error"},
-        {74, "NVLink error"},
-        {79, "GPU has fallen off the bus"},
-        {92, "high single-bit ECC error rate"},
-        {94, "contained ECC error"},
-        {95, "uncontained ECC error"},
-        {109, "context switch timeout"},
-        {119, "GSP RPC timeout"},
-        {120, "GSP error"},
-        {121, "corrected C2C link error"},
-        {123, "power management firmware error"},
-        {136, "link training failed"},
-        {140, "unrecovered ECC error"},
-        {143, "GPU initialization error"},
-        {145, "NVLink error"},
-        {149, "NVLink error"},
-        {154, "GPU recovery action changed"},
-        {999, "unknown error"},
-};
-
 static void set_bit(uint64_t *bits, uint64_t xid)
 {
         bits[xid / 64] |= UINT64_C(1) << (xid % 64);
 }
 
+static void clear_bit(uint64_t *bits, uint64_t xid)
+{
+        bits[xid / 64] &= ~(UINT64_C(1) << (xid % 64));
+}
+
 static bool has_bit(const uint64_t *bits, uint64_t xid)
 {
-        return xid < HEALTH_XIDS && (bits[xid / 64] & UINT64_C(1) << (xid % 64)) != 0;
+        return xid < XID_MAX && (bits[xid / 64] & UINT64_C(1) << (xid % 64)) != 0;
 }
 
 static void parse_element(const char *text, size_t length, bool *all, uint64_t *bits, struct strbuf *ignored)
@@ -78,7 +43,7 @@ static void parse_element(const char *text, size_t length, bool *all, uint64_t *
                         *all = true;
                         return;
                 }
-                if (text_to_uint(word, HEALTH_XIDS - 1, &xid)) {
+                if (text_to_uint(word, XID_MAX - 1, &xid)) {
                         set_bit(bits, xid);
                         return;
                 }
@@ -98,29 +63,33 @@ static void parse_list(const char *list, bool *all, uint64_t *bits, struct strbu
 
 void health_policy_parse(struct health_policy *policy, const char *disable, const char *enable, struct strbuf *ignored)
 {
-        *policy = (struct health_policy){0};
+        *policy = (struct health_policy){.recover = true};
         parse_list(disable, &policy->none, policy->disabled, ignored);
-        for (size_t i = 0; i < ARRAY_SIZE(application_xids); i++)
-                set_bit(policy->disabled, application_xids[i]);
         parse_list(enable, &policy->all, policy->enabled, ignored);
 }
 
-bool health_policy_counts(const struct health_policy *policy, uint64_t xid)
+bool health_policy_add_rule(struct health_policy *policy, uint64_t xid, bool unhealthy)
 {
-        if (policy->all || has_bit(policy->enabled, xid))
-                return true;
-        return !policy->none && !has_bit(policy->disabled, xid);
+        if (xid >= XID_MAX)
+                return false;
+        set_bit(unhealthy ? policy->ruled_in : policy->ruled_out, xid);
+        clear_bit(unhealthy ? policy->ruled_out : policy->ruled_in, xid);
+        return true;
 }
 
-void health_xid_text(uint64_t xid, char *text, size_t size)
+enum xid_effect health_policy_effect(const struct health_policy *policy, uint64_t xid)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(xid_names); i++) {
-                if (xid_names[i].xid == xid) {
-                        snprintf(text, size, "Xid %u (%s)", xid_names[i].xid, xid_names[i].name);
-                        return;
-                }
-        }
-        snprintf(text, size, "Xid %llu", (unsigned long long)xid);
+        if (has_bit(policy->enabled, xid))
+                return XID_UNHEALTHY;
+        if (has_bit(policy->disabled, xid) && !policy->all)
+                return XID_IGNORED;
+        if (has_bit(policy->ruled_in, xid))
+                return XID_UNHEALTHY;
+        if (has_bit(policy->ruled_out, xid))
+                return XID_IGNORED;
+        if (policy->all)
+                return XID_UNHEALTHY;
+        return policy->none ? XID_IGNORED : xid_default_effect(xid);
 }
 
 void health_init(struct health *health, uint64_t probe_ms)
@@ -158,13 +127,11 @@ static void probe_after(struct health *health, uint64_t interval_ms, uint64_t no
         health->probe_at_ms = now_ms + interval_ms;
 }
 
-bool health_xid(struct health *health, const struct health_policy *policy, uint64_t xid, uint64_t now_ms)
+bool health_xid(struct health *health, uint64_t xid, uint64_t now_ms)
 {
         char reason[sizeof(health->reason)];
 
-        if (!health_policy_counts(policy, xid))
-                return false;
-        health_xid_text(xid, reason, sizeof(reason));
+        xid_text(xid, reason, sizeof(reason));
         return health_fail(health, reason, now_ms);
 }
 

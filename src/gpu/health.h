@@ -12,7 +12,7 @@
  * most to 48, so that a board that flaps is away for a minute rather than for three seconds; one that held out for longer
  * starts at 3 again. The reason is always that of the latest setback.
  *
- * An application that faults raises Xids too (13, 31, 43, 45, 68, 109): they say nothing about the GPU.
+ * Which Xids are setbacks is decided by gpu/xid.h, unless the policy says otherwise.
  */
 #pragma once
 
@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/strbuf.h"
+#include "gpu/xid.h"
 
 #define HEALTH_GOOD_PROBES 3U
 #define HEALTH_MAX_GOOD_PROBES 48U
@@ -28,29 +29,50 @@
 #define HEALTH_MAX_INTERVAL 32U /* times the first one */
 #define HEALTH_PROBE_MS 1000U
 
-#define HEALTH_XIDS 1024U /* NVIDIA's catalogue ends below 200, and NVML says 999 for "unknown" */
 #define HEALTH_NEVER UINT64_MAX
 
-/* Which Xids count. As DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS say it. */
+#define HEALTH_WORDS (XID_MAX / 64)
+
+/*
+ * Which Xids count, by three sources: NVIDIA's two variables, the rules of the configuration file, and the table. A number
+ * beats a word, the environment beats the file, and enabling beats disabling:
+ *
+ *   1. DP_ENABLE_HEALTHCHECKS names it                              counts
+ *   2. DP_DISABLE_HEALTHCHECKS names it, and the other is not "all" does not
+ *   3. the file has a rule for it                                   as that says
+ *   4. DP_ENABLE_HEALTHCHECKS is "all"                              counts
+ *   5. DP_DISABLE_HEALTHCHECKS is "all"                             does not
+ *   6. the table
+ *
+ * So disable=all with enable=79 watches Xid 79 alone, as NVIDIA's manual has it (its plugin 0.20 switched every check off).
+ */
 struct health_policy {
-        bool none; /* no Xid counts but the ones enabled by number */
-        bool all;  /* every Xid counts, those of applications too; wins over |none| */
-        uint64_t disabled[HEALTH_XIDS / 64];
-        uint64_t enabled[HEALTH_XIDS / 64]; /* wins over |disabled| and |none| */
+        bool none;    /* DP_DISABLE_HEALTHCHECKS is "all" */
+        bool all;     /* DP_ENABLE_HEALTHCHECKS is */
+        bool recover; /* good probes lead back; false: what went stays away until a restart, as in NVIDIA's plugin */
+        uint64_t disabled[HEALTH_WORDS];
+        uint64_t enabled[HEALTH_WORDS];
+        uint64_t ruled_out[HEALTH_WORDS];
+        uint64_t ruled_in[HEALTH_WORDS];
 };
 
 /*
- * Reads the two lists: comma-separated Xids, or the words "all" and "xids", which mean the same; blanks and case do not
- * matter; NULL is an empty list. Enabling wins over disabling, "all" but one included: disable=all with enable=79 watches
- * Xid 79 alone (in NVIDIA's plugin 0.20 that combination switched every check off, against its manual). What is neither a
- * number nor a word is left out and appended to |ignored| as "'x', 'y'", for a warning (NULL where the lists are our own).
+ * Makes a policy of the two variables, without rules, with recovery. They are comma-separated Xids, or the words "all" and
+ * "xids", which mean the same; blanks and case do not matter; NULL is an empty list. What is neither a number below XID_MAX nor
+ * a word is left out and appended to |ignored| as "'x', 'y'", for a warning (NULL where the lists are our own).
  */
 void health_policy_parse(struct health_policy *policy, const char *disable, const char *enable, struct strbuf *ignored);
 
-bool health_policy_counts(const struct health_policy *policy, uint64_t xid);
+/* A rule of the file; the later one of two for the same Xid holds. False: |xid| is none below XID_MAX. */
+bool health_policy_add_rule(struct health_policy *policy, uint64_t xid, bool unhealthy);
 
-/* "Xid 79 (GPU has fallen off the bus)"; the number alone when the catalogue gives it no name here. */
-void health_xid_text(uint64_t xid, char *text, size_t size);
+enum xid_effect health_policy_effect(const struct health_policy *policy, uint64_t xid);
+
+/* False: units fall for nothing but an Xid that counts by its number, and for what cannot be read at all. */
+static inline bool health_policy_has_checks(const struct health_policy *policy)
+{
+        return !policy->none || policy->all;
+}
 
 /* The health of one unit: a GPU or a MIG device. */
 struct health {
@@ -70,7 +92,8 @@ void health_init(struct health *health, uint64_t probe_ms);
 /* Each takes the time of now, monotonic, and returns true when there is something to tell: the unit went or came, or the
  * reason why it is away is another one. */
 
-bool health_xid(struct health *health, const struct health_policy *policy, uint64_t xid, uint64_t now_ms);
+/* An Xid that counts. */
+bool health_xid(struct health *health, uint64_t xid, uint64_t now_ms);
 
 /* A setback other than an Xid: it could not be read, or a call about it failed. */
 bool health_fail(struct health *health, const char *reason, uint64_t now_ms);

@@ -43,7 +43,7 @@ void mail_done(struct mail *mail)
 
 bool mail_is_empty(const struct mail *mail)
 {
-        return !mail->inventory && !mail->unavailable && mail->n_notes == 0;
+        return !mail->inventory && !mail->unavailable && mail->n_notes == 0 && !mail->is_stale;
 }
 
 void mail_put_inventory(struct mail *mail, struct inventory *inventory)
@@ -89,5 +89,6 @@ void mail_merge(struct mail *mail, struct mail *from)
                 mail_put_note(mail, from->notes[i].uuid, from->notes[i].healthy, from->notes[i].reason);
         if (from->unavailable)
                 mail_put_unavailable(mail, from->unavailable);
+        mail->is_stale = mail->is_stale || from->is_stale;
         mail_done(from);
 }

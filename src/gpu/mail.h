@@ -1,5 +1,5 @@
 /*
- * What the monitor's thread has to tell the loop: at most one inventory, one reason, and one note a unit. Newer news replace
+ * What the monitor's thread has to tell the loop: at most one inventory, one reason, one note a unit, and one flag. Newer news replace
  * older ones, so a loop that is slow finds little to do, and memory is bounded by the number of units. Knows no threads.
  */
 #pragma once
@@ -21,6 +21,7 @@ struct mail {
         size_t n_notes;
         size_t capacity;
         char *unavailable; /* newer than the inventory */
+        bool is_stale;     /* the old library stays in the process */
 };
 
 #define MAIL_INIT                                                                                                      \

@@ -5,11 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/uevent.h"
 #include "gpu/watch.h"
 
+#define WAIT_MS 1000U
+#define REFRESH_MS 30000U
+#define EMPTY_MS 60000U
 #define RETRY_MS 1000U
 #define RETRY_MAX_MS 30000U
+#define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between looks at a machine where nothing is watched */
 #define STEADY_MS 30000U /* a watch that lasted this long makes the next search start with the first back-off */
+
+/* What the loop wants of the thread. */
+struct requests {
+        bool stop; /* never taken back */
+        bool rescan;
+        bool look;
+        bool has_policy;
+        struct health_policy policy;
+};
 
 /*
  * The lock guards what both sides touch: the requests, the mail and |has_ended|. All else belongs to one side: |watch|,
@@ -18,14 +32,14 @@
 struct gpu_monitor {
         uv_mutex_t lock;
         uv_cond_t wake;
-        bool must_stop;
-        bool must_rescan;
+        struct requests requests;
         struct mail mail;
         bool has_ended;
 
         uv_thread_t thread;
         struct watch watch;
         struct watch_options options;
+        struct health_policy policy; /* the first one */
         char *library;
         char *system_root;
         char *driver_root;
@@ -33,6 +47,7 @@ struct gpu_monitor {
         char *told; /* the reason that was told last; NULL: NVML works */
 
         uv_async_t async;
+        struct uevent_watch *uevents; /* NULL: cannot be had */
         struct gpu_monitor_options callbacks;
         bool is_closing;
         void (*closed)(void *data);
@@ -51,34 +66,36 @@ static void post(struct gpu_monitor *monitor, struct mail *mail)
         uv_async_send(&monitor->async);
 }
 
+static struct requests take_requests(struct gpu_monitor *monitor)
+{
+        struct requests requests;
+
+        uv_mutex_lock(&monitor->lock);
+        requests = monitor->requests;
+        monitor->requests.rescan = monitor->requests.look = monitor->requests.has_policy = false;
+        uv_mutex_unlock(&monitor->lock);
+        return requests;
+}
+
 static bool must_stop(struct gpu_monitor *monitor)
 {
         bool stop;
 
         uv_mutex_lock(&monitor->lock);
-        stop = monitor->must_stop;
+        stop = monitor->requests.stop;
         uv_mutex_unlock(&monitor->lock);
         return stop;
 }
 
-static bool take_rescan(struct gpu_monitor *monitor)
-{
-        bool rescan;
-
-        uv_mutex_lock(&monitor->lock);
-        rescan = monitor->must_rescan;
-        monitor->must_rescan = false;
-        uv_mutex_unlock(&monitor->lock);
-        return rescan;
-}
-
-/* Sleeps, but not through a request. */
-static void sleep_ms(struct gpu_monitor *monitor, uint64_t ms)
+/* Sleeps, but not through a request; true when there is one. */
+static bool sleep_ms(struct gpu_monitor *monitor, uint64_t ms)
 {
         uint64_t end = uv_hrtime() + ms * 1000000;
+        const struct requests *requests = &monitor->requests;
+        bool is_asked;
 
         uv_mutex_lock(&monitor->lock);
-        while (!monitor->must_stop && !monitor->must_rescan) {
+        while (!(is_asked = requests->stop || requests->rescan || requests->look || requests->has_policy)) {
                 uint64_t now = uv_hrtime();
 
                 if (now >= end)
@@ -86,50 +103,72 @@ static void sleep_ms(struct gpu_monitor *monitor, uint64_t ms)
                 uv_cond_timedwait(&monitor->wake, &monitor->lock, end - now);
         }
         uv_mutex_unlock(&monitor->lock);
+        return is_asked;
 }
 
 static void tell_unavailable(struct gpu_monitor *monitor, const char *reason)
 {
         struct mail mail = MAIL_INIT;
 
-        if (monitor->told && strcmp(monitor->told, reason) == 0)
-                return;
-        free(monitor->told);
-        monitor->told = xstrdup(reason);
-        mail_put_unavailable(&mail, reason);
+        watch_put_out(&monitor->watch, reason, &mail);
+        if (!monitor->told || strcmp(monitor->told, reason) != 0) {
+                free(monitor->told);
+                monitor->told = xstrdup(reason);
+                mail_put_unavailable(&mail, reason);
+        }
         post(monitor, &mail);
+        mail_done(&mail);
 }
 
-/* Returns when the watch is over: 0 because of a request to stop or because no GPU is left, -1 with the reason. */
+/* Returns when the watch is over: 0 because of a request to stop, another driver, or no GPU left; -1 with the reason. */
 static int keep_watch(struct gpu_monitor *monitor, struct error *err)
 {
+        struct watch *watch = &monitor->watch;
         struct mail mail = MAIL_INIT;
         int result = 0;
 
-        while (result == 0 && !must_stop(monitor) && watch_has_gpus(&monitor->watch)) {
+        while (result == 0 && watch_has_gpus(watch) && !watch_is_fixed(watch) && !watch->is_outdated) {
+                struct requests requests = take_requests(monitor);
                 uint64_t sleep = 0;
 
-                if (take_rescan(monitor))
-                        result = watch_refresh(&monitor->watch, true, &mail, err);
+                if (requests.stop)
+                        break;
+                if (requests.has_policy)
+                        watch_set_policy(watch, &requests.policy);
+                if (requests.look)
+                        watch_look(watch);
+                if (requests.rescan)
+                        result = watch_refresh(watch, true, &mail, err);
                 else
-                        result = watch_step(&monitor->watch, &sleep, &mail, err);
+                        result = watch_step(watch, &sleep, &mail, err);
                 post(monitor, &mail);
                 if (result == 0 && sleep)
-                        sleep_ms(monitor, sleep);
+                        (void)sleep_ms(monitor, sleep);
         }
         mail_done(&mail);
         return result;
 }
 
-/* From one opening of the library to its closing. */
-static void search_and_watch(struct gpu_monitor *monitor)
+static void tell_if_stale(struct gpu_monitor *monitor)
 {
-        bool tell = take_rescan(monitor) || monitor->told;
+        struct mail mail = {.is_stale = true};
+
+        if (watch_is_stale(&monitor->watch))
+                post(monitor, &mail);
+}
+
+/* From one opening of the library to its closing. True when it is to be opened again at once. */
+static bool search_and_watch(struct gpu_monitor *monitor)
+{
+        struct requests requests = take_requests(monitor);
+        struct watch *watch = &monitor->watch;
         struct mail mail = MAIL_INIT;
         struct error err;
         int result;
 
-        result = watch_open(&monitor->watch, tell, &mail, &err);
+        if (requests.has_policy)
+                watch_set_policy(watch, &requests.policy);
+        result = watch_open(watch, requests.rescan, &mail, &err);
         if (result == 0) {
                 free(monitor->told);
                 monitor->told = NULL;
@@ -138,9 +177,11 @@ static void search_and_watch(struct gpu_monitor *monitor)
         mail_done(&mail);
         if (result == 0)
                 result = keep_watch(monitor, &err);
-        watch_close(&monitor->watch);
+        watch_close(watch);
         if (result < 0)
                 tell_unavailable(monitor, err.text);
+        tell_if_stale(monitor);
+        return result == 0 && watch->is_outdated;
 }
 
 static void run(void *argument)
@@ -151,11 +192,14 @@ static void run(void *argument)
         while (!must_stop(monitor)) {
                 uint64_t start = uv_hrtime();
 
-                search_and_watch(monitor);
+                if (search_and_watch(monitor))
+                        continue;
                 if (uv_hrtime() - start > (uint64_t)STEADY_MS * 1000000)
                         retry_ms = monitor->retry_ms;
-                sleep_ms(monitor, retry_ms);
-                retry_ms = MIN(retry_ms * 2, MAX((uint64_t)RETRY_MAX_MS, monitor->retry_ms));
+                if (sleep_ms(monitor, watch_is_fixed(&monitor->watch) ? FIXED_MS : retry_ms))
+                        retry_ms = monitor->retry_ms;
+                else
+                        retry_ms = MIN(retry_ms * 2, MAX((uint64_t)RETRY_MAX_MS, monitor->retry_ms));
         }
         watch_done(&monitor->watch);
         uv_mutex_lock(&monitor->lock);
@@ -204,6 +248,8 @@ static void deliver(struct gpu_monitor *monitor, struct mail *mail)
         }
         if (mail->unavailable && !monitor->is_closing)
                 to->on_unavailable(mail->unavailable, to->data);
+        if (mail->is_stale && to->on_stale_library && !monitor->is_closing)
+                to->on_stale_library(to->data);
 }
 
 static void on_async(uv_async_t *async)
@@ -247,17 +293,27 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
         monitor->library = xstrdup(options->library ? options->library : "");
         monitor->system_root = xstrdup(options->paths.system_root ? options->paths.system_root : "");
         monitor->driver_root = xstrdup(options->paths.driver_root ? options->paths.driver_root : "");
+        if (options->policy)
+                monitor->policy = *options->policy;
+        else
+                health_policy_parse(&monitor->policy, NULL, NULL, NULL);
         monitor->options = (struct watch_options){
                 .library = monitor->library,
                 .paths = {.system_root = monitor->system_root, .driver_root = monitor->driver_root},
+                .discovery = options->discovery,
+                .can_load = options->can_load ? options->can_load : platform_can_load,
                 .probe_ms = options->probe_ms,
-                .refresh_ms = options->refresh_ms,
+                .refresh_ms = options->refresh_ms ? options->refresh_ms : REFRESH_MS,
+                .wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS,
+                .empty_ms = options->empty_ms ? options->empty_ms : EMPTY_MS,
+                .policy = &monitor->policy,
         };
-        if (options->policy)
-                monitor->options.policy = *options->policy;
-        else
-                health_policy_parse(&monitor->options.policy, NULL, NULL, NULL);
         watch_init(&monitor->watch, &monitor->options);
+}
+
+static void on_uevent(void *data)
+{
+        gpu_monitor_look(data);
 }
 
 int gpu_monitor_new(
@@ -280,6 +336,8 @@ int gpu_monitor_new(
                 uv_close((uv_handle_t *)&monitor->async, on_async_closed);
                 return error_errno(err, -result, "start the GPU monitor's thread");
         }
+        if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, err) < 0)
+                monitor->uevents = NULL; /* not allowed here: the comparison of every refresh finds the same, later */
         *ret = monitor;
         return 0;
 }
@@ -287,7 +345,24 @@ int gpu_monitor_new(
 void gpu_monitor_rescan(struct gpu_monitor *monitor)
 {
         uv_mutex_lock(&monitor->lock);
-        monitor->must_rescan = true;
+        monitor->requests.rescan = true;
+        uv_cond_signal(&monitor->wake);
+        uv_mutex_unlock(&monitor->lock);
+}
+
+void gpu_monitor_look(struct gpu_monitor *monitor)
+{
+        uv_mutex_lock(&monitor->lock);
+        monitor->requests.look = true;
+        uv_cond_signal(&monitor->wake);
+        uv_mutex_unlock(&monitor->lock);
+}
+
+void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)
+{
+        uv_mutex_lock(&monitor->lock);
+        monitor->requests.policy = *policy;
+        monitor->requests.has_policy = true;
         uv_cond_signal(&monitor->wake);
         uv_mutex_unlock(&monitor->lock);
 }
@@ -298,8 +373,9 @@ void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), 
         monitor->is_closing = true;
         monitor->closed = closed;
         monitor->closed_data = data;
+        monitor->uevents = uevent_watch_close(monitor->uevents);
         uv_mutex_lock(&monitor->lock);
-        monitor->must_stop = true;
+        monitor->requests.stop = true;
         uv_cond_signal(&monitor->wake);
         uv_mutex_unlock(&monitor->lock);
 }

@@ -5,17 +5,21 @@
  * monitor owns the library and every handle; it shares nothing and speaks to the loop through a queue and uv_async. Its
  * states:
  *
- *         SEARCHING ──(library loads, nvmlInit succeeds, at least one GPU)──► WATCHING
- *             ▲                                                                  │
- *             └────────────(no GPU left, library failing for good)───────────────┘
+ *         SEARCHING ──(library loads, nvmlInit succeeds, at least one GPU)──► WATCHING ◄─┐
+ *             ▲                                                                │  │      │ (another driver or GPU:
+ *             └────────────(no GPU left, library failing for good)─────────────┘  └──────┘  closed and opened)
  *
  * In SEARCHING it tries again with a capped back-off and reports each *change* of the reason; zero GPUs is an inventory, not
  * a reason, and searched on. In WATCHING it waits for Xid events, probes the units that are not healthy, follows changes of
  * MIG devices, and reads everything again every |refresh_ms| for what no event tells. A GPU seen for the first time is probed,
- * so that a restart makes none healthy that waits for its reset (not when the policy disables all checks). The policy of what an event means for a
- * GPU's health, and when a GPU may return, is pure and lives in gpu/health.h.
+ * so that a restart makes none healthy that waits for its reset (not when the policy disables all checks). The policy of what
+ * an event means for a GPU's health, and when a GPU may return, is pure and lives in gpu/health.h.
  *
- * An idle monitor wakes once a second, and the loop never.
+ * A driver that goes while the GPUs are known makes all units unhealthy, and they are back with it. A driver that was replaced
+ * is noticed by its files and by the kernel's device events, which also tell of GPUs that come and go; where those cannot be
+ * had, within |refresh_ms|. On WSL and Tegra the inventory is told, and that is all.
+ *
+ * An idle monitor wakes once in |wait_ms|, and the loop never.
  */
 #pragma once
 
@@ -26,15 +30,20 @@
 #include "gpu/health.h"
 #include "gpu/inventory.h"
 #include "gpu/paths.h"
+#include "gpu/platform.h"
 
 struct gpu_monitor;
 
 struct gpu_monitor_options {
         const char *library;                /* "": found by the driver root, see nvml_locate() */
         struct gpu_paths paths;             /* copied */
+        enum platform_choice discovery;     /* what kind of machine this is, or that it is found out */
+        platform_load_fn *can_load;         /* for tests; NULL: platform_can_load() */
         uint64_t retry_ms;                  /* first retry in SEARCHING; 0: 1,000; doubles up to 30 s */
         uint64_t probe_ms;                  /* between probes of an unhealthy GPU; 0: 1,000 */
         uint64_t refresh_ms;                /* between readings of the inventory while nothing happens; 0: 30,000 */
+        uint64_t wait_ms;                   /* of one wait for events: how prompt it answers and closes; 0: 1,000 */
+        uint64_t empty_ms;                  /* for which GPUs that are all gone stay, unhealthy; 0: 60,000 */
         const struct health_policy *policy; /* copied; NULL: every Xid but those of applications counts */
 
         /* All are called on the loop's thread. */
@@ -44,13 +53,20 @@ struct gpu_monitor_options {
          * is a valid inventory. */
         void (*on_inventory)(struct inventory *inventory, void *data);
 
-        /* NVML cannot be used; the text is a sentence for people. Repeated only when it changes. */
+        /* NVML cannot be used; the text is a sentence for people. Repeated only when it changes. If there is an inventory, it
+         * stays, and on_health says of all its units that they are unhealthy, for the first reason, before this is called. */
         void (*on_unavailable)(const char *reason, void *data);
 
         /* One GPU's health changed (both ways), or that of one MIG device: |uuid| names the GPU or the MIG device. A GPU's
          * setback is told of its MIG devices too, one by one. Comes after the inventory that has it; every inventory is
          * followed, in the same turn of the loop, by all that are unhealthy, and those not heard of are healthy. */
         void (*on_health)(const char *uuid, bool healthy, const char *reason, void *data);
+
+        /*
+         * The driver was replaced, but the dynamic linker keeps the old library in this process, so that only another process
+         * can use the new one: exec again. The inventory stays until then; told once for each driver. NULL: not wanted.
+         */
+        void (*on_stale_library)(void *data);
 
         void *data;
 };
@@ -59,9 +75,15 @@ struct gpu_monitor_options {
 int gpu_monitor_new(struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options,
         struct error *err) MUST_USE;
 
-/* Reads the inventory again soon (within about a second: a wait for events cannot be interrupted). In SEARCHING it makes the
- * monitor try again at once. */
+/* Reads the inventory again soon (within |wait_ms|: a wait for events cannot be interrupted). In SEARCHING it makes the
+ * monitor try again at once; if that fails, the last inventory is told again, all unhealthy. */
 void gpu_monitor_rescan(struct gpu_monitor *monitor);
+
+/* From the next event or probe on (within about a second). What is unhealthy stays so until its probes are good. */
+void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy);
+
+/* Something happened on the machine: like a rescan that is not answered if nothing changed. */
+void gpu_monitor_look(struct gpu_monitor *monitor);
 
 /*
  * Asks the thread to end and returns at once; no callback but |closed| comes any more. |closed| is called on the loop's

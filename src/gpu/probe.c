@@ -50,15 +50,34 @@ static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device)
         }
 }
 
-static const char *remapping(const struct nvml *nvml, nvmlDevice_t device)
+/* Boards without remapping: before Ampere. */
+static const char *retirement(const struct nvml *nvml, nvmlDevice_t device)
+{
+        nvmlEnableState_t pending = NVML_FEATURE_DISABLED;
+        unsigned long long errors = 0;
+
+        if (NVML_CALL(nvml, device_get_retired_pending, device, &pending) == NVML_SUCCESS &&
+                pending == NVML_FEATURE_ENABLED)
+                return "a memory page is to be retired: the GPU needs a reset";
+        if (NVML_CALL(nvml, device_get_ecc_errors, device, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC,
+                    &errors) == NVML_SUCCESS &&
+                errors > 0)
+                return "memory errors that could not be corrected: the GPU needs a reset";
+        return NULL;
+}
+
+static const char *memory_fault(const struct nvml *nvml, nvmlDevice_t device)
 {
         unsigned int corrected = 0;
         unsigned int uncorrected = 0;
         unsigned int pending = 0;
         unsigned int failure = 0;
+        nvmlReturn_t code;
 
-        if (NVML_CALL(nvml, device_get_remapped_rows, device, &corrected, &uncorrected, &pending, &failure) !=
-                NVML_SUCCESS)
+        code = NVML_CALL(nvml, device_get_remapped_rows, device, &corrected, &uncorrected, &pending, &failure);
+        if (code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND)
+                return retirement(nvml, device);
+        if (code != NVML_SUCCESS)
                 return NULL;
         if (failure)
                 return "a memory row could not be remapped: the board needs service";
@@ -74,7 +93,7 @@ bool probe_gpu(const struct nvml *nvml, const char *uuid, char *reason, size_t s
                 return false;
         failure = recovery_action(nvml, device);
         if (!failure)
-                failure = remapping(nvml, device);
+                failure = memory_fault(nvml, device);
         if (failure)
                 snprintf(reason, size, "%s", failure);
         return !failure;

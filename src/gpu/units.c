@@ -83,7 +83,7 @@ static bool concerns(const struct unit_state *unit, unsigned int gpu_instance, u
 }
 
 bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, unsigned int compute_instance,
-        const struct health_policy *policy, uint64_t xid, uint64_t now_ms)
+        uint64_t xid, uint64_t now_ms)
 {
         bool found = false;
 
@@ -93,7 +93,7 @@ bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, uns
                 if (!concerns(unit, gpu_instance, compute_instance))
                         continue;
                 found = true;
-                if (health_xid(&unit->health, policy, xid, now_ms))
+                if (health_xid(&unit->health, xid, now_ms))
                         unit->is_news = true;
         }
         return found;

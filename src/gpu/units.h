@@ -39,9 +39,9 @@ void units_done(struct units *units);
 /* Follows a new inventory: units known by UUID keep their health, new ones start healthy, and those of a failed GPU fall. */
 void units_update(struct units *units, const struct inventory *inventory, uint64_t probe_ms, uint64_t now_ms);
 
-/* An Xid of one GPU. False when the instance named is not in the inventory, which is thus out of date. */
+/* An Xid of one GPU that counts. False when the instance named is not in the inventory, which is thus out of date. */
 bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, unsigned int compute_instance,
-        const struct health_policy *policy, uint64_t xid, uint64_t now_ms);
+        uint64_t xid, uint64_t now_ms);
 
 /* When the next probe of this GPU, or of one of its MIG devices, is due; HEALTH_NEVER. */
 uint64_t units_probe_at(const struct unit_group *group);

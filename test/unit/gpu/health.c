@@ -44,6 +44,11 @@ static void test_which_xids_count_follows_the_two_lists(void **state UNUSED)
                 {"all", "79", 79, true},
                 {"all", "79", 48, false},
                 {"all", "79, 13", 13, true},
+                {"79", "all", 79, true},
+                /* What counts for nothing by the table, and what asks for a look only. */
+                {NULL, NULL, 14, false},
+                {NULL, NULL, 154, false},
+                {NULL, "154", 154, true},
                 /* Beyond the table of bits, neither list can name it. */
                 {NULL, NULL, 100000, true},
                 {"all", NULL, 100000, false},
@@ -54,7 +59,7 @@ static void test_which_xids_count_follows_the_two_lists(void **state UNUSED)
                 struct health_policy policy;
 
                 health_policy_parse(&policy, table[i].disable, table[i].enable, &ignored);
-                if (health_policy_counts(&policy, table[i].xid) != table[i].counts)
+                if ((health_policy_effect(&policy, table[i].xid) == XID_UNHEALTHY) != table[i].counts)
                         fail_msg("row %zu: Xid %u", i, table[i].xid);
                 strbuf_done(&ignored);
         }
@@ -67,22 +72,99 @@ static void test_what_is_no_xid_is_named_for_a_warning(void **state UNUSED)
 
         health_policy_parse(&policy, "68,not-an-int, 67", "-1,1024,1023,99999999999999999999", &ignored);
         assert_string_equal(ignored.data, "'not-an-int', '-1', '1024', '99999999999999999999'");
-        assert_false(health_policy_counts(&policy, 67));
-        assert_false(health_policy_counts(&policy, 68));
-        assert_true(health_policy_counts(&policy, 1023));
+        assert_int_equal(health_policy_effect(&policy, 67), XID_IGNORED);
+        assert_int_equal(health_policy_effect(&policy, 68), XID_IGNORED);
+        assert_int_equal(health_policy_effect(&policy, 1023), XID_UNHEALTHY);
         strbuf_done(&ignored);
 }
 
-static void test_a_well_known_xid_has_a_name(void **state UNUSED)
+/* The words of k8s-device-plugin's own tests: which numbers a list names. */
+static void test_a_list_is_read_as_nvidias_plugin_reads_it(void **state UNUSED)
 {
-        char text[64];
+        static const struct {
+                const char *list;
+                unsigned int named[3];
+        } table[] = {
+                {"", {0}},
+                {",", {0}},
+                {"not-an-int", {0}},
+                {"68", {68}},
+                {"-68", {0}},
+                {"68  ", {68}},
+                {"68,", {68}},
+                {",68", {68}},
+                {"68,67", {67, 68}},
+                {"68,not-an-int,67", {67, 68}},
+        };
 
-        health_xid_text(79, text, sizeof(text));
-        assert_string_equal(text, "Xid 79 (GPU has fallen off the bus)");
-        health_xid_text(7, text, sizeof(text));
-        assert_string_equal(text, "Xid 7");
-        health_xid_text(UINT64_C(0x100000000) + 79, text, sizeof(text));
-        assert_string_equal(text, "Xid 4294967375");
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct strbuf ignored = STRBUF_INIT;
+                struct health_policy disabled;
+                struct health_policy enabled;
+                size_t next = 0;
+
+                health_policy_parse(&disabled, table[i].list, "", &ignored);
+                health_policy_parse(&enabled, "all", table[i].list, &ignored);
+                strbuf_done(&ignored);
+                for (unsigned int xid = 1; xid < 100; xid++) {
+                        bool is_named = xid == table[i].named[next];
+
+                        next += is_named;
+                        assert_int_equal(health_policy_effect(&enabled, xid), is_named ? XID_UNHEALTHY : XID_IGNORED);
+                        assert_int_equal(
+                                health_policy_effect(&disabled, xid), is_named ? XID_IGNORED : xid_default_effect(xid));
+                }
+        }
+}
+
+static void test_a_number_beats_a_word_and_the_environment_beats_the_file(void **state UNUSED)
+{
+        static const struct {
+                const char *disable;
+                const char *enable;
+                enum { NO_RULE, HEALTHY, UNHEALTHY } rule; /* for Xid 79, or 31 */
+                unsigned int xid;
+                enum xid_effect effect;
+        } table[] = {
+                {NULL, NULL, HEALTHY, 79, XID_IGNORED},
+                {NULL, NULL, UNHEALTHY, 31, XID_UNHEALTHY},
+                {"31", NULL, UNHEALTHY, 31, XID_IGNORED},
+                {NULL, "79", HEALTHY, 79, XID_UNHEALTHY},
+                {"all", NULL, UNHEALTHY, 79, XID_UNHEALTHY},
+                {"all", NULL, NO_RULE, 79, XID_IGNORED},
+                {NULL, "all", HEALTHY, 31, XID_IGNORED},
+                {"79", "all", HEALTHY, 79, XID_IGNORED},
+                {"79", "all", NO_RULE, 79, XID_UNHEALTHY},
+                {NULL, NULL, NO_RULE, 109, XID_LOOK},
+                {NULL, NULL, HEALTHY, 109, XID_IGNORED},
+                {NULL, NULL, UNHEALTHY, 109, XID_UNHEALTHY},
+                {"all", NULL, NO_RULE, 109, XID_IGNORED},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct health_policy policy;
+
+                health_policy_parse(&policy, table[i].disable, table[i].enable, NULL);
+                assert_true(policy.recover);
+                if (table[i].rule != NO_RULE)
+                        assert_true(health_policy_add_rule(&policy, table[i].xid, table[i].rule == UNHEALTHY));
+                if (health_policy_effect(&policy, table[i].xid) != table[i].effect)
+                        fail_msg("row %zu", i);
+        }
+}
+
+static void test_the_later_rule_holds_and_none_is_out_of_range(void **state UNUSED)
+{
+        struct health_policy policy;
+
+        health_policy_parse(&policy, NULL, NULL, NULL);
+        assert_true(health_policy_add_rule(&policy, 48, false));
+        assert_true(health_policy_add_rule(&policy, 48, true));
+        assert_int_equal(health_policy_effect(&policy, 48), XID_UNHEALTHY);
+        assert_true(health_policy_add_rule(&policy, 48, false));
+        assert_int_equal(health_policy_effect(&policy, 48), XID_IGNORED);
+        assert_true(health_policy_add_rule(&policy, XID_MAX - 1, false));
+        assert_false(health_policy_add_rule(&policy, XID_MAX, false));
 }
 
 /* ---- the state machine ---- */
@@ -99,16 +181,13 @@ struct step {
 
 static void play(struct health *health, const struct step *steps, size_t count)
 {
-        struct health_policy policy;
-
-        health_policy_parse(&policy, NULL, NULL, NULL);
         for (size_t i = 0; i < count; i++) {
                 const struct step *step = &steps[i];
                 bool is_news = false;
 
                 switch (step->what) {
                 case XID:
-                        is_news = health_xid(health, &policy, step->xid, step->at);
+                        is_news = health_xid(health, step->xid, step->at);
                         break;
                 case FAIL:
                         is_news = health_fail(health, "cannot be read", step->at);
@@ -130,12 +209,12 @@ static void play(struct health *health, const struct step *steps, size_t count)
         play((health), (const struct step[]){__VA_ARGS__},                                                             \
                 sizeof((const struct step[]){__VA_ARGS__}) / sizeof(struct step))
 
-static void test_an_application_fault_changes_nothing(void **state UNUSED)
+static void test_a_good_probe_of_a_healthy_unit_changes_nothing(void **state UNUSED)
 {
         struct health health;
 
         health_init(&health, 0);
-        PLAY(&health, {1000, XID, 31, false, false, HEALTH_NEVER}, {1001, GOOD, 0, false, false, HEALTH_NEVER});
+        PLAY(&health, {1001, GOOD, 0, false, false, HEALTH_NEVER});
         assert_string_equal(health.reason, "");
 }
 
@@ -146,7 +225,7 @@ static void test_three_good_probes_lead_back(void **state UNUSED)
         health_init(&health, 0);
         PLAY(&health, {5000, XID, 79, true, true, 6000}, {6000, GOOD, 0, false, true, 7000},
                 {7000, GOOD, 0, false, true, 8000});
-        assert_string_equal(health.reason, "Xid 79 (GPU has fallen off the bus)");
+        assert_string_equal(health.reason, "Xid 79 (GPU has fallen off the bus): reboot the node, or repair it");
         PLAY(&health, {8000, GOOD, 0, true, false, HEALTH_NEVER});
         assert_string_equal(health.reason, "");
 }
@@ -234,8 +313,10 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_which_xids_count_follows_the_two_lists),
                 cmocka_unit_test(test_what_is_no_xid_is_named_for_a_warning),
-                cmocka_unit_test(test_a_well_known_xid_has_a_name),
-                cmocka_unit_test(test_an_application_fault_changes_nothing),
+                cmocka_unit_test(test_a_list_is_read_as_nvidias_plugin_reads_it),
+                cmocka_unit_test(test_a_number_beats_a_word_and_the_environment_beats_the_file),
+                cmocka_unit_test(test_the_later_rule_holds_and_none_is_out_of_range),
+                cmocka_unit_test(test_a_good_probe_of_a_healthy_unit_changes_nothing),
                 cmocka_unit_test(test_three_good_probes_lead_back),
                 cmocka_unit_test(test_a_bad_probe_or_another_xid_starts_from_zero),
                 cmocka_unit_test(test_the_same_reason_again_is_no_news),

@@ -78,6 +78,22 @@ static void test_a_thousand_events_of_one_unit_stay_one_note(void **state UNUSED
         mail_done(&mail);
 }
 
+static void test_a_stale_library_is_told_though_nothing_else_is(void **state UNUSED)
+{
+        struct mail mail = MAIL_INIT;
+        struct mail newer = {.is_stale = true};
+
+        assert_false(mail_is_empty(&newer));
+        mail_merge(&mail, &newer);
+        assert_true(mail.is_stale);
+        assert_true(mail_is_empty(&newer));
+        mail_put_note(&newer, "GPU-0", false, "Xid 79");
+        mail_merge(&mail, &newer);
+        assert_true(mail.is_stale);
+        mail_done(&mail);
+        assert_true(mail_is_empty(&mail));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -85,6 +101,7 @@ int main(void)
                 cmocka_unit_test(test_a_new_inventory_replaces_what_it_makes_obsolete),
                 cmocka_unit_test(test_a_reason_leaves_the_older_inventory_to_be_told_first),
                 cmocka_unit_test(test_a_thousand_events_of_one_unit_stay_one_note),
+                cmocka_unit_test(test_a_stale_library_is_told_though_nothing_else_is),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

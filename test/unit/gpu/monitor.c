@@ -1,185 +1,8 @@
 #include "unit.h"
 
 #include <sys/resource.h>
-#include <uv.h>
 
-#include "gpu/monitor.h"
-#include "scenario.h"
-
-#define A "GPU-00000000-0000-4000-8000-00000000000a"
-#define B "GPU-00000000-0000-4000-8000-00000000000b"
-#define MIG_1 "MIG-00000000-0000-4000-8000-000000000001"
-#define MIG_2 "MIG-00000000-0000-4000-8000-000000000002"
-
-/* ThreadSanitizer has a thread of its own that wakes ten times a second, and slows the others down. */
-#if defined(__SANITIZE_THREAD__)
-#define SANITIZER_WAKES 10
-#define SANITIZER_SLOWER 20
-#else
-#define SANITIZER_WAKES 0
-#define SANITIZER_SLOWER 1
-#endif
-
-#define TWO_GPUS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B "}]\n"
-
-/* What the monitor told, as text: "inventory 2", "unavailable …", "- <uuid> <reason>", "+ <uuid>". */
-struct fixture {
-        uv_loop_t loop;
-        uv_timer_t deadline;
-        struct gpu_monitor *monitor;
-        struct inventory *inventory;
-        char told[200][320];
-        size_t n_told;
-        bool is_late;
-        bool is_closed;
-        bool close_on_inventory;
-};
-
-static char *next_line(struct fixture *fixture)
-{
-        assert_true(fixture->n_told < ARRAY_SIZE(fixture->told));
-        return fixture->told[fixture->n_told++];
-}
-
-static void on_closed(void *data)
-{
-        ((struct fixture *)data)->is_closed = true;
-}
-
-static void on_inventory(struct inventory *inventory, void *data)
-{
-        struct fixture *fixture = data;
-
-        inventory_free(fixture->inventory);
-        fixture->inventory = inventory;
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), "inventory %zu", inventory->n_gpus);
-        if (fixture->close_on_inventory)
-                gpu_monitor_close(fixture->monitor, on_closed, fixture);
-}
-
-static void on_unavailable(const char *reason, void *data)
-{
-        struct fixture *fixture = data;
-
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), "unavailable %s", reason);
-}
-
-static void on_health(const char *uuid, bool healthy, const char *reason, void *data)
-{
-        struct fixture *fixture = data;
-
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), healthy ? "+ %s" : "- %s %s", uuid, reason);
-}
-
-static void on_deadline(uv_timer_t *timer)
-{
-        ((struct fixture *)timer->data)->is_late = true;
-}
-
-/* Runs the loop until a line that begins with |text| was told after the first |from| lines; returns its position. */
-static size_t expect_within(struct fixture *fixture, size_t from, const char *text, uint64_t ms)
-{
-        fixture->is_late = false;
-        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
-        for (size_t i = from;;) {
-                for (; i < fixture->n_told; i++) {
-                        if (strncmp(fixture->told[i], text, strlen(text)) == 0) {
-                                uv_timer_stop(&fixture->deadline);
-                                return i;
-                        }
-                }
-                if (fixture->is_late)
-                        break;
-                uv_run(&fixture->loop, UV_RUN_ONCE);
-        }
-        for (size_t i = 0; i < fixture->n_told; i++)
-                print_message("# told: %s\n", fixture->told[i]);
-        fail_msg("not told within %u ms: %s", (unsigned int)ms, text);
-        return 0;
-}
-
-static size_t expect(struct fixture *fixture, size_t from, const char *text)
-{
-        return expect_within(fixture, from, text, 10000);
-}
-
-static void run_for(struct fixture *fixture, uint64_t ms)
-{
-        fixture->is_late = false;
-        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
-        while (!fixture->is_late)
-                uv_run(&fixture->loop, UV_RUN_ONCE);
-}
-
-static struct gpu_monitor_options quick(struct fixture *fixture)
-{
-        return (struct gpu_monitor_options){
-                .library = scenario_library(),
-                .paths = {.system_root = "", .driver_root = ""},
-                .retry_ms = 20,
-                .probe_ms = 20,
-                .on_inventory = on_inventory,
-                .on_unavailable = on_unavailable,
-                .on_health = on_health,
-                .data = fixture,
-        };
-}
-
-static void start_with(struct fixture *fixture, const char *scenario, const struct gpu_monitor_options *options)
-{
-        struct error err;
-
-        scenario_write(scenario);
-        assert_ok(gpu_monitor_new(&fixture->monitor, &fixture->loop, options, &err), &err);
-}
-
-static void start(struct fixture *fixture, const char *scenario)
-{
-        struct gpu_monitor_options options = quick(fixture);
-
-        start_with(fixture, scenario, &options);
-}
-
-static int setup(void **state)
-{
-        struct fixture *fixture = calloc(1, sizeof(*fixture));
-
-        uv_loop_init(&fixture->loop);
-        uv_timer_init(&fixture->loop, &fixture->deadline);
-        fixture->deadline.data = fixture;
-        *state = fixture;
-        return 0;
-}
-
-static void wait_closed(struct fixture *fixture, uint64_t ms)
-{
-        fixture->is_late = false;
-        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
-        while (!fixture->is_closed && !fixture->is_late)
-                uv_run(&fixture->loop, UV_RUN_ONCE);
-        uv_timer_stop(&fixture->deadline);
-        assert_true(fixture->is_closed);
-        fixture->monitor = NULL;
-}
-
-static int teardown(void **state)
-{
-        struct fixture *fixture = *state;
-
-        if (fixture->monitor && !fixture->is_closed) {
-                size_t told = fixture->n_told;
-
-                gpu_monitor_close(fixture->monitor, on_closed, fixture);
-                wait_closed(fixture, 5000);
-                assert_int_equal(fixture->n_told, told);
-        }
-        uv_close((uv_handle_t *)&fixture->deadline, NULL);
-        uv_run(&fixture->loop, UV_RUN_DEFAULT);
-        assert_int_equal(uv_loop_close(&fixture->loop), 0);
-        inventory_free(fixture->inventory);
-        free(fixture);
-        return 0;
-}
+#include "monitor_fixture.h"
 
 static void test_the_inventory_comes_first_and_all_are_healthy(void **state)
 {
@@ -231,15 +54,6 @@ static void test_application_faults_and_disabled_xids_change_nothing(void **stat
         /* Events keep their order: what comes before the last one has been judged when that is told. */
         assert_int_equal(expect(fixture, 1, "- " B " Xid 74"), 1);
 }
-
-#define MIG_GPU                                                                                                        \
-        "gpus:\n"                                                                                                      \
-        "- model: A100-40GB\n"                                                                                         \
-        "  uuid: " A "\n"                                                                                              \
-        "  mig:\n"                                                                                                     \
-        "    devices:\n"                                                                                               \
-        "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                                    \
-        "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
 
 static void test_an_xid_of_one_mig_device_spares_the_other(void **state)
 {
@@ -438,8 +252,6 @@ static void test_a_library_that_fails_for_good_is_opened_again(void **state)
         at = expect(fixture, 1, "unavailable nvmlEventSetWait: ");
         scenario_write(TWO_GPUS);
         expect(fixture, at, "inventory 2");
-        for (size_t i = 0; i < fixture->n_told; i++)
-                assert_int_not_equal(fixture->told[i][0], '-');
 }
 
 static void test_a_wait_that_always_fails_neither_spins_nor_condemns(void **state)
@@ -461,10 +273,12 @@ static void test_a_wait_that_always_fails_neither_spins_nor_condemns(void **stat
 static void test_an_idle_monitor_hardly_wakes(void **state)
 {
         struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
         struct rusage before;
         struct rusage after;
 
-        start(fixture, TWO_GPUS);
+        options.wait_ms = 0;
+        start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "inventory");
         run_for(fixture, 100);
         getrusage(RUSAGE_SELF, &before);
@@ -536,8 +350,6 @@ static void test_a_call_that_hangs_does_not_hold_the_loop(void **state)
         wait_closed(fixture, 10000);
         assert_int_equal(fixture->n_told, 0);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

@@ -1,0 +1,145 @@
+#include "gpu/uevent.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#define KERNEL_GROUP 1U /* udev repeats them, in a form of its own, to group 2 */
+#define TURN_MAX 64U    /* datagrams read before the loop goes on */
+
+struct uevent_watch {
+        uv_poll_t poll;
+        int socket;
+        void (*heard)(void *data);
+        void *data;
+};
+
+/* ---- what they say ---- */
+
+/* The value of |line| if its key is |key|. */
+static const char *value_of(const char *line, const char *key)
+{
+        size_t length = strlen(key);
+
+        return strncmp(line, key, length) == 0 && line[length] == '=' ? line + length + 1 : NULL;
+}
+
+bool uevent_is_about_gpus(const char *data, size_t size)
+{
+        const char *subsystem = "";
+        const char *driver = "";
+        const char *path = "";
+        const char *pci = "";
+
+        /* Without this, the last line would not be one. */
+        if (size == 0 || size > UEVENT_MAX || data[size - 1] != '\0' || !memchr(data, '@', strlen(data)))
+                return false;
+        for (const char *line = data + strlen(data) + 1; line < data + size; line += strlen(line) + 1) {
+                const char *value;
+
+                if ((value = value_of(line, "SUBSYSTEM")))
+                        subsystem = value;
+                else if ((value = value_of(line, "DRIVER")))
+                        driver = value;
+                else if ((value = value_of(line, "DEVPATH")))
+                        path = value;
+                else if ((value = value_of(line, "PCI_ID")))
+                        pci = value;
+        }
+        if (strcmp(subsystem, "pci") == 0)
+                return strncasecmp(pci, "10DE:", strlen("10DE:")) == 0 || strcmp(driver, "nvidia") == 0;
+        if (strcmp(subsystem, "module") == 0 || strcmp(subsystem, "drivers") == 0)
+                return text_starts_with(path, "/module/nvidia") || text_starts_with(path, "/bus/pci/drivers/nvidia");
+        return text_starts_with(subsystem, "nvidia");
+}
+
+/* ---- the socket ---- */
+
+/* 1: one that is about GPUs; 0: another one; -1: there is none. */
+static int receive(int fd)
+{
+        char data[UEVENT_MAX];
+        struct sockaddr_nl sender = {0};
+        struct iovec part = {.iov_base = data, .iov_len = sizeof(data)};
+        struct msghdr message = {.msg_name = &sender, .msg_namelen = sizeof(sender), .msg_iov = &part, .msg_iovlen = 1};
+        ssize_t size = recvmsg(fd, &message, MSG_DONTWAIT);
+
+        /* So many came that some were lost: any of them may have been about GPUs. */
+        if (size < 0)
+                return errno == ENOBUFS ? 1 : -1;
+        if (message.msg_flags & MSG_TRUNC || message.msg_namelen != sizeof(sender) || sender.nl_pid != 0)
+                return 0;
+        return uevent_is_about_gpus(data, (size_t)size);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events UNUSED)
+{
+        struct uevent_watch *watch = container_of(poll, struct uevent_watch, poll);
+        bool is_news = false;
+        int result = 0;
+
+        if (status < 0) {
+                uv_poll_stop(poll); /* the slow comparison goes on without */
+                return;
+        }
+        for (unsigned int i = 0; i < TURN_MAX && result >= 0; i++) {
+                result = receive(watch->socket);
+                is_news = is_news || result > 0;
+        }
+        if (is_news)
+                watch->heard(watch->data);
+}
+
+static int open_socket(int *ret, struct error *err)
+{
+        _close_ int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+        struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
+
+        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return error_errno(err, errno, "listen to the kernel's device events");
+        *ret = TAKE_FD(fd);
+        return 0;
+}
+
+int uevent_watch_new(
+        struct uevent_watch **ret, uv_loop_t *loop, void (*heard)(void *data), void *data, struct error *err)
+{
+        _close_ int fd = -1;
+        struct uevent_watch *watch;
+        int result;
+
+        if (open_socket(&fd, err) < 0)
+                return -1;
+        watch = xcalloc(1, sizeof(*watch));
+        watch->heard = heard;
+        watch->data = data;
+        result = uv_poll_init(loop, &watch->poll, fd);
+        if (result < 0) {
+                free(watch);
+                return error_errno(err, -result, "listen to the kernel's device events");
+        }
+        watch->socket = TAKE_FD(fd);
+        uv_poll_start(&watch->poll, UV_READABLE, on_readable);
+        *ret = watch;
+        return 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        free(container_of((uv_poll_t *)handle, struct uevent_watch, poll));
+}
+
+struct uevent_watch *uevent_watch_close(struct uevent_watch *watch)
+{
+        if (watch) {
+                uv_poll_stop(&watch->poll);
+                close(watch->socket);
+                uv_close((uv_handle_t *)&watch->poll, on_closed);
+        }
+        return NULL;
+}

@@ -1,0 +1,229 @@
+#include "gpu/watch_events.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/probe.h"
+
+#define DRAIN_MAX 256U     /* events handled before probes and commands have their turn */
+#define SWEEP_MS 5000U     /* between probes of all GPUs while waiting fails */
+#define ERROR_SLEEP_MS 10U /* after the first failed wait; doubles up to the next */
+#define ERROR_SLEEP_MAX_MS 1000U
+
+/* Xids judge; the others only say when to look: the driver's layout changed, or a GPU is in trouble. */
+#define EVENTS_LOOK                                                                                                    \
+        (NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                                \
+                NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
+                NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR | NVML_EVENT_TYPE_GPU_RECOVERY_ACTION)
+#define EVENTS_WANTED (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE | EVENTS_LOOK)
+
+/* ---- registering ---- */
+
+/*
+ * Makes events of this GPU arrive. Also 0 when they never will, because the board or the driver is too old for them; as
+ * upstream, any other failure means that nothing would be heard of the GPU, so that it cannot be called healthy.
+ */
+static int register_gpu(struct watch *watch, size_t position, struct error *err)
+{
+        const struct nvml *nvml = watch->nvml;
+        unsigned long long supported = NVML_EVENT_TYPE_XID_CRITICAL_ERROR;
+        nvmlDevice_t device;
+        nvmlReturn_t code;
+
+        if (!watch->set) {
+                *err = watch->set_error;
+                return err->kind == ERROR_NONE ? 0 : -1;
+        }
+        code = nvml->device_get_by_uuid(watch->inventory->gpus[position].uuid, &device);
+        if (code == NVML_SUCCESS) {
+                (void)NVML_CALL(nvml, device_get_event_types, device, &supported);
+                if ((supported & EVENTS_WANTED) == 0)
+                        return 0;
+                code = NVML_CALL(nvml, device_register_events, device, supported & EVENTS_WANTED, watch->set);
+        }
+        if (code == NVML_SUCCESS) {
+                watch->n_registered += !watch->devices[position];
+                watch->devices[position] = device;
+                return 0;
+        }
+        if (nvml_is_unknown(code))
+                return 0;
+        return nvml_fail(nvml, code, "its health events cannot be had: nvmlDeviceRegisterEvents", err);
+}
+
+/* ---- probing ---- */
+
+void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now)
+{
+        const char *failure = watch->inventory->gpus[position].failure;
+        struct unit_group *group = &watch->units.groups[position];
+        char reason[sizeof(group->units->health.reason)];
+        struct error err;
+
+        if (!failure && !probe_gpu(watch->nvml, group->units[0].uuid, reason, sizeof(reason)))
+                failure = reason;
+        if (!failure && !forced && register_gpu(watch, position, &err) < 0)
+                failure = err.text;
+        if (forced && !failure)
+                return;
+        for (size_t i = 0; i < group->n_units; i++) {
+                struct unit_state *unit = &group->units[i];
+                bool is_due = unit->health.probe_at_ms <= now;
+                const char *own = failure;
+                char own_reason[sizeof(reason)];
+
+                if (!is_due && (!failure || unit->health.suspect))
+                        continue;
+                if (!own && i > 0 && !probe_mig_device(watch->nvml, unit->uuid, own_reason, sizeof(own_reason)))
+                        own = own_reason;
+                if (health_probe(&unit->health, own, now))
+                        unit->is_news = true;
+        }
+}
+
+void watch_probe_all(struct watch *watch)
+{
+        for (size_t i = 0; watch->nvml && i < watch->units.n_groups; i++)
+                watch_probe(watch, i, true, watch_now_ms());
+}
+
+/* ---- events ---- */
+
+static void create_set(struct watch *watch)
+{
+        nvmlReturn_t code = NVML_CALL(watch->nvml, event_set_create, &watch->set);
+
+        watch->set_error = (struct error){0};
+        if (code == NVML_SUCCESS)
+                return;
+        watch->set = NULL;
+        if (!nvml_is_unknown(code))
+                (void)!nvml_fail(
+                        watch->nvml, code, "no health events can be had: nvmlEventSetCreate", &watch->set_error);
+}
+
+/* Nothing would be heard of this GPU. */
+static void fail_unheard(struct watch *watch, size_t position, const char *reason)
+{
+        struct unit_group *group = &watch->units.groups[position];
+
+        if (!health_policy_has_checks(&watch->policy))
+                return;
+        for (size_t i = 0; i < group->n_units; i++)
+                if (!group->units[i].health.suspect && health_fail(&group->units[i].health, reason, watch_now_ms()))
+                        group->units[i].is_news = true;
+}
+
+void watch_register(struct watch *watch)
+{
+        size_t n = watch->inventory->n_gpus;
+        nvmlEventSet_t old = watch->set;
+
+        free(watch->devices);
+        watch->devices = xcalloc(n, sizeof(*watch->devices));
+        watch->n_registered = 0;
+        create_set(watch);
+        for (size_t i = 0; i < n; i++) {
+                char ignored[200];
+                struct error err;
+
+                if (watch->units.groups[i].units[0].health.suspect &&
+                        !probe_gpu(watch->nvml, watch->inventory->gpus[i].uuid, ignored, sizeof(ignored)))
+                        continue;
+                if (register_gpu(watch, i, &err) < 0)
+                        fail_unheard(watch, i, err.text);
+        }
+        if (old)
+                (void)NVML_CALL(watch->nvml, event_set_free, old);
+}
+
+static size_t find_group(const struct watch *watch, nvmlDevice_t device)
+{
+        char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+        size_t n = watch->units.n_groups;
+
+        for (size_t i = 0; i < n; i++)
+                if (watch->devices[i] == device)
+                        return i;
+        if (watch->nvml->device_get_uuid(device, uuid, sizeof(uuid)) != NVML_SUCCESS)
+                return n;
+        uuid[sizeof(uuid) - 1] = '\0';
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(watch->units.groups[i].units[0].uuid, uuid) == 0)
+                        return i;
+        return n;
+}
+
+static void handle_xid(struct watch *watch, size_t group, const nvmlEventData_t *event)
+{
+        switch (health_policy_effect(&watch->policy, event->eventData)) {
+        case XID_IGNORED:
+                break;
+        case XID_LOOK:
+                watch_probe(watch, group, true, watch_now_ms());
+                break;
+        case XID_UNHEALTHY:
+                if (!units_xid(&watch->units, group, event->gpuInstanceId, event->computeInstanceId, event->eventData,
+                            watch_now_ms()))
+                        watch_look(watch);
+                break;
+        }
+}
+
+static void handle_event(struct watch *watch, const nvmlEventData_t *event)
+{
+        size_t group = find_group(watch, event->device);
+
+        if (event->eventType == NVML_EVENT_TYPE_MIG_CONFIG_CHANGE || group == watch->units.n_groups)
+                watch_look(watch);
+        else if (event->eventType == NVML_EVENT_TYPE_XID_CRITICAL_ERROR)
+                handle_xid(watch, group, event);
+        else if (event->eventType & EVENTS_LOOK && health_policy_has_checks(&watch->policy))
+                watch_probe(watch, group, true, watch_now_ms());
+}
+
+static nvmlReturn_t wait_event(struct watch *watch, nvmlEventData_t *event, unsigned int timeout_ms)
+{
+        /* The oldest form of the call leaves the instance fields as they are. */
+        *event = (nvmlEventData_t){.gpuInstanceId = NVML_NO_INSTANCE, .computeInstanceId = NVML_NO_INSTANCE};
+        return NVML_CALL(watch->nvml, event_set_wait, watch->set, event, timeout_ms);
+}
+
+/* A wait that fails says nothing about which GPU is to blame: ask each, and wait for the others without it. */
+static uint64_t handle_wait_error(struct watch *watch)
+{
+        uint64_t now = watch_now_ms();
+
+        watch->wait_errors = MIN(watch->wait_errors + 1, 8U);
+        if (now >= watch->sweep_at_ms) {
+                watch->sweep_at_ms = now + SWEEP_MS;
+                watch_probe_all(watch);
+                watch_register(watch);
+        }
+        return MIN((uint64_t)ERROR_SLEEP_MS << (watch->wait_errors - 1), (uint64_t)ERROR_SLEEP_MAX_MS);
+}
+
+int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep_ms, struct error *err)
+{
+        nvmlReturn_t code = NVML_SUCCESS;
+        nvmlEventData_t event;
+
+        *ret_sleep_ms = 0;
+        if (!watch->set || watch->n_registered == 0) {
+                *ret_sleep_ms = timeout_ms;
+                return 0;
+        }
+        for (unsigned int i = 0; i < DRAIN_MAX && code == NVML_SUCCESS; i++) {
+                code = wait_event(watch, &event, i == 0 ? timeout_ms : 0);
+                if (code == NVML_SUCCESS)
+                        handle_event(watch, &event);
+        }
+        if (code == NVML_SUCCESS || code == NVML_ERROR_TIMEOUT) {
+                watch->wait_errors = 0;
+                return 0;
+        }
+        if (watch_error_is_fatal(code))
+                return nvml_fail(watch->nvml, code, "nvmlEventSetWait", err);
+        *ret_sleep_ms = handle_wait_error(watch);
+        return 0;
+}

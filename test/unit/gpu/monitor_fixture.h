@@ -1,0 +1,203 @@
+/*
+ * A monitor on the simulated NVML, and what it told. For the tests of gpu/monitor.c, which are two programs.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "gpu/monitor.h"
+#include "scenario.h"
+
+#define A "GPU-00000000-0000-4000-8000-00000000000a"
+#define B "GPU-00000000-0000-4000-8000-00000000000b"
+#define MIG_1 "MIG-00000000-0000-4000-8000-000000000001"
+#define MIG_2 "MIG-00000000-0000-4000-8000-000000000002"
+
+/* ThreadSanitizer has a thread of its own that wakes ten times a second, and slows the others down. */
+#if defined(__SANITIZE_THREAD__)
+#define SANITIZER_WAKES 10
+#define SANITIZER_SLOWER 20
+#else
+#define SANITIZER_WAKES 0
+#define SANITIZER_SLOWER 1
+#endif
+
+#define MIG_GPU                                                                                                        \
+        "gpus:\n"                                                                                                      \
+        "- model: A100-40GB\n"                                                                                         \
+        "  uuid: " A "\n"                                                                                              \
+        "  mig:\n"                                                                                                     \
+        "    devices:\n"                                                                                               \
+        "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                                    \
+        "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
+
+#define TWO_GPUS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B "}]\n"
+
+/* What the monitor told, as text: "inventory 2", "unavailable …", "- <uuid> <reason>", "+ <uuid>". */
+struct fixture {
+        uv_loop_t loop;
+        uv_timer_t deadline;
+        struct gpu_monitor *monitor;
+        struct inventory *inventory;
+        char told[200][320];
+        size_t n_told;
+        bool is_late;
+        bool is_closed;
+        bool close_on_inventory;
+        unsigned int n_stale;
+};
+
+static inline char *next_line(struct fixture *fixture)
+{
+        assert_true(fixture->n_told < ARRAY_SIZE(fixture->told));
+        return fixture->told[fixture->n_told++];
+}
+
+static inline void on_closed(void *data)
+{
+        ((struct fixture *)data)->is_closed = true;
+}
+
+static inline void on_inventory(struct inventory *inventory, void *data)
+{
+        struct fixture *fixture = data;
+
+        inventory_free(fixture->inventory);
+        fixture->inventory = inventory;
+        snprintf(next_line(fixture), sizeof(fixture->told[0]), "inventory %zu", inventory->n_gpus);
+        if (fixture->close_on_inventory)
+                gpu_monitor_close(fixture->monitor, on_closed, fixture);
+}
+
+static inline void on_unavailable(const char *reason, void *data)
+{
+        struct fixture *fixture = data;
+
+        snprintf(next_line(fixture), sizeof(fixture->told[0]), "unavailable %s", reason);
+}
+
+static inline void on_health(const char *uuid, bool healthy, const char *reason, void *data)
+{
+        struct fixture *fixture = data;
+
+        snprintf(next_line(fixture), sizeof(fixture->told[0]), healthy ? "+ %s" : "- %s %s", uuid, reason);
+}
+
+static inline void on_stale_library(void *data)
+{
+        ((struct fixture *)data)->n_stale++;
+}
+
+static inline void on_deadline(uv_timer_t *timer)
+{
+        ((struct fixture *)timer->data)->is_late = true;
+}
+
+/* Runs the loop until a line that begins with |text| was told after the first |from| lines; returns its position. */
+static inline size_t expect_within(struct fixture *fixture, size_t from, const char *text, uint64_t ms)
+{
+        fixture->is_late = false;
+        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
+        for (size_t i = from;;) {
+                for (; i < fixture->n_told; i++) {
+                        if (strncmp(fixture->told[i], text, strlen(text)) == 0) {
+                                uv_timer_stop(&fixture->deadline);
+                                return i;
+                        }
+                }
+                if (fixture->is_late)
+                        break;
+                uv_run(&fixture->loop, UV_RUN_ONCE);
+        }
+        for (size_t i = 0; i < fixture->n_told; i++)
+                print_message("# told: %s\n", fixture->told[i]);
+        fail_msg("not told within %u ms: %s", (unsigned int)ms, text);
+        return 0;
+}
+
+static inline size_t expect(struct fixture *fixture, size_t from, const char *text)
+{
+        return expect_within(fixture, from, text, 10000);
+}
+
+static inline void run_for(struct fixture *fixture, uint64_t ms)
+{
+        fixture->is_late = false;
+        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
+        while (!fixture->is_late)
+                uv_run(&fixture->loop, UV_RUN_ONCE);
+}
+
+static inline struct gpu_monitor_options quick(struct fixture *fixture)
+{
+        return (struct gpu_monitor_options){
+                .library = scenario_library(),
+                .paths = {.system_root = "", .driver_root = ""},
+                .wait_ms = 50,
+                .retry_ms = 20,
+                .probe_ms = 20,
+                .on_inventory = on_inventory,
+                .on_unavailable = on_unavailable,
+                .on_health = on_health,
+                .on_stale_library = on_stale_library,
+                .data = fixture,
+        };
+}
+
+static inline void start_with(struct fixture *fixture, const char *scenario, const struct gpu_monitor_options *options)
+{
+        struct error err;
+
+        scenario_write(scenario);
+        assert_ok(gpu_monitor_new(&fixture->monitor, &fixture->loop, options, &err), &err);
+}
+
+static inline void start(struct fixture *fixture, const char *scenario)
+{
+        struct gpu_monitor_options options = quick(fixture);
+
+        start_with(fixture, scenario, &options);
+}
+
+static inline int setup(void **state)
+{
+        struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+        uv_loop_init(&fixture->loop);
+        uv_timer_init(&fixture->loop, &fixture->deadline);
+        fixture->deadline.data = fixture;
+        *state = fixture;
+        return 0;
+}
+
+static inline void wait_closed(struct fixture *fixture, uint64_t ms)
+{
+        fixture->is_late = false;
+        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
+        while (!fixture->is_closed && !fixture->is_late)
+                uv_run(&fixture->loop, UV_RUN_ONCE);
+        uv_timer_stop(&fixture->deadline);
+        assert_true(fixture->is_closed);
+        fixture->monitor = NULL;
+}
+
+static inline int teardown(void **state)
+{
+        struct fixture *fixture = *state;
+
+        if (fixture->monitor && !fixture->is_closed) {
+                size_t told = fixture->n_told;
+
+                gpu_monitor_close(fixture->monitor, on_closed, fixture);
+                wait_closed(fixture, 5000);
+                assert_int_equal(fixture->n_told, told);
+        }
+        uv_close((uv_handle_t *)&fixture->deadline, NULL);
+        uv_run(&fixture->loop, UV_RUN_DEFAULT);
+        assert_int_equal(uv_loop_close(&fixture->loop), 0);
+        inventory_free(fixture->inventory);
+        free(fixture);
+        return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
