@@ -88,7 +88,7 @@ static int check_list(
                         length--;
                 if (check_element(option, text, length, arena, &element, err) < 0)
                         return -1;
-                if (element && !has_element(list.data, element))
+                if (element && (!option->choices || !has_element(list.data, element)))
                         strbuf_printf(&list, "%s%s", list.size ? "," : "", element);
                 if (!*end)
                         break;

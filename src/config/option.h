@@ -9,7 +9,7 @@
  * a list is appended to. Elements of lists are trimmed.
  *
  * Values are checked and put in one spelling where they are read: "true" or "false", one of the choices, elements of lists joined
- * by commas without repetitions ("" for an empty list).
+ * by commas, choices without repetitions ("" for an empty list).
  */
 #pragma once
 

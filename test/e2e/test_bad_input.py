@@ -36,12 +36,12 @@ def refused(node, config, *arguments):
      'domain possible is nvidia.com/'),
     ('sharing:\n  timeSlicing:\n    resources:\n    - {name: gpu, replicas: 2}\n    - {name: nvidia.com/gpu, replicas: 3}\n',
      "config '/config.yaml' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared already by the entry at "
-     'line 4'),
+     'line 4; to share different GPUs differently, list the devices of both'),
     ('sharing:\n  timeSlicing:\n    resources: []\n',
      "config '/config.yaml' line 3: sharing.timeSlicing.resources: empty; list what to share, for example {name: "
      'nvidia.com/gpu, replicas: 4}, or remove the section'),
-    ('flags: {migStrategy: mixed}\n',
-     "config '/config.yaml' line 1: flags.migStrategy: 'mixed' is not supported by this version, use none"),
+    ('flags: {migStrategy: multiple}\n',
+     "config '/config.yaml' line 1: flags.migStrategy: 'multiple' is not a known value, use none, single or mixed"),
     ('flags: {failOnInitError: perhaps}\n', None),
     ('{\n', None), ('a: b: c\n', None), ('- 1\n- 2\n', None), ('\x00\x01\x02', None), ('x: &x [*x, *x]\n', None),
     ('[' * 100000, None)], ids=range(15))

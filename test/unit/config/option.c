@@ -65,7 +65,7 @@ static void test_flags_follow_the_syntax_of_go(void **state UNUSED)
                 /* Lists: a flag that is repeated appends. */
                 {{"--device-list-strategy=cdi-cri", "--device-list-strategy=envvar,cdi-cri"}, "device-list-strategy",
                         "cdi-cri,envvar"},
-                {{"--cdi-disable-hooks= a b ,c,,c"}, "cdi-disable-hooks", "a b,c"},
+                {{"--cdi-disable-hooks= a b ,c,,c"}, "cdi-disable-hooks", "a b,c,c"},
                 {{"--cdi-disable-hooks=", "--cdi-disable-hooks=all"}, "cdi-disable-hooks", "all"},
                 {{"--cdi-feature-flags=x", "--cdi-feature-flags="}, "cdi-feature-flags", "x"},
                 {{"--imex-channel-ids=0x0"}, "imex-channel-ids", "0"},
