@@ -68,13 +68,7 @@ static int build_section(const struct tree *tree, const struct file_section *fil
 {
         struct sharing_section *section = ARENA_NEW(tree->arena, struct sharing_section);
         const struct file_resource *items = file->resources.items;
-        struct tree_node list;
 
-        if (file->resources.count == 0) {
-                tree_member(tree, &file->node, "resources", &list);
-                return tree_fail(tree, &list, err,
-                        "empty; list what to share, for example {name: nvidia.com/gpu, replicas: 4}, or remove the section");
-        }
         ret->file = file;
         ret->section = section;
         ret->resources = ARENA_ARRAY(tree->arena, struct shared_resource, file->resources.count);

@@ -51,6 +51,8 @@ static int read_list(const struct tree *tree, const struct tree_node *node, cons
 
         if (tree_array(tree, node, key->most, &count, err) < 0)
                 return -1;
+        if (count < key->least)
+                return tree_fail(tree, node, err, "empty%s", key->needed);
         ret->items = arena_alloc(tree->arena, count, key->object->size);
         ret->count = count;
         for (size_t i = 0; i < count; i++) {

@@ -11,7 +11,7 @@
 
 enum schema_type {       /* and the type of the member that it fills */
         SCHEMA_OBJECT,   /* struct * of |object|; NULL while absent */
-        SCHEMA_LIST,     /* struct schema_list of |object|, at most |most| */
+        SCHEMA_LIST,     /* struct schema_list of |object|, at most |most|; |least| is 0, or 1 for one that is needed */
         SCHEMA_BOOL,     /* bool */
         SCHEMA_UINT,     /* unsigned int, from |least| to |most| */
         SCHEMA_CHOICE,   /* unsigned int, the position in |choices| */
@@ -31,7 +31,7 @@ struct schema_key {
         const char *const *unsupported; /* NULL-terminated or NULL: known words that this version cannot serve */
         unsigned int least;
         unsigned int most;
-        const char *needed; /* NULL: may be absent; else what follows "<name> is missing" */
+        const char *needed; /* NULL: may be absent; else what follows "<name> is missing" and "empty" */
         const char *help;
 };
 
