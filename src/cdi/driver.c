@@ -256,7 +256,7 @@ static void add_search_folder(struct finder *finder, const char *path)
                 add_folder(finder->folders, &finder->n_folders, folder);
 }
 
-/* 1: a core library of the version is there; 0: none; an example of another version goes to |ret_other|. */
+/* A core library of the version is there; else an example of another version goes to |ret_other|. */
 static bool has_version(const struct finder *finder, const char **ret_other)
 {
         for (size_t i = 0; i < finder->n_folders; i++) {
@@ -310,35 +310,29 @@ static int find_folders(struct finder *finder, struct error *err)
                         finder->search->version, root, other);
         return error_set(err, ERROR_NOT_FOUND,
                 "below '%.150s' is neither libcuda%.50s nor libnvidia-ml%.50s: mount the root of the driver there, or say "
-                "with --container-driver-root where it is",
+                "with --driver-root-ctr-path where it is",
                 root, finder->suffix, finder->suffix);
 }
 
 /* ---- what belongs to the libraries ---- */
 
-static bool is_name(const char *name, const void *data)
+static bool is_xorg_module(const char *name, const void *suffix)
 {
-        return strcmp(name, data) == 0;
+        return strcmp(name, "nvidia_drv.so") == 0 ||
+               (text_starts_with(name, "libglxserver_nvidia.so.") && ends_with(name, suffix));
 }
 
 static void add_xorg(const struct finder *finder)
 {
         static const char *const bases[] = {"/usr/lib64", "/usr/lib", "/usr/lib/x86_64-linux-gnu",
                 "/usr/lib/aarch64-linux-gnu", "/usr/X11R6/lib64", "/usr/X11R6/lib"};
-        static const char *const folders[] = {"xorg/modules", "nvidia/xorg", "nvidia/current"};
-        static const char *const subfolders[] = {
-                "", "/drivers", "/extensions", "/updates/drivers", "/updates/extensions"};
-        const char *server = arena_printf(finder->arena, "libglxserver_nvidia%s", finder->suffix);
+        static const char *const folders[] = {"xorg/modules", "xorg/modules/drivers", "xorg/modules/extensions",
+                "xorg/modules/updates/drivers", "xorg/modules/updates/extensions", "nvidia/xorg", "nvidia/current"};
 
         for (size_t i = 0; i < ARRAY_SIZE(bases); i++)
                 for (size_t j = 0; j < ARRAY_SIZE(folders); j++)
-                        for (size_t k = 0; k < ARRAY_SIZE(subfolders); k++) {
-                                const char *folder =
-                                        arena_printf(finder->arena, "%s/%s%s", bases[i], folders[j], subfolders[k]);
-
-                                add_libraries(finder, folder, is_name, "nvidia_drv.so");
-                                add_libraries(finder, folder, is_name, server);
-                        }
+                        add_libraries(
+                                finder, join(finder->arena, bases[i], folders[j]), is_xorg_module, finder->suffix);
 }
 
 /* The first of |folders| that has |name|: mounted at |target|, or where it was found. */

@@ -9,7 +9,8 @@ static void add(const struct cdi_context *context, struct spec_edits *edits, con
         size_t n_args)
 {
         const struct config *config = context->config;
-        const char *path = roots_to_host(&context->roots, context->arena, config->cdi_hook_path);
+        const char *configured = *config->cdi_hook_path ? config->cdi_hook_path : "/usr/bin/nvidia-cdi-hook";
+        const char *path = roots_to_host(&context->roots, context->arena, configured);
         const char *slash = strrchr(path, '/');
         const char *program = slash ? slash + 1 : path;
         const char **line = ARENA_ARRAY(context->arena, const char *, MAX_HEAD + n_args + 1);

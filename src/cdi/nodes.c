@@ -11,12 +11,10 @@ static bool find(const struct cdi_context *context, const char *path, struct sta
         const char *const here[] = {context->roots.driver, context->roots.system};
         const char *const host[] = {context->roots.driver_host, context->roots.dev_host};
 
-        for (size_t i = 0; i < ARRAY_SIZE(here); i++) {
+        /* Without a driver root of its own, /dev is that of the machine. */
+        for (size_t i = *here[0] ? 0 : 1; i < ARRAY_SIZE(here); i++) {
                 char whole[PATH_MAX];
 
-                /* Without a driver root of its own, /dev is that of the machine. */
-                if (i == 0 && !*here[0])
-                        continue;
                 if (snprintf(whole, sizeof(whole), "%s%s", here[i], path) >= (int)sizeof(whole) ||
                         lstat(whole, ret_info) < 0 || !S_ISCHR(ret_info->st_mode))
                         continue;
@@ -60,7 +58,7 @@ size_t nodes_list(const struct cdi_context *context, const char *folder, roots_f
         size_t n_found = 0;
 
         /* Not both: what the driver's own /dev has is complete. */
-        for (size_t i = 0; i < ARRAY_SIZE(here) && n_found == 0; i++) {
+        for (size_t i = *here[0] ? 0 : 1; i < ARRAY_SIZE(here) && n_found == 0; i++) {
                 const char *const *names;
                 size_t count = roots_list(here[i], folder, context->arena, &names, is_wanted, data);
 
