@@ -1,0 +1,257 @@
+"""The ways in which a container's devices reach its runtime: what kubelet reads from Allocate under each strategy."""
+import os
+import re
+import stat
+import uuid
+
+import pytest
+
+from node import GPU, sharing, v100s
+
+VENDOR = 'k8s.device-plugin.nvidia.com'
+VOLUMES = '/var/run/nvidia-container-devices'
+PIPE = {'CUDA_MPS_PIPE_DIRECTORY': '/mps/nvidia.com/gpu/pipe'}
+PIPE_MOUNTS = [('/run/nvidia/mps/nvidia.com/gpu/pipe', '/mps/nvidia.com/gpu/pipe', False),
+               ('/run/nvidia/mps/shm', '/dev/shm', False)]
+CONTROL_NODES = ['/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia-uvm-tools', '/dev/nvidia-modeset']
+IMEX_NODE = '/dev/nvidia-caps-imex-channels/channel0'
+
+
+class Answer:
+    """One container's response in plain Python."""
+
+    def __init__(self, response):
+        self.envs = dict(response.envs)
+        self.mounts = [(mount.host_path, mount.container_path, mount.read_only) for mount in response.mounts]
+        self.nodes = [(node.host_path, node.container_path, node.permissions) for node in response.devices]
+        self.annotations = dict(response.annotations)
+        self.cdi = [device.name for device in response.cdi_devices]
+
+
+def allocate(kubelet, *ids, resource=GPU):
+    response, = kubelet.plugin(resource).allocate_ids(list(ids))
+    return Answer(response)
+
+
+def volumes(*names):
+    return [('/dev/null', VOLUMES + '/' + name, False) for name in names]
+
+
+def qualified(names):
+    return ['%s/gpu=%s' % (VENDOR, name) for name in names]
+
+
+def same_path(paths):
+    return [(path, path, 'rw') for path in paths]
+
+
+def start(node, strategies, *arguments, config=None):
+    """An agent on a machine without device nodes, unless they are made; CDI wants those of the GPUs, and a driver."""
+    if 'cdi' in strategies:
+        make_device_nodes(node, *['/dev/nvidia%d' % i for i in range(4)])
+        make_driver(node)
+    return node.start_all(
+        config, '--device-list-strategy=' + strategies, '--cdi-root=' + os.path.join(node.folder, 'cdi'),
+        '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'), *arguments)
+
+
+def machine(node):
+    root = os.path.join(node.folder, 'machine')
+    os.makedirs(os.path.join(root, 'dev'), exist_ok=True)
+    return root
+
+
+def make_driver(node):
+    folder = os.path.join(node.folder, 'driver/usr/lib64')
+    os.makedirs(folder, exist_ok=True)
+    for library in ('libcuda', 'libnvidia-ml'):
+        with open(os.path.join(folder, library + '.so.550.163.01'), 'w', encoding='ascii'):
+            pass
+
+
+def make_device_nodes(node, *paths):
+    for path in paths:
+        path = machine(node) + path
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except FileExistsError:
+            pass
+        except PermissionError as error:
+            pytest.skip('device nodes cannot be made here, which takes CAP_MKNOD: %s' % error)
+
+
+# ---- each strategy, and those that stand together ----
+
+@pytest.mark.parametrize('strategies, ids', [
+    ('envvar', 'uuid'), ('volume-mounts', 'uuid'), ('cdi-annotations', 'uuid'), ('cdi-cri', 'uuid'),
+    ('envvar,volume-mounts', 'uuid'), ('cdi-annotations,cdi-cri', 'uuid'), ('envvar,cdi-cri', 'uuid'),
+    ('volume-mounts,cdi-annotations', 'uuid'), ('cdi-cri,cdi-annotations,volume-mounts,envvar', 'uuid'),
+    ('envvar', 'index'), ('cdi-cri,cdi-annotations,volume-mounts', 'index')])
+def test_devices_are_handed_out_by_each_strategy_and_no_other(node, strategies, ids):
+    kubelet = start(node, strategies, '--device-id-strategy=' + ids, config=sharing('timeSlicing', 3))
+    # Replicas of the third GPU and of the first, in this order; the scenario's order is that of the first list.
+    gpus = list(dict.fromkeys(device.split('::')[0] for device in kubelet.messages_of(GPU)[0].healthy))
+    answer = allocate(kubelet, gpus[2] + '::1', gpus[0] + '::2', gpus[2] + '::0')
+    names = [gpus[2], gpus[0]] if ids == 'uuid' else ['2', '0']
+    chosen = strategies.split(',')
+    if 'volume-mounts' in chosen:
+        assert answer.envs == {'NVIDIA_VISIBLE_DEVICES': VOLUMES}
+        assert answer.mounts == volumes(*names)
+    else:
+        assert answer.envs == ({'NVIDIA_VISIBLE_DEVICES': ','.join(names)} if 'envvar' in chosen else {})
+        assert answer.mounts == []
+    assert list(answer.annotations.values()) == (
+        [','.join(qualified(names))] if 'cdi-annotations' in chosen else [])
+    assert answer.cdi == (qualified(names) if 'cdi-cri' in chosen else [])
+    assert answer.nodes == []
+
+
+def test_the_strategies_may_stand_in_the_file(node):
+    kubelet = node.start_all({'version': 'v1', 'flags': {'plugin': {
+        'deviceListStrategy': ['envvar', 'volume-mounts'], 'deviceIDStrategy': 'index'}}})
+    answer = allocate(kubelet, next(iter(kubelet.messages_of(GPU)[0].healthy)))
+    assert answer.envs == {'NVIDIA_VISIBLE_DEVICES': VOLUMES}
+    assert answer.mounts == volumes('0')
+
+
+def test_a_new_strategy_counts_from_the_next_request_on(node):
+    kubelet = node.start_all({'version': 'v1', 'flags': {'plugin': {'deviceListStrategy': 'envvar'}}})
+    device = kubelet.ids(GPU)[0]
+    assert allocate(kubelet, device).envs == {'NVIDIA_VISIBLE_DEVICES': device}
+    node.config({'version': 'v1', 'flags': {'plugin': {'deviceListStrategy': 'volume-mounts'}}})
+    node.agent.hang_up()
+    node.wait(lambda: allocate(kubelet, device).mounts == volumes(device), 'the device is handed out as a mount')
+
+
+# ---- the annotation ----
+
+def keys(kubelet, count):
+    device = kubelet.ids(GPU)[0]
+    return [next(iter(allocate(kubelet, device).annotations)) for _ in range(count)]
+
+
+def test_each_answer_has_an_annotation_with_a_key_of_its_own(node):
+    kubelet = start(node, 'cdi-annotations')
+    found = keys(kubelet, 40)
+    node.agent.stop()
+    start(node, 'cdi-annotations')
+    found += keys(kubelet, 40)
+    assert len(set(found)) == 80
+    for key in found:
+        tag = re.fullmatch('cdi.k8s.io/nvidia-device-plugin_(.*)', key).group(1)
+        assert str(uuid.UUID(tag)) == tag and uuid.UUID(tag).version == 4
+        assert len(key.split('/')[1]) <= 63  # what Kubernetes takes
+
+
+def test_the_prefix_of_the_annotation_can_be_replaced(node):
+    kubelet = start(node, 'cdi-annotations', '--cdi-annotation-prefix=custom.cdi.k8s.io/')
+    assert keys(kubelet, 1)[0].startswith('custom.cdi.k8s.io/nvidia-device-plugin_')
+
+
+# ---- beside the GPUs ----
+
+@pytest.mark.parametrize('strategies', ['envvar', 'volume-mounts', 'cdi-cri'])
+def test_extras_are_enabled_whatever_the_strategy(node, strategies):
+    kubelet = start(node, strategies, '--gdrcopy-enabled', '--gds-enabled', '--mofed-enabled')
+    envs = allocate(kubelet, kubelet.ids(GPU)[0]).envs
+    envs.pop('NVIDIA_VISIBLE_DEVICES', None)
+    assert envs == {'NVIDIA_GDRCOPY': 'enabled', 'NVIDIA_GDS': 'enabled', 'NVIDIA_MOFED': 'enabled'}
+
+
+@pytest.mark.parametrize('strategies', ['envvar', 'volume-mounts', 'envvar,volume-mounts', 'cdi-cri'])
+def test_an_imex_channel_reaches_the_container_by_the_same_way(node, strategies):
+    make_device_nodes(node, IMEX_NODE)
+    kubelet = start(node, strategies, '--imex-channel-ids=0', '--pass-device-specs')
+    device = kubelet.ids(GPU)[0]
+    answer = allocate(kubelet, device)
+    chosen = strategies.split(',')
+    assert answer.envs.get('NVIDIA_IMEX_CHANNELS') == ('0' if 'envvar' in chosen else None)
+    assert answer.mounts == (volumes(device, 'imex/0') if 'volume-mounts' in chosen else [])
+    assert answer.cdi == (qualified([device]) + [VENDOR + '/imex-channel=0'] if 'cdi-cri' in chosen else [])
+    assert ((IMEX_NODE, IMEX_NODE, 'rw') in answer.nodes) == ('cdi-cri' not in chosen)
+
+
+def test_an_imex_channel_without_its_node_is_not_handed_out(node):
+    kubelet = start(node, 'envvar', '--imex-channel-ids=0', '--pass-device-specs')
+    answer = allocate(kubelet, kubelet.ids(GPU)[0])
+    assert list(answer.envs) == ['NVIDIA_VISIBLE_DEVICES']
+    assert IMEX_NODE not in [path for _, path, _ in answer.nodes]
+
+
+@pytest.mark.parametrize('strategies', ['envvar', 'volume-mounts', 'cdi-cri'])
+def test_mps_stands_beside_every_strategy(node, strategies):
+    kubelet = start(node, strategies, config=sharing('mps', 10))
+    answer = allocate(kubelet, kubelet.ids(GPU)[0])
+    assert PIPE.items() <= answer.envs.items()
+    assert answer.mounts[:2] == PIPE_MOUNTS
+
+
+# ---- device nodes ----
+
+def test_device_nodes_are_those_of_the_driver_that_exist_and_those_of_the_gpus(node):
+    node.scenario(v100s(3))
+    make_device_nodes(node, *CONTROL_NODES)
+    kubelet = start(node, 'envvar', '--pass-device-specs', config=sharing('timeSlicing', 2))
+    gpus = list(dict.fromkeys(device.split('::')[0] for device in kubelet.messages_of(GPU)[0].healthy))
+    answer = allocate(kubelet, gpus[2] + '::0', gpus[1] + '::0', gpus[2] + '::1')
+    assert answer.nodes == same_path(CONTROL_NODES + ['/dev/nvidia2', '/dev/nvidia1'])
+
+
+def test_device_nodes_that_do_not_exist_are_left_out_and_those_of_the_host_are_below_its_root(node):
+    make_device_nodes(node, '/dev/nvidiactl', '/dev/nvidia-uvm')
+    kubelet = start(node, 'volume-mounts', '--pass-device-specs', '--nvidia-dev-root=/run/nvidia/driver')
+    answer = allocate(kubelet, next(iter(kubelet.messages_of(GPU)[0].healthy)))
+    assert answer.nodes == [('/run/nvidia/driver' + path, path, 'rw')
+                            for path in ('/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia0')]
+
+
+def test_device_nodes_are_for_runtimes_that_do_not_find_them_by_cdi(node):
+    make_device_nodes(node, *CONTROL_NODES)
+    kubelet = start(node, 'cdi-annotations,cdi-cri', '--pass-device-specs')
+    assert allocate(kubelet, kubelet.ids(GPU)[0]).nodes == []
+
+
+# ---- MIG ----
+
+def mig_machine(node):
+    """A GPU with two MIG devices, and the minors that the driver would give them."""
+    node.scenario([{'model': 'A100-40GB', 'mig': {'devices': [{'profile': '1g.5gb', 'count': 2}]}}])
+    folder = os.path.join(machine(node), 'proc/driver/nvidia-caps')
+    os.makedirs(folder)
+    with open(os.path.join(folder, 'mig-minors'), 'w', encoding='ascii') as file:
+        file.write('config 1\nmonitor 2\n')
+        for gi in range(15):
+            file.write('gpu0/gi%d/access %d\n' % (gi, 3 + 9 * gi))
+            for ci in range(8):
+                file.write('gpu0/gi%d/ci%d/access %d\n' % (gi, ci, 4 + 9 * gi + ci))
+
+
+def test_mig_devices_have_their_gpus_node_once_and_capabilities_of_their_own(node):
+    mig_machine(node)
+    make_device_nodes(node, '/dev/nvidiactl')
+    resource = 'nvidia.com/mig-1g.5gb'
+    kubelet = start(node, 'envvar', '--mig-strategy=mixed', '--pass-device-specs')
+    devices = list(kubelet.messages_of(resource)[0].healthy)
+    answer = allocate(kubelet, *devices, resource=resource)
+    assert answer.envs == {'NVIDIA_VISIBLE_DEVICES': ','.join(devices)}
+    paths = [path for _, path, _ in answer.nodes]
+    assert paths[:2] == ['/dev/nvidiactl', '/dev/nvidia0'] and len(set(paths)) == len(paths) == 6
+    minors = [int(re.fullmatch(r'/dev/nvidia-caps/nvidia-cap(\d+)', path).group(1)) for path in paths[2:]]
+    # Of each, the GPU instance and its first compute instance.
+    assert [minor % 9 for minor in minors] == [3, 4, 3, 4]
+    assert minors[1] == minors[0] + 1 and minors[3] == minors[2] + 1
+
+
+def test_mig_devices_are_named_by_two_indices_where_that_is_wanted(node):
+    mig_machine(node)
+    resource = 'nvidia.com/mig-1g.5gb'
+    kubelet = start(node, 'volume-mounts,cdi-cri', '--mig-strategy=mixed', '--device-id-strategy=index')
+    seen = []
+    for device in kubelet.ids(resource):
+        answer = allocate(kubelet, device, resource=resource)
+        assert answer.mounts[0][1] == '%s/%s' % (VOLUMES, answer.cdi[0].split('=')[1])
+        seen += answer.cdi
+    assert len(set(seen)) == 2
+    for name in seen:
+        assert re.fullmatch(re.escape(VENDOR) + r'/gpu=0:\d', name)
