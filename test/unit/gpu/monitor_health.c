@@ -1,0 +1,278 @@
+/* What makes a unit unhealthy beside an Xid that counts, and what the policy says to it. */
+#include "unit.h"
+
+#include "monitor_fixture.h"
+
+#define V100(more) "gpus: [{model: V100-32GB, uuid: " A more "}]\n"
+#define A100(more) "gpus: [{model: A100-40GB, uuid: " A more "}]\n"
+#define T4(more) "gpus: [{model: T4, uuid: " A more "}]\n"
+
+static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
+{
+        static const struct {
+                const char *scenario;
+                const char *reason; /* NULL: healthy */
+        } table[] = {
+                {V100(", retiredPagesPending: true"), "a memory page is to be retired: the GPU needs a reset"},
+                {V100(", ecc: {uncorrected: {volatile: 1}}"),
+                        "memory errors that could not be corrected: the GPU needs a reset"},
+                {V100(", ecc: {uncorrected: {aggregate: 9}, corrected: {volatile: 9}}"), NULL},
+                {V100(", ecc: {enabled: false}"), NULL},
+                {A100(", remappedRows: {pending: true}"), "a memory row is to be remapped: the GPU needs a reset"},
+                {A100(", remappedRows: {failure: true}"),
+                        "a memory row could not be remapped: the board needs service"},
+                /* Newer boards contain them. */
+                {A100(", ecc: {uncorrected: {volatile: 1}}"), NULL},
+        };
+        struct fixture *fixture = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                start(fixture, table[i].scenario);
+                fixture->n_told = 0;
+                expect(fixture, 0, "inventory 1");
+                run_for(fixture, 50);
+                assert_int_equal(fixture->n_told, table[i].reason ? 2 : 1);
+                if (table[i].reason)
+                        assert_string_equal(fixture->told[1] + strlen("- " A " "), table[i].reason);
+                gpu_monitor_close(fixture->monitor, on_closed, fixture);
+                wait_closed(fixture, 2000);
+                fixture->is_closed = i + 1 == ARRAY_SIZE(table);
+        }
+}
+
+static void test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_says(void **state)
+{
+        static const char *const events[] = {"type: dbe", "xid: 154", "xid: 109"};
+        struct fixture *fixture = *state;
+        struct strbuf list = STRBUF_INIT;
+        size_t at = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+                char scenario[512];
+
+                strbuf_printf(&list, "%s{gpu: 0, %s}", list.size ? ", " : "", events[i]);
+                if (i == 0) {
+                        start(fixture, T4(""));
+                        at = expect(fixture, 0, "inventory") + 1;
+                        run_for(fixture, 30);
+                }
+                /* In vain, and then not. */
+                snprintf(scenario, sizeof(scenario), T4("") "events: [%s]\n", list.data);
+                scenario_write(scenario);
+                run_for(fixture, 100);
+                assert_int_equal(fixture->n_told, at);
+                strbuf_printf(&list, ", {gpu: 0, %s}", events[i]);
+                snprintf(scenario, sizeof(scenario), T4(", recoveryAction: reset") "events: [%s]\n", list.data);
+                scenario_write(scenario);
+                assert_int_equal(expect(fixture, at, "- " A " the driver asks for a reset of the GPU"), at);
+                snprintf(scenario, sizeof(scenario), T4("") "events: [%s]\n", list.data);
+                scenario_write(scenario);
+                at = expect(fixture, at, "+ " A) + 1;
+        }
+        strbuf_done(&list);
+}
+
+static void test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy(void **state)
+{
+        static const char *const calls[] = {"nvmlEventSetCreate", "nvmlDeviceRegisterEvents"};
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+
+        for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+                char scenario[512];
+                size_t at;
+
+                options.refresh_ms = 50;
+                snprintf(scenario, sizeof(scenario), TWO_GPUS "errors: {%s: UNKNOWN}\n", calls[i]);
+                start_with(fixture, scenario, &options);
+                at = fixture->n_told;
+                expect(fixture, at, "inventory 2");
+                expect(fixture, at, "- " A);
+                assert_non_null(strstr(fixture->told[expect(fixture, at, "- " B)], calls[i]));
+                run_for(fixture, 300);
+                assert_int_equal(fixture->n_told, at + 3);
+                scenario_write(TWO_GPUS);
+                expect(fixture, at, "+ " A);
+                expect(fixture, at, "+ " B);
+                /* And then it is heard. */
+                scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
+                expect_within(fixture, at, "- " B " Xid 48", 1000);
+                gpu_monitor_close(fixture->monitor, on_closed, fixture);
+                wait_closed(fixture, 2000);
+                fixture->is_closed = i == 1;
+        }
+}
+
+static void test_a_driver_or_a_board_without_events_is_no_failure(void **state)
+{
+        static const char *const errors[] = {
+                "nvmlEventSetCreate: NOT_SUPPORTED",
+                "nvmlEventSetCreate: FUNCTION_NOT_FOUND",
+                "nvmlDeviceRegisterEvents: NOT_SUPPORTED",
+        };
+        struct fixture *fixture = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+                char scenario[512];
+
+                snprintf(scenario, sizeof(scenario), TWO_GPUS "errors: {%s}\n", errors[i]);
+                start(fixture, scenario);
+                fixture->n_told = 0;
+                expect(fixture, 0, "inventory 2");
+                run_for(fixture, 100);
+                assert_int_equal(fixture->n_told, 1);
+                gpu_monitor_close(fixture->monitor, on_closed, fixture);
+                wait_closed(fixture, 2000);
+                fixture->is_closed = i + 1 == ARRAY_SIZE(errors);
+        }
+}
+
+static void test_with_checks_disabled_neither_events_nor_their_absence_matter(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        struct health_policy policy;
+
+        health_policy_parse(&policy, "all", NULL, NULL);
+        options.policy = &policy;
+        start_with(fixture,
+                T4(", recoveryAction: reset, errors: {nvmlDeviceRegisterEvents: {error: UNKNOWN, times: 1}}"),
+                &options);
+        expect(fixture, 0, "inventory");
+        run_for(fixture, 50);
+        scenario_write(
+                T4(", recoveryAction: reset") "events: [{gpu: 0, type: dbe}, {gpu: 0, xid: 79}, {gpu: 0, xid: 154}]\n");
+        run_for(fixture, 100);
+        assert_int_equal(fixture->n_told, 1);
+}
+
+#define TWO_MIG_GPUS(more)                                                                                             \
+        "gpus:\n"                                                                                                      \
+        "- {model: A100-40GB, uuid: " B ", mig: {devices: [{profile: 7g.40gb, uuid: MIG-of-b}]}}\n"                    \
+        "- model: A100-40GB\n"                                                                                         \
+        "  uuid: " A "\n" more "  mig:\n"                                                                              \
+        "    devices:\n"                                                                                               \
+        "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                                    \
+        "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
+
+static void test_a_lost_gpu_takes_all_its_mig_devices_and_no_others(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        size_t at;
+
+        options.refresh_ms = 50;
+        start_with(fixture, TWO_MIG_GPUS(""), &options);
+        expect(fixture, 0, "inventory 2");
+        scenario_write(TWO_MIG_GPUS("  lost: true\n"));
+        expect(fixture, 1, "- " A);
+        expect(fixture, 1, "- " MIG_1);
+        at = expect(fixture, 1, "- " MIG_2);
+        /* They are still known, by the memory of what they were. */
+        assert_int_equal(fixture->inventory->n_gpus, 2);
+        assert_int_equal(fixture->inventory->gpus[1].n_mig_devices, 2);
+        assert_string_equal(fixture->inventory->gpus[1].mig_devices[1].uuid, MIG_2);
+        scenario_write(TWO_MIG_GPUS(""));
+        expect(fixture, at, "+ " A);
+        expect(fixture, at, "+ " MIG_1);
+        expect(fixture, at, "+ " MIG_2);
+        for (size_t i = 0; i < fixture->n_told; i++)
+                assert_true(!strstr(fixture->told[i], B) && !strstr(fixture->told[i], "MIG-of-b"));
+}
+
+static void test_without_recovery_a_unit_stays_away_until_the_policy_changes(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        struct health_policy policy;
+        size_t at;
+
+        health_policy_parse(&policy, NULL, NULL, NULL);
+        policy.recover = false;
+        options.policy = &policy;
+        options.refresh_ms = 50;
+        start_with(fixture, TWO_GPUS, &options);
+        expect(fixture, 0, "inventory");
+        run_for(fixture, 30);
+        scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
+        at = expect(fixture, 1, "- " B " Xid 48");
+        run_for(fixture, 500);
+        assert_int_equal(fixture->n_told, at + 1);
+        /* Neither does an outage bring it back, though it does the other. */
+        scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\nerrors: {nvmlSystemGetDriverVersion: UNINITIALIZED}\n");
+        at = expect(fixture, at, "unavailable");
+        scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
+        at = expect(fixture, at, "inventory");
+        run_for(fixture, 300);
+        assert_int_equal(fixture->n_told, at + 2);
+        assert_non_null(strstr(fixture->told[at + 1], "- " B " Xid 48"));
+        policy.recover = true;
+        gpu_monitor_set_policy(fixture->monitor, &policy);
+        expect_within(fixture, at, "+ " B, 1000);
+}
+
+static void test_the_policy_can_be_replaced_at_any_time(void **state)
+{
+        struct fixture *fixture = *state;
+        struct health_policy policy;
+        size_t at;
+
+        start(fixture, T4(", recoveryAction: reset"));
+        at = expect(fixture, 0, "- " A);
+        scenario_write(T4(""));
+        at = expect(fixture, at, "+ " A);
+        /* Xid 48 counts no more, 31 does. */
+        health_policy_parse(&policy, NULL, NULL, NULL);
+        health_policy_add_rule(&policy, 48, false);
+        health_policy_add_rule(&policy, 31, true);
+        gpu_monitor_set_policy(fixture->monitor, &policy);
+        run_for(fixture, 150);
+        scenario_write(T4("") "events: [{gpu: 0, xid: 48}, {gpu: 0, xid: 31}]\n");
+        assert_int_equal(expect(fixture, at + 1, "- " A " Xid 31"), at + 1);
+        at = expect(fixture, at + 1, "+ " A);
+        /* Nothing counts; then everything again, and what was overlooked is found. */
+        health_policy_parse(&policy, "all", NULL, NULL);
+        gpu_monitor_set_policy(fixture->monitor, &policy);
+        run_for(fixture, 150);
+        scenario_write(
+                T4(", recoveryAction: reset") "events: [{gpu: 0, xid: 48}, {gpu: 0, xid: 31}, {gpu: 0, xid: 79}]\n");
+        run_for(fixture, 150);
+        assert_int_equal(fixture->n_told, at + 1);
+        health_policy_parse(&policy, NULL, NULL, NULL);
+        gpu_monitor_set_policy(fixture->monitor, &policy);
+        expect(fixture, at, "- " A " the driver asks for a reset of the GPU");
+}
+
+static void test_a_policy_that_comes_while_there_is_no_driver_holds_when_it_comes(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        struct health_policy policy;
+
+        start_with(fixture, "init: {error: DRIVER_NOT_LOADED}\n", &options);
+        expect(fixture, 0, "unavailable");
+        health_policy_parse(&policy, "all", NULL, NULL);
+        gpu_monitor_set_policy(fixture->monitor, &policy);
+        run_for(fixture, 50);
+        scenario_write(T4(", recoveryAction: reset"));
+        expect(fixture, 0, "inventory 1");
+        run_for(fixture, 100);
+        assert_int_equal(fixture->n_told, 2);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(test_a_restart_heals_no_memory_that_waits_for_a_reset),
+                TEST(test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_says),
+                TEST(test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy),
+                TEST(test_a_driver_or_a_board_without_events_is_no_failure),
+                TEST(test_with_checks_disabled_neither_events_nor_their_absence_matter),
+                TEST(test_a_lost_gpu_takes_all_its_mig_devices_and_no_others),
+                TEST(test_without_recovery_a_unit_stays_away_until_the_policy_changes),
+                TEST(test_the_policy_can_be_replaced_at_any_time),
+                TEST(test_a_policy_that_comes_while_there_is_no_driver_holds_when_it_comes),
+        };
+
+        return cmocka_run_group_tests(tests, scenario_setup, scenario_teardown);
+}
