@@ -101,8 +101,8 @@ static uint32_t find_loneliest(const struct resource *resource, const uint32_t *
 /* ---- few: the best partition ---- */
 
 /* The picked have the lowest bits, then come the candidates from the last to the first. */
-static void pick_by_partition(const struct resource *resource, struct arena *scratch, const uint32_t *candidates,
-        size_t n_candidates, size_t wanted, uint32_t *picked, size_t n_picked)
+static void pick_by_partition(const struct resource *resource, const uint32_t *candidates, size_t n_candidates,
+        size_t wanted, uint32_t *picked, size_t n_picked)
 {
         struct partition partition = {.n = n_picked + n_candidates, .size = n_picked + wanted};
         uint32_t units[PARTITION_MAX];
@@ -120,7 +120,7 @@ static void pick_by_partition(const struct resource *resource, struct arena *scr
                 partition.nodes[i] = (uint8_t)same;
         }
         partition.required = (1U << n_picked) - 1;
-        chosen = partition_choose(&partition, scratch);
+        chosen = partition_choose(&partition);
         picked += n_picked;
         for (size_t i = partition.n; i-- > n_picked;)
                 if (chosen & 1U << i)
@@ -262,7 +262,7 @@ void prefer_links(const struct resource *resource, struct arena *scratch, const 
         if (n_picked + wanted == 1)
                 picked[0] = find_loneliest(resource, candidates, n_candidates);
         else if (n_picked + n_candidates <= PARTITION_MAX)
-                pick_by_partition(resource, scratch, candidates, n_candidates, wanted, picked, n_picked);
+                pick_by_partition(resource, candidates, n_candidates, wanted, picked, n_picked);
         else
                 pick_by_growth(&field, scratch, wanted, picked + n_picked);
 }

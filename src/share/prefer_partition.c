@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
+#include "base/alloc.h"
+
 /*
  * Of a set of units two things are known: the score of its best partition, and the rank of the best set in any such partition.
  * The rank is one number, the greater the better, of these parts, the most significant first: own score, score of the pairs that
@@ -33,6 +35,8 @@ struct solver {
         uint16_t *scores;             /* of the best partition, by set; 0: unknown, or a single unit, or none */
         uint64_t *ranks;              /* by set; 0: no set in it can be the answer */
         uint64_t best_rank;           /* of all sets */
+        uint32_t most_full;           /* the highest score of a set of the wanted size */
+        uint32_t most_small;          /* and of the smaller one */
 };
 
 /* The best partition so far of some units. */
@@ -70,9 +74,13 @@ static uint64_t rank_of(uint32_t set, const struct sums *sums)
 
 static void value_set(struct solver *solver, uint32_t set, const struct sums *sums)
 {
+        bool is_small = (size_t)__builtin_popcount(set) < solver->partition->size;
+        uint32_t *most = is_small ? &solver->most_small : &solver->most_full;
+
         solver->scores[set] = (uint16_t)sums->own;
+        *most = MAX(*most, sums->own);
         /* Only sets of the wanted size that have all that is required can be the answer. */
-        if ((size_t)__builtin_popcount(set) < solver->partition->size || solver->partition->required & ~set)
+        if (is_small || solver->partition->required & ~set)
                 return;
         solver->ranks[set] = rank_of(set, sums);
         solver->best_rank = MAX(solver->best_rank, solver->ranks[set]);
@@ -98,14 +106,33 @@ static void value_sets(struct solver *solver, uint32_t set, uint32_t free, size_
 
 static void solve(struct solver *solver, uint32_t units);
 
+/* No partition of so many units is better. */
+static uint32_t limit_of(const struct solver *solver, size_t count)
+{
+        size_t size = solver->partition->size;
+
+        return (uint32_t)(count / size) * solver->most_full + (count % size ? solver->most_small : 0);
+}
+
+/* False: no partition with |set| and any of |rest| is better than |best|. */
+static bool is_worth_it(const struct solver *solver, uint32_t set, uint32_t rest, const struct found *best)
+{
+        uint32_t limit = solver->scores[set] + limit_of(solver, (size_t)__builtin_popcount(rest));
+
+        return limit > best->score || (limit == best->score && best->rank < solver->best_rank);
+}
+
 /* One more partition: |set|, and the best one of |rest|. */
 static inline void consider(struct solver *solver, uint32_t set, uint32_t rest, struct found *best)
 {
         uint32_t score;
         uint64_t rank;
 
-        if (solver->scores[rest] == 0)
+        if (solver->scores[rest] == 0) {
+                if (!is_worth_it(solver, set, rest, best))
+                        return;
                 solve(solver, rest);
+        }
         score = (uint32_t)solver->scores[set] + solver->scores[rest];
         if (score < best->score)
                 return;
@@ -116,7 +143,10 @@ static inline void consider(struct solver *solver, uint32_t set, uint32_t rest, 
         best->rank = rank;
 }
 
-/* Which units a number stands for whose bits count the units of a set: by its lower and its upper bits. */
+/*
+ * Which units a number stands for whose bits count the units of a set, by its lower and its upper bits. The lowest bit is the
+ * highest unit: small numbers are sets of neighbours, and the sooner a good partition is found, the fewer need be looked at.
+ */
 struct spread {
         uint32_t low[1U << PARTITION_MAX / 2];
         uint32_t high[1U << PARTITION_MAX / 2];
@@ -126,7 +156,7 @@ static uint32_t spread_half(uint32_t *table, uint32_t units, size_t n)
 {
         table[0] = 0;
         for (size_t i = 0; i < n; i++) {
-                uint32_t unit = units & -units;
+                uint32_t unit = 1U << (31 - __builtin_clz(units));
 
                 units ^= unit;
                 for (uint32_t number = 0; number < 1U << i; number++)
@@ -194,10 +224,12 @@ static bool is_uniform(const struct partition *partition)
         return true;
 }
 
-uint32_t partition_choose(const struct partition *partition, struct arena *scratch)
+uint32_t partition_choose(const struct partition *partition)
 {
         static const struct sums none = {0};
-        struct solver solver = {.partition = partition};
+        _free_ uint16_t *scores = xcalloc((size_t)1 << partition->n, sizeof(*scores));
+        _free_ uint64_t *ranks = xcalloc((size_t)1 << partition->n, sizeof(*ranks));
+        struct solver solver = {.partition = partition, .scores = scores, .ranks = ranks};
         uint32_t all = (1U << partition->n) - 1;
         uint32_t required = partition->required;
         size_t n_required = (size_t)__builtin_popcount(required);
@@ -205,8 +237,6 @@ uint32_t partition_choose(const struct partition *partition, struct arena *scrat
 
         assert(partition->n <= PARTITION_MAX && partition->size >= 2 && partition->size <= partition->n);
         assert((required & ~all) == 0 && n_required <= partition->size);
-        solver.scores = ARENA_ARRAY(scratch, uint16_t, (size_t)1 << partition->n);
-        solver.ranks = ARENA_ARRAY(scratch, uint64_t, (size_t)1 << partition->n);
         for (size_t i = 0; i < partition->n; i++)
                 for (size_t j = 0; j < partition->n; j++)
                         solver.rows[i] += i == j ? 0 : partition->pairs[i][j] + EXTRA;

@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/alloc.h"
-
 #define PARTITION_MAX 16
 #define PARTITION_MAX_PAIR 186 /* the highest score of a pair */
 
@@ -28,5 +26,5 @@ struct partition {
         uint8_t nodes[PARTITION_MAX];                /* NUMA node of each unit, numbered from 0 to 15 */
 };
 
-/* The set, as bits. The unit of the highest bit counts as the lowest one. Takes 10 bytes << n of |scratch|. */
-uint32_t partition_choose(const struct partition *partition, struct arena *scratch);
+/* The set, as bits. The unit of the highest bit counts as the lowest one. Meanwhile it needs 10 bytes << n. */
+uint32_t partition_choose(const struct partition *partition);

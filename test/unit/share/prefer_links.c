@@ -214,6 +214,7 @@ static void test_more_than_sixteen_are_grown_one_by_one(void **state UNUSED)
                 {"A B C D E F G H I J K L M N O P Q R S T U V W", NULL, 1, "U"}, /* a member of the broken board */
                 {"A B C D E F G H I J K L M N O P Q R S T U V W", NULL, 2, "U V"},
                 {"A B C D E F G H I J K L M N O P Q R S T U V W", NULL, 4, "A B C D"},
+                {"A B C D E F G H I J K L M N O P Q R S T U V W", NULL, 5, "E F G H U"},
                 {"A B C D E F G H I J K L M N O P Q R S T U V W", "J", 3, "J I K"},
                 {"A B C D E F G H I J K L M N O P Q R S T U V W", "J W", 2, "J W"},
         };

@@ -132,8 +132,6 @@ static uint32_t ask(struct rig *rig, uint32_t available, uint32_t required, size
         const char *answer = rig_ask(rig, &query);
         uint32_t units = 0;
 
-        if (!answer)
-                fail_msg("%s", rig->err.text);
         for (; *answer; answer++)
                 units |= *answer == ' ' ? 0 : 1U << (*answer - 'A');
         return units;
@@ -291,7 +289,7 @@ static void test_every_remnant_of_a_machine_with_eight_gpus_gets_the_best(void *
         unsigned int seed = 4711;
 
         for (size_t i = 0; i < ARRAY_SIZE(topologies); i++) {
-                _cleanup_(rig_done) struct rig rig;
+                _cleanup_(rig_done) struct rig rig = {0};
                 int *scores;
 
                 if (topologies[i].n_gpus != 8)
@@ -318,7 +316,7 @@ static void test_machines_with_sixteen_gpus_get_the_best(void **state UNUSED)
         unsigned int seed = 42;
 
         for (size_t i = 0; i < ARRAY_SIZE(topologies); i++) {
-                _cleanup_(rig_done) struct rig rig;
+                _cleanup_(rig_done) struct rig rig = {0};
                 int *scores;
 
                 if (topologies[i].n_gpus != 16)
@@ -387,7 +385,7 @@ static void test_known_machines_get_what_their_owners_expect(void **state UNUSED
                 struct rig_query query = {.available = table[i].available, .size = table[i].size};
 
                 for (size_t j = 0; j < ARRAY_SIZE(topologies); j++) {
-                        _cleanup_(rig_done) struct rig rig;
+                        _cleanup_(rig_done) struct rig rig = {0};
 
                         if (strcmp(topologies[j].name, table[i].topology) != 0)
                                 continue;

@@ -176,6 +176,8 @@ static void test_mig_replicas_go_by_their_unit_and_then_by_their_parent(void **s
                 {"B/a*2 B/b*2 A/a*2 A/b*2", DISTRIBUTED, "B/a::1 B/b::0 B/b::1 A/a::0 A/a::1 A/b::0 A/b::1", NULL, 1,
                         "A/a::0"},
                 {"A/a*2 A/b*2 B/a*2 B/b*2", PACKED, "A/a::0 A/a::1 A/b::0 A/b::1 B/b::0 B/b::1", NULL, 1, "B/b::0"},
+                {"Z*4 B/a*2 C/a*2 C/b*2", SAME_GPU, "Z::0 Z::1 Z::2 Z::3 B/a::0 B/a::1 C/a::0 C/a::1 C/b::1", NULL, 2,
+                        "C/a::0 C/a::1"},
                 /* the unit comes before its parent */
                 {"A/a*3 A/b*3 B/a*3", PACKED, "A/a::0 A/a::1 A/b::0 A/b::1 A/b::2 B/a::0", NULL, 1, "B/a::0"},
                 /* replicas and whole MIG devices of one GPU */

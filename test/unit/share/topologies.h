@@ -76,6 +76,16 @@ static inline struct gpu_link link_flat(size_t a, size_t b)
         return (struct gpu_link){.level = a == b ? 0 : 30, .nvlinks = 18};
 }
 
+/* No machine at all: links without any order, which leave the search the least to skip. */
+static inline struct gpu_link link_random(size_t a, size_t b)
+{
+        size_t low = a < b ? a : b;
+        size_t high = a < b ? b : a;
+        unsigned int hash = (unsigned int)(16 * high + low) * 2654435761U >> 8;
+
+        return (struct gpu_link){.level = (int)(hash % 6 * 10), .nvlinks = hash / 6 % 3 ? 0 : hash / 18 % 4};
+}
+
 static const struct topology topologies[] = {
         {"nvswitch-vm-8", 8, link_flat},
         {"hgx-8", 8, link_hgx_8},
@@ -85,4 +95,5 @@ static const struct topology topologies[] = {
         {"nvswitch-vm-16", 16, link_flat},
         {"dgx2-16", 16, link_dgx2},
         {"pcie-16", 16, link_pcie_16},
+        {"random-16", 16, link_random},
 };
