@@ -112,7 +112,6 @@ static bool step(struct walk *walk, const char *name)
 
 const char *roots_resolve(const struct roots *roots, struct arena *arena, const char *path)
 {
-        _cleanup_(strbuf_done) struct strbuf rest = STRBUF_INIT;
         struct walk walk = {.root = roots->driver, .done = STRBUF_INIT, .rest = STRBUF_INIT};
         const char *resolved = NULL;
         char name[NAME_MAX + 1];
