@@ -1,0 +1,25 @@
+/*
+ * Fuzz target: any bytes as one of the kernel's device events.
+ *
+ *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/gpu/fuzz-gpu-uevent
+ *         build/fuzz/test/fuzz/gpu/fuzz-gpu-uevent -max_len=9000 corpus/
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/uevent.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        /* Of just this size, and never NULL. */
+        char *copy = malloc(size + !size);
+
+        if (size)
+                memcpy(copy, data, size);
+        if (uevent_is_about_gpus(copy, size) && (size > UEVENT_MAX || copy[size - 1] != '\0'))
+                abort();
+        free(copy);
+        return 0;
+}
