@@ -54,7 +54,7 @@ int file_write(const char *path, const void *content, size_t size, struct error 
         _close_ int fd = mkostemp(temporary, O_CLOEXEC);
 
         if (fd < 0)
-                return error_errno(err, errno, "create '%s'", temporary);
+                return error_errno(err, errno, "create a file beside '%s'", path); /* the same text each time */
         if (write_all(fd, content, size) < 0 || fchmod(fd, 0644) < 0 || rename(temporary, path) < 0) {
                 int saved = errno;
 

@@ -20,7 +20,7 @@
 
 /* A driver that hangs may keep the monitor's thread for ever; the rest is closed by then. */
 #define STOP_DEADLINE_MS UINT64_C(3000)
-/* Between attempts to put in force what was refused, for a reason that may pass. */
+/* Between attempts to put in force what was refused: a full disk may have room by then, a device node may be there. */
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_MAX_MS UINT64_C(60000)
 /* Until a restart that the configuration file would not survive is tried again. */
@@ -47,6 +47,7 @@ struct agent {
 
         struct restart restarts; /* so far */
         uv_timer_t restart;
+        struct complaint bad_restart;
         bool restarting;
 };
 
@@ -147,8 +148,7 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
         if (agent->current)
                 keep_current(agent, inventory);
         agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, RETRY_MAX_MS) : RETRY_MS;
-        if (err->kind != ERROR_INVALID) /* else only another configuration, or other GPUs, can help */
-                uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+        uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
 }
 
 static void put_in_force(struct agent *agent, struct generation *next)
@@ -253,6 +253,7 @@ static void reload(struct agent *agent)
         agent->settings = settings;
         agent->retry_ms = 0;
         report_config(settings->config);
+        gpu_monitor_set_policy(agent->monitor, &settings->policy);
         gpu_monitor_rescan(agent->monitor); /* and its inventory makes the next generation */
 }
 
@@ -276,6 +277,50 @@ static void on_signal(uv_signal_t *handle, int number)
         complaint_settle(&agent->bad_config); /* who asks is answered */
         complaint_settle(&agent->bad_plan);
         reload(agent);
+        gpu_monitor_rescan(agent->monitor); /* also where the configuration is refused */
+}
+
+/* ---- restart ---- */
+
+static void on_restart(uv_timer_t *timer);
+
+/* What was loaded has to go, and only a new process can do that; but not as a loop, and not into a file that is broken now. */
+static void consider_restart(struct agent *agent)
+{
+        int64_t wait = restart_wait(&agent->restarts, restart_clock());
+        struct settings *settings;
+        struct error err;
+
+        if (wait > 0) {
+                log_warn("a restart is needed again so soon; it waits", LOG_INT("seconds", wait));
+                uv_timer_start(&agent->restart, on_restart, (uint64_t)wait * 1000, 0);
+                return;
+        }
+        if (settings_new(&settings, agent->options, &err) < 0) {
+                complain(&agent->bad_restart, "a restart is needed, but the configuration file cannot be used", &err);
+                uv_timer_start(&agent->restart, on_restart, RESTART_RETRY_MS, 0);
+                return;
+        }
+        settings_unref(settings);
+        log_info("starting anew in the same process");
+        restart_hold_signals();
+        agent->restarting = true;
+        stop(agent, EXIT_FAILED);
+}
+
+static void on_restart(uv_timer_t *timer)
+{
+        consider_restart(timer->data);
+}
+
+static void on_stale_library(void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->stopping)
+                return;
+        log_info("the driver was replaced, and its old library cannot leave this process");
+        consider_restart(agent);
 }
 
 /* ---- start ---- */
@@ -330,23 +375,14 @@ static int watch_file(struct agent *agent, struct error *err)
         return filewatch_new(&agent->file, &agent->loop, &options, err);
 }
 
-/* Which Xids count, as NVIDIA's plugin takes it from the environment. */
-static void read_health_policy(struct health_policy *policy)
-{
-        struct strbuf ignored = STRBUF_INIT;
-
-        health_policy_parse(policy, getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &ignored);
-        if (ignored.size)
-                log_warn(
-                        "DP_DISABLE_HEALTHCHECKS or DP_ENABLE_HEALTHCHECKS: neither numbers of Xids nor 'all' or 'xids', ignored",
-                        LOG_STR("words", ignored.data));
-        strbuf_done(&ignored);
-}
-
 static int start(struct agent *agent, struct error *err)
 {
+        static const enum platform_choice discoveries[] = {
+                [DISCOVERY_AUTO] = PLATFORM_CHOICE_AUTO,
+                [DISCOVERY_NVML] = PLATFORM_CHOICE_NVML,
+                [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
+        };
         const struct config *config = agent->settings->config;
-        struct health_policy policy;
         const struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
@@ -356,14 +392,15 @@ static int start(struct agent *agent, struct error *err)
         const struct gpu_monitor_options monitor = {
                 .library = config->nvml_library,
                 .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
-                .policy = &policy,
+                .discovery = discoveries[config->discovery],
+                .policy = &agent->settings->policy,
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
+                .on_stale_library = on_stale_library,
                 .data = agent,
         };
 
-        read_health_policy(&policy);
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;

@@ -81,6 +81,14 @@ static int check(const struct option_set *options)
         return status;
 }
 
+static int print_schema(void)
+{
+        _free_ char *text = config_schema();
+
+        puts(text);
+        return 0;
+}
+
 static int run(const struct manner *manner, int argc, char **argv)
 {
         struct option_set options;
@@ -96,6 +104,8 @@ static int run(const struct manner *manner, int argc, char **argv)
                 status = print_help(manner);
         else if (options.version)
                 status = puts(manner->version) < 0;
+        else if (options.print_schema)
+                status = print_schema();
         else if (options.check)
                 status = check(&options);
         else

@@ -1,10 +1,33 @@
 #include "cmd/generation.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "cdi/cdi.h"
 
 static void log_warning(const char *text, void *data)
 {
         LOG_AT(*(const enum log_level *)data, text);
+}
+
+static void make_policy(struct health_policy *policy, const struct config *config)
+{
+        struct strbuf ignored = STRBUF_INIT;
+
+        health_policy_parse(policy, getenv("DP_DISABLE_HEALTHCHECKS"), getenv("DP_ENABLE_HEALTHCHECKS"), &ignored);
+        if (ignored.size)
+                log_warn(
+                        "DP_DISABLE_HEALTHCHECKS or DP_ENABLE_HEALTHCHECKS: neither numbers of Xids nor 'all' or 'xids', ignored",
+                        LOG_STR("words", ignored.data));
+        strbuf_done(&ignored);
+        policy->recover = config->recover;
+        for (size_t i = 0; i < config->n_xid_rules; i++) {
+                const struct xid_rule *rule = &config->xid_rules[i];
+
+                if (!health_policy_add_rule(policy, rule->xid, rule->unhealthy))
+                        log_text(LOG_WARN, "config '%s' line %d: %u is no Xid, which are below %u; ignored",
+                                config->path, rule->line, rule->xid, XID_MAX);
+        }
 }
 
 int settings_new(struct settings **ret, const struct option_set *options, struct error *err)
@@ -17,6 +40,7 @@ int settings_new(struct settings **ret, const struct option_set *options, struct
                 settings_unref(settings);
                 return -1;
         }
+        make_policy(&settings->policy, settings->config);
         *ret = settings;
         return 0;
 }
@@ -58,7 +82,8 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
 
         generation->settings = settings_ref(settings);
         if (check_imex(config, inventory, warnings, err) < 0 ||
-                plan_build(&generation->plan, &generation->arena, config, inventory, log_warning, &warnings, err) < 0) {
+                plan_build(&generation->plan, &generation->arena, config, inventory, log_warning, &warnings, err) < 0 ||
+                cdi_publish(generation->plan, log_warning, &warnings, err) < 0) {
                 generation_free(generation);
                 return -1;
         }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "config/option.h"
+#include "gpu/health.h"
 #include "gpu/inventory.h"
 #include "share/plan.h"
 
@@ -15,6 +16,7 @@ struct settings {
         unsigned int references;
         struct arena arena;
         const struct config *config;
+        struct health_policy policy; /* of the file's rules, and of NVIDIA's variables in the environment */
 };
 
 int settings_new(struct settings **ret, const struct option_set *options, struct error *err) MUST_USE;

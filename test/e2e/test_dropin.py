@@ -1,0 +1,391 @@
+"""The program in the place of NVIDIA's plugin: started by its name, with its environment, watched by its tools."""
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+
+import pytest
+
+import node as node_module
+from node import GPU, SANITIZED, Agent, sharing, v100s
+
+LINK = os.path.join(os.path.dirname(node_module.WARPSHARE), 'nvidia-device-plugin')
+
+# What the GPU Operator's DaemonSet sets, and what its entry script exports for a driver on the host.
+OPERATOR = {
+    'PASS_DEVICE_SPECS': 'true', 'FAIL_ON_INIT_ERROR': 'true', 'DEVICE_LIST_STRATEGY': 'envvar', 'DEVICE_ID_STRATEGY': 'uuid',
+    'NVIDIA_VISIBLE_DEVICES': 'all', 'NVIDIA_DRIVER_CAPABILITIES': 'all', 'MPS_ROOT': '/run/nvidia/mps',
+    'MIG_STRATEGY': 'single', 'NVIDIA_MIG_MONITOR_DEVICES': 'all', 'IS_HOST_DRIVER': 'true', 'NVIDIA_DRIVER_ROOT': '/',
+    'DRIVER_ROOT_CTR_PATH': '/host', 'NVIDIA_DEV_ROOT': '/', 'DEV_ROOT_CTR_PATH': '/host', 'GDRCOPY_ENABLED': ''}
+
+HEADER = r'[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} [\w.-]+:\d+\] '
+
+
+def fail(node, position):
+    gpus = v100s()
+    gpus[position]['lost'] = True
+    node.scenario(gpus, events=[{'gpu': position, 'xid': 79}])
+
+
+def start(node, *arguments, **environment):
+    """As a container starts it: by its bare name. The rest, but for where the simulation is, comes from the environment."""
+    variables = {
+        'PATH': os.path.dirname(LINK) + ':' + os.environ['PATH'],
+        'WARPSHARE_SIM_SCENARIO': node.scenario_path,
+        'WARPSHARE_NVML_LIBRARY': node.library,
+        'WARPSHARE_CDI_ROOT': os.path.join(node.folder, 'cdi'),
+        'KUBELET_SOCKET': node.kubelet.socket,
+        **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_'))},
+        **({'CONFIG_FILE': node.config_path} if os.path.lexists(node.config_path) else {}),
+        **environment}
+    node.agents.append(Agent(arguments, variables, ['/bin/sh', '-c', 'shift; exec nvidia-device-plugin "$@"', 'sh']))
+    return node.agent
+
+
+def start_all(node, *arguments, **environment):
+    node.kubelet.start()
+    agent = start(node, *arguments, **environment)
+    node.wait(lambda: node.kubelet.allocatable(GPU), 'GPUs are allocatable')
+    return agent
+
+
+def with_cdi(node):
+    """The variables under which the agent writes specifications, of a driver and device nodes that are in the node's folder."""
+    root = os.path.join(node.folder, 'driver')
+    devices = os.path.join(node.folder, 'machine/dev')
+    os.makedirs(devices)
+    for name in ('nvidia0', 'nvidia1', 'nvidia2', 'nvidia3', 'nvidiactl', 'nvidia-uvm'):
+        try:
+            os.mknod(os.path.join(devices, name), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError as error:
+            pytest.skip('device nodes cannot be made here, which takes CAP_MKNOD: %s' % error)
+    folder = os.path.join(root, 'usr/lib64')
+    os.makedirs(folder, exist_ok=True)
+    for name in ('libcuda.so.550.163.01', 'libnvidia-ml.so.550.163.01'):
+        shutil.copy(node.library, os.path.join(folder, name))
+    return {'DEVICE_LIST_STRATEGY': 'cdi-annotations,cdi-cri', 'DRIVER_ROOT_CTR_PATH': root,
+            'WARPSHARE_SYSTEM_ROOT': os.path.dirname(devices)}
+
+
+def swap(node, config):
+    """What kubelet does with a ConfigMap that changed: a new folder, and "..data" turned to it by a rename."""
+    folder = os.path.join(node.folder, 'configmap')
+    os.makedirs(folder, exist_ok=True)
+    version = '..%d' % len(os.listdir(folder))
+    os.mkdir(os.path.join(folder, version))
+    path, node.config_path = node.config_path, os.path.join(folder, version, 'config.yaml')
+    node.config(config)
+    node.config_path = path
+    os.symlink(version, os.path.join(folder, '..new'))
+    os.rename(os.path.join(folder, '..new'), os.path.join(folder, '..data'))
+    if not os.path.lexists(os.path.join(folder, 'config.yaml')):
+        os.symlink('..data/config.yaml', os.path.join(folder, 'config.yaml'))
+    node.config_path = os.path.join(folder, 'config.yaml')
+
+
+def test_the_operators_environment_serves_every_gpu(node):
+    agent = start_all(node, **OPERATOR)
+    node.wait_counts(4)
+    ids, response = node.kubelet.admit('pod', GPU, 1)
+    assert response.envs['NVIDIA_VISIBLE_DEVICES'] == ids[0] and ids[0].startswith('GPU-')
+    # By this name a config manager finds the process that it signals.
+    with open('/proc/%d/cmdline' % agent.pid, 'rb') as cmdline:
+        assert cmdline.read() == b'nvidia-device-plugin\0'
+    assert agent.stop() == 0
+
+
+def test_the_operators_environment_with_cdi_names_devices_that_are_in_the_specification(node):
+    start_all(node, **{**OPERATOR, **with_cdi(node), 'CDI_ENABLED': 'true',
+                       'CDI_ANNOTATION_PREFIX': 'cdi.k8s.io/',
+                       'NVIDIA_CDI_HOOK_PATH': '/usr/local/nvidia/toolkit/nvidia-cdi-hook'})
+    ids, response = node.kubelet.admit('pod', GPU, 1)
+    name = 'k8s.device-plugin.nvidia.com/gpu=' + ids[0]
+    assert [device.name for device in response.cdi_devices] == [name]
+    path, = os.listdir(os.path.join(node.folder, 'cdi'))
+    assert path == 'k8s.device-plugin.nvidia.com-gpu.json'
+    with open(os.path.join(node.folder, 'cdi', path), encoding='utf-8') as file:
+        assert '"%s"' % ids[0] in file.read()
+
+
+def test_every_line_of_the_log_is_one_of_klog(node):
+    agent = start_all(node, **OPERATOR)
+    fail(node, 1)
+    node.wait_counts(3, 4)
+    agent.hang_up()
+    agent.wait_log('signal received')
+    assert agent.stop() == 0
+    lines = re.sub('(?<=Running with config:\n){(?s:.*?)^}\n', '', agent.log(), flags=re.MULTILINE).splitlines()
+    assert not [line for line in lines if not re.match(HEADER, line)]
+    pids = {int(re.match(r'\S+ \S+ +(\d+) ', line).group(1)) for line in lines}
+    assert pids == {agent.pid}
+
+
+def test_the_lines_that_tools_look_for_are_nvidias(node):
+    agent = start_all(node)
+    uuid = node.kubelet.ids(GPU)[1]
+    agent.wait_log('^I%sRunning with config:\n{$' % HEADER[5:])
+    agent.wait_log(r"^I%sStarting to serve 'nvidia\.com/gpu' on %s/\S+\.sock$" % (HEADER[5:], node.directory))
+    agent.wait_log("Registered device plugin for 'nvidia.com/gpu' with Kubelet")
+    fail(node, 1)
+    agent.wait_log('XidCriticalError: Xid=79 on Device=%s; marking device as unhealthy.' % uuid)
+    agent.wait_log("] 'nvidia.com/gpu' device marked unhealthy: %s$" % uuid)
+
+
+def test_a_unit_that_falls_is_one_line_however_many_replicas_it_has(node):
+    node.config(sharing('timeSlicing', 100))
+    agent = start_all(node)
+    fail(node, 1)
+    node.wait_counts(300, 400)
+    assert agent.count('marked unhealthy: ') == 1
+
+
+def test_without_gpus_it_waits(node):
+    node.scenario([])
+    agent = start(node)
+    agent.wait_log(HEADER + 'No devices found. Waiting indefinitely.$')
+    assert agent.stop() == 0
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_signal_ends_it_with_status_0(node, number):
+    agent = start_all(node)
+    agent.signal(number)
+    assert agent.wait() == 0
+
+
+def test_a_wrong_configuration_ends_the_start_with_status_1(node):
+    node.config('version: v2\n')
+    agent = start(node)
+    agent.expected_status = 1
+    assert agent.wait() == 1
+    agent.wait_log('^E%s"configuration refused" error=".*is not a known version' % HEADER[5:])
+
+
+def test_a_wrong_flag_shows_the_usage_and_has_status_1():
+    done = subprocess.run([LINK, '--frobnicate'], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith('usage: nvidia-device-plugin [OPTION...]\n')
+    assert done.stderr.endswith("\nnvidia-device-plugin: unknown flag '--frobnicate'; --help lists all\n")
+
+
+@pytest.mark.parametrize('command', [[LINK, '--version'], [node_module.WARPSHARE, 'nvidia-device-plugin', '--version']])
+def test_the_version_is_in_nvidias_form(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert re.fullmatch(r'\d+\.\d+\.\d+\ncommit: ([0-9a-f]{40}|unknown)\n', done.stdout)
+
+
+# ---- the configuration file ----
+
+def two_resources(replicas):
+    return {'version': 'v1', 'sharing': {'timeSlicing': {'resources': [
+        {'name': GPU, 'rename': 'nvidia.com/gpu.small', 'devices': ['0', '1'], 'replicas': replicas}]}}}
+
+
+def test_a_configmap_that_is_swapped_takes_effect_by_itself_and_touches_only_what_changed(node):
+    swap(node, two_resources(4))
+    agent = start_all(node)
+    node.wait_counts(8, resource='nvidia.com/gpu.small')
+    held, _ = node.kubelet.admit('pod', 'nvidia.com/gpu.small', 2)
+    swap(node, two_resources(6))
+    node.wait_counts(12, resource='nvidia.com/gpu.small')
+    assert set(held) <= set(node.kubelet.ids('nvidia.com/gpu.small', healthy=True))
+    swap(node, two_resources(3))
+    node.wait_counts(6, 12, resource='nvidia.com/gpu.small')
+    assert set(held) <= set(node.kubelet.ids('nvidia.com/gpu.small'))
+    assert len(node.kubelet.messages_of('nvidia.com/gpu.small')) == 3
+    assert len(node.kubelet.messages_of(GPU)) == 1 and len(node.kubelet.attempts) == 2 and not node.kubelet.ended
+    assert agent.count('the configuration file changed') == 2
+
+
+def test_the_same_content_again_changes_nothing(node):
+    swap(node, two_resources(4))
+    agent = start_all(node)
+    swap(node, two_resources(4))
+    os.utime(node.config_path)
+    node.stays(lambda: agent.count('Running with config:') == 1, 'one reading', 1.0)
+
+
+def test_a_config_manager_that_turns_its_link_and_then_signals_causes_one_reload(node):
+    swap(node, sharing('timeSlicing', 4))
+    target, node.config_path = node.config_path, os.path.join(node.folder, 'chosen.yaml')
+    os.symlink('/dev/null', node.config_path)  # its fallback "empty"
+    agent = start_all(node)
+    node.wait_counts(4)
+    os.symlink(target, node.config_path + '.new')
+    os.rename(node.config_path + '.new', node.config_path)
+    agent.hang_up()
+    node.wait_counts(16, 20)
+    node.stays(lambda: agent.count('Running with config:') == 2, 'one reload', 1.0)
+    # Now the ConfigMap behind the link changes, and nobody signals.
+    swap(node, sharing('timeSlicing', 5))
+    node.wait_counts(20, 24)
+
+
+def test_a_bad_file_is_said_once_and_the_good_one_after_it_takes_effect(node):
+    swap(node, sharing('timeSlicing', 4))
+    agent = start_all(node, WARPSHARE_LOG_LEVEL='debug')
+    for i in range(3):
+        swap(node, 'version: v2\n# %d\n' % i)
+        agent.wait_log('configuration refused, the one in force stays', count=i + 1)
+    assert agent.count('^E.*configuration refused') == 1
+    swap(node, 'version: v1\nsharing: 5\n')
+    agent.wait_log('^E.*configuration refused', count=2)
+    agent.hang_up()  # who asks is answered
+    agent.wait_log('^E.*configuration refused', count=3)
+    assert len(node.kubelet.messages) == 1
+    swap(node, sharing('timeSlicing', 5))
+    node.wait_counts(20)
+
+
+def test_a_file_that_is_gone_changes_nothing_and_takes_effect_when_it_is_back(node):
+    node.config(sharing('timeSlicing', 4))
+    agent = start_all(node)
+    os.unlink(node.config_path)
+    node.stays(lambda: agent.count('configuration') == 0, 'nothing is said', 1.0)
+    assert node.kubelet.allocatable(GPU) == 16
+    node.config(sharing('timeSlicing', 5))
+    node.wait_counts(20)
+
+
+def test_a_plan_that_the_gpus_do_not_allow_is_followed_by_one_that_they_do(node):
+    swap(node, sharing('mps', 20))
+    agent = start_all(node)
+    node.wait_counts(80)
+    swap(node, sharing('mps', 49))
+    agent.wait_log('change refused, the plan in force stays.*49, at most 48')
+    swap(node, sharing('mps', 10))
+    node.wait_counts(40, 80)
+
+
+# ---- what can fail beside the configuration ----
+
+def block_cdi(node):
+    """No specification can be written while a file is in the place of the folder."""
+    folder = os.path.join(node.folder, 'cdi')
+    if os.path.isdir(folder):
+        os.rename(folder, folder + '.old')
+    with open(folder, 'w', encoding='utf-8'):
+        pass
+
+
+def unblock_cdi(node):
+    os.unlink(os.path.join(node.folder, 'cdi'))
+
+
+def test_a_specification_that_cannot_be_written_ends_the_start_with_status_1(node):
+    block_cdi(node)
+    agent = start(node, **with_cdi(node))
+    agent.expected_status = 1
+    assert agent.wait() == 1
+    agent.wait_log('"no plan can be made" error="CDI: ')
+
+
+def test_a_specification_that_cannot_be_written_is_tried_again_where_the_start_may_wait(node):
+    block_cdi(node)
+    node.kubelet.start()
+    agent = start(node, FAIL_ON_INIT_ERROR='false', **with_cdi(node))
+    agent.wait_log('"no plan can be made, will try again" error="CDI: ')
+    assert node.kubelet.attempts == []
+    unblock_cdi(node)
+    node.wait_counts(4)
+
+
+def test_gpus_that_went_are_unhealthy_while_the_new_plan_cannot_be_put_in_force(node):
+    agent = start_all(node, **with_cdi(node))
+    node.wait_counts(4)
+    gone = node.kubelet.ids(GPU)[3]
+    block_cdi(node)
+    node.scenario(v100s(3))
+    agent.hang_up()
+    agent.wait_log('"change refused, the plan in force stays" error="CDI: ')
+    node.wait_counts(3, 4)
+    assert node.kubelet.ids(GPU, healthy=False) == [gone]
+    node.stays(lambda: agent.count('change refused') == 1, 'the reason is said once', 2.5)
+    unblock_cdi(node)
+    agent.wait_log('"resource" name="nvidia.com/gpu" .*devices=3')
+    node.wait_counts(3, 4)
+
+
+def test_an_imex_channel_that_is_required_and_missing_ends_the_start(node):
+    agent = start(node, IMEX_CHANNEL_IDS='0', IMEX_REQUIRED='true', WARPSHARE_SYSTEM_ROOT=node.folder)
+    agent.expected_status = 1
+    assert agent.wait() == 1
+    agent.wait_log('"no plan can be made" error="IMEX channel 0 .*channel0 is not there')
+
+
+def test_an_imex_channel_that_is_missing_is_a_warning_where_it_is_not_required(node):
+    agent = start_all(node, IMEX_CHANNEL_IDS='0', WARPSHARE_SYSTEM_ROOT=node.folder)
+    node.wait_counts(4)
+    assert agent.count('^W.*IMEX channel 0 .* is not there$') == 1
+
+
+def test_sockets_of_a_plugin_of_nvidia_are_left_alone(node):
+    node.kubelet.start()
+    path = os.path.join(node.directory, 'nvidia-gpu.sock')
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(path)
+    start(node)
+    node.wait_counts(4)
+    assert os.path.exists(path)
+
+
+# ---- a driver that was replaced while its library cannot leave the process ----
+
+@pytest.fixture
+def stuck(node):
+    """A node on which the linker never lets go of the library, as it does not of one with thread-local data."""
+    if SANITIZED:
+        pytest.skip('a sanitizer must be preloaded first')
+    library = os.path.join(node.folder, 'libnvidia-ml.so.1')
+    shutil.copy(node.library, library)
+    node.library = library
+    start_all(node, LD_PRELOAD=library)
+    return node
+
+
+def replace_driver(node, content=None):
+    if content is None:
+        shutil.copy(node_module.SIMULATOR, node.library + '.new')
+    else:
+        node._write(node.library + '.new', content)
+    os.rename(node.library + '.new', node.library)
+    node.agent.hang_up()
+
+
+def test_a_replaced_driver_is_loaded_by_the_same_process_started_anew(stuck):
+    kubelet, agent = stuck.kubelet, stuck.agent
+    ids = kubelet.ids(GPU)
+    replace_driver(stuck)
+    agent.wait_log('] starting anew in the same process$')
+    agent.wait_log('"warpshare agent" .*restarts=1$')
+    stuck.wait(lambda: len(kubelet.registered) == 2 and kubelet.allocatable(GPU) == 4, 'it is registered again')
+    assert kubelet.ids(GPU) == ids
+    with open('/proc/%d/cmdline' % agent.pid, 'rb') as cmdline:
+        assert cmdline.read() == b'nvidia-device-plugin\0'
+    # Once more at once: that may be a loop.
+    replace_driver(stuck)
+    agent.wait_log('"a restart is needed again so soon; it waits" seconds=(60|5\\d)')
+    assert agent.stop() == 0
+    agent.wait_log('stopped')
+
+
+def test_a_driver_that_is_broken_after_the_restart_is_waited_for(stuck):
+    replace_driver(stuck, 'not ELF\n')
+    stuck.agent.wait_log('restarts=1')
+    stuck.agent.wait_log('"NVML cannot be used, will try again"')
+    shutil.copy(node_module.SIMULATOR, stuck.library + '.new')
+    os.rename(stuck.library + '.new', stuck.library)
+    stuck.wait_counts(4)
+
+
+def test_no_restart_is_risked_while_the_configuration_file_is_broken(node, request):
+    node.config(sharing('timeSlicing', 2))
+    stuck = request.getfixturevalue('stuck')
+    node.config('version: v2\n')
+    node.agent.wait_log('configuration refused, the one in force stays')
+    replace_driver(stuck)
+    node.agent.wait_log('a restart is needed, but the configuration file cannot be used')
+    node.stays(lambda: node.kubelet.allocatable(GPU) == 8, 'the old configuration serves', 1.0)
