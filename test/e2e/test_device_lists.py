@@ -159,6 +159,13 @@ def test_extras_are_enabled_whatever_the_strategy(node, strategies):
     assert envs == {'NVIDIA_GDRCOPY': 'enabled', 'NVIDIA_GDS': 'enabled', 'NVIDIA_MOFED': 'enabled'}
 
 
+def test_extras_have_a_cdi_device_where_they_have_a_device_node(node):
+    make_device_nodes(node, '/dev/gdrdrv')
+    kubelet = start(node, 'cdi-cri', '--gdrcopy-enabled', '--gds-enabled')
+    device = kubelet.ids(GPU)[0]
+    assert allocate(kubelet, device).cdi == qualified([device]) + [VENDOR + '/gdrcopy=all']
+
+
 @pytest.mark.parametrize('strategies', ['envvar', 'volume-mounts', 'envvar,volume-mounts', 'cdi-cri'])
 def test_an_imex_channel_reaches_the_container_by_the_same_way(node, strategies):
     make_device_nodes(node, IMEX_NODE)
