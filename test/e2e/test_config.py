@@ -1,0 +1,76 @@
+"""What the agent says about a configuration without serving it: --help, --check and --print-schema."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from node import REPORT, WARPSHARE
+
+GOOD = """\
+version: v1
+sharing:
+  timeSlicing:
+    resources:
+    - {name: gpu, rename: gpu.notebook, devices: [0], replicas: 4}
+health: {xids: {94: ignore}}
+"""
+
+
+def agent(*arguments, **environment):
+    clean = {name: value for name, value in os.environ.items() if name in ('PATH', 'ASAN_OPTIONS', 'UBSAN_OPTIONS')}
+    done = subprocess.run([WARPSHARE, 'agent', *arguments], capture_output=True, text=True, timeout=30, check=False,
+                          stdin=subprocess.DEVNULL, env={**clean, **environment})
+    assert not REPORT.search(done.stderr), done.stderr
+    return done
+
+
+def check(tmp_path, text, *arguments, **environment):
+    path = tmp_path / 'config.yaml'
+    path.write_text(text, encoding='utf-8')
+    done = agent('--check', f'--config-file={path}', *arguments, **environment)
+    return done.returncode, (done.stdout + done.stderr).replace(str(path), 'FILE')
+
+
+def test_help_names_the_flags_of_nvidia_and_ours():
+    done = agent('--help')
+    assert done.returncode == 0
+    for flag in ('--dev-root', '--pass-device-specs', '--gds-enabled', '--cdi-disable-hooks', '--imex-channel-ids',
+                 '--cdi-root', '--check', '--print-schema'):
+        assert f'  {flag} ' in done.stdout, flag
+    assert all(len(line) <= 120 for line in done.stdout.splitlines())
+
+
+def test_a_right_configuration_is_said_to_be_right(tmp_path):
+    status, said = check(tmp_path, GOOD)
+    assert status == 0
+    assert 'FILE' in said and 'warning' not in said
+
+
+def test_warnings_are_shown_and_change_nothing(tmp_path):
+    status, said = check(tmp_path, GOOD + 'shring: {}\n')
+    assert status == 0
+    assert "config 'FILE' line 7: shring: unknown key, ignored; did you mean 'sharing'?" in said
+
+
+def test_a_wrong_configuration_is_named_with_its_place(tmp_path):
+    status, said = check(tmp_path, GOOD + 'imex: {required: perhaps}\n')
+    assert status == 1
+    assert "config 'FILE' line 7: imex.required: \"perhaps\", must be true or false" in said
+
+
+def test_flags_and_variables_count_in_a_check(tmp_path):
+    mps = 'sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}\n'
+    assert check(tmp_path, mps)[0] == 1
+    assert check(tmp_path, mps, '--mps-root=/run/nvidia/mps')[0] == 0
+    assert check(tmp_path, mps, MPS_ROOT='/run/nvidia/mps')[0] == 0
+    assert check(tmp_path, 'flags: {migStrategy: wrong}\n', MIG_STRATEGY='mixed')[0] == 0
+
+
+@pytest.mark.parametrize('environment', [{}, {'MIG_STRATEGY': 'wrong', 'CONFIG_FILE': '/nonexistent'}])
+def test_the_schema_is_printed_whatever_the_configuration_is(environment):
+    done = agent('--print-schema', **environment)
+    assert done.returncode == 0, done.stderr
+    schema = json.loads(done.stdout)
+    assert schema['$schema'].startswith('http://json-schema.org/draft-07/')
+    assert schema['properties']['flags']['properties']['migStrategy']['enum'] == ['none', 'single', 'mixed', None]
