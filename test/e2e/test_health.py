@@ -1,4 +1,6 @@
 """GPUs that fail and come back."""
+import time
+
 import pytest
 
 from node import GPU, SANITIZED, sharing, v100s
@@ -95,6 +97,54 @@ def test_an_xid_can_be_watched_although_all_others_are_not(node):
     fail(node, 3, xid=31, lost=False, before=events)
     node.wait_counts(60, 80)
     assert unhealthy_gpus(node) == {uuid_at(node, 3)}
+
+
+def test_rules_of_the_file_say_which_xids_count_and_a_reload_changes_them(node):
+    config = {**sharing('mps', 20), 'health': {'xids': {'79': 'ignore', '31': 'unhealthy'}}}
+    node.start_all(config)
+    node.wait_counts(80)
+    events = fail(node, 0, xid=79, lost=False)
+    events = fail(node, 3, xid=31, lost=False, before=events)
+    node.wait_counts(60, 80)
+    assert unhealthy_gpus(node) == {uuid_at(node, 3)}
+    node.wait_counts(80)
+    node.config(sharing('mps', 20))
+    node.agent.hang_up()
+    # The new policy holds from the next wait for events on, which is a second away at most.
+    node.agent.wait_log('signal received')
+    time.sleep(1.5)
+    events = fail(node, 1, xid=31, lost=False, before=events)
+    fail(node, 2, xid=79, lost=False, before=events)
+    node.wait_counts(60, 80)
+    assert unhealthy_gpus(node) == {uuid_at(node, 2)}
+
+
+def test_without_recovery_a_gpu_stays_away_until_a_restart(node):
+    node.start_all({**sharing('mps', 20), 'health': {'recover': False}})
+    node.wait_counts(80)
+    fail(node, 2, xid=48, lost=False)
+    node.wait_counts(60, 80)
+    node.stays(lambda: node.kubelet.allocatable(GPU) == 60, '60 allocatable', 5)
+
+
+def test_a_lost_gpu_takes_all_replicas_of_all_its_mig_devices_and_no_others(node):
+    mig = 'nvidia.com/mig-3g.20gb'
+    gpus = [{'model': 'A100-40GB', 'mig': {'devices': [{'profile': '3g.20gb', 'count': 2}]}} for _ in range(2)]
+    node.scenario(gpus)
+    kubelet = node.start_all({'version': 'v1', 'flags': {'migStrategy': 'mixed'}, 'sharing': {
+        'timeSlicing': {'resources': [{'name': mig, 'replicas': 5}]}}})
+    node.wait_counts(20, resource=mig)
+    ids = set(kubelet.ids(mig))
+    gpus[1]['lost'] = True
+    node.scenario(gpus, events=[{'gpu': 1, 'xid': 79}])
+    node.wait_counts(10, 20, resource=mig)
+    units = {device.split('::')[0] for device in kubelet.ids(mig, healthy=False)}
+    assert len(units) == 2
+    assert not units & {device.split('::')[0] for device in kubelet.ids(mig, healthy=True)}
+    gpus[1]['lost'] = False
+    node.scenario(gpus, events=[{'gpu': 1, 'xid': 79}])
+    node.wait_counts(20, resource=mig)
+    assert set(kubelet.ids(mig)) == ids
 
 
 def test_words_that_mean_nothing_are_named_in_a_warning(node):
