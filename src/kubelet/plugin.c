@@ -154,14 +154,11 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
         struct arena scratch = ARENA_INIT;
         struct prefer_request *requests;
         struct container_ids *answers;
-        enum placement placement;
         struct error err;
         size_t count;
 
         if (check_open(plugin, &err) < 0)
                 goto failed;
-        /* MIG devices are placed, too, where no entry that shares them says how. */
-        placement = resource->strategy == SHARING_NONE ? plugin->plan->config->placement : resource->placement;
         if (convert_prefer_request(&requests, &count, &scratch, message, size, &err) < 0)
                 goto failed;
         answers = ARENA_ARRAY(&scratch, struct container_ids, count);
@@ -174,7 +171,7 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
                         goto failed;
                 }
                 ids = ARENA_ARRAY(&scratch, const char *, requests[i].size);
-                if (prefer(resource, placement, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
+                if (prefer(resource, resource->placement, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
                         goto failed;
                 answers[i].ids = ids;
         }

@@ -104,6 +104,7 @@ static int settle(const struct plan_builder *builder, struct resource *resource)
         const struct shared_resource *first = NULL;
         size_t n_shared = 0;
 
+        resource->placement = builder->config->placement;
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct shared_resource *entry = resource->units[i].shared;
                 const char *difference;

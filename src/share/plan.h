@@ -69,7 +69,7 @@ struct resource {
         const char *base_name;          /* of its first unit */
         enum sharing_strategy strategy; /* of its shared units; NONE when no unit is shared */
         enum provisioning provisioning;
-        enum placement placement;
+        enum placement placement; /* of its shared units; the default of the config when no unit is shared */
         bool fail_requests_greater_than_one;
         const struct unit *units;
         size_t n_units;
