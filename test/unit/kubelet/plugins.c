@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -341,6 +343,110 @@ static void test_a_resource_renamed_there_and_back_is_not_registered_twice_at_on
         node_done(&renamed);
 }
 
+/* In NVIDIA's plugin the first resource that fails keeps the ones after it from starting, for 30 s. */
+static void test_a_resource_that_cannot_be_served_does_not_hold_up_the_others(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(2);
+        struct resource resources[2];
+        struct plan two;
+        char name[160];
+
+        plan(&node, 3);
+        memset(name, 'x', sizeof(name) - 1); /* its socket would have a longer path than the kernel takes */
+        name[sizeof(name) - 1] = '\0';
+        memcpy(name, "nvidia.com/", 11);
+        two = *node.plan;
+        two.resources = resources;
+        two.n_resources = 2;
+        resources[0] = resources[1] = node.plan->resources[0];
+        resources[0].name = name;
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, &two);
+        assert_true(comes_true(f, allocatable_is, 6, 2000));
+        assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        assert_int_equal(kubelet_capacity(f->kubelet, name), 0);
+        stop_plugins(f);
+        node_done(&node);
+}
+
+static void listen_deafly(const struct fixture *f)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->socket);
+        assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        close(fd);
+}
+
+/* In NVIDIA's plugin a retry that was armed comes even after a success, and restarts everything once more. */
+static void test_a_retry_that_was_waited_for_is_forgotten_with_the_success(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(2);
+
+        plan(&node, 3);
+        listen_deafly(f); /* a kubelet that died: Register fails, again and again, with growing pauses */
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        comes_true(f, never, 0, 500);
+        unlink(f->socket);
+        start_kubelet(f);
+        assert_true(comes_true(f, allocatable_is, 6, 1000));
+        comes_true(f, never, 0, 1500);
+        assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        stop_plugins(f);
+        node_done(&node);
+}
+
+/* The plan in force is applied once more when the next one was refused; GPUs that are gone are then said to be unhealthy. */
+static void test_the_same_plan_again_changes_nothing_but_the_health(void **state)
+{
+        struct fixture *f = *state;
+        struct node node = node_new(4);
+
+        plan(&node, 5);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, node.plan);
+        plugins_set_health(f->plugins, "GPU-0", false);
+        assert_true(comes_true(f, allocatable_is, 15, 2000));
+        f->least_allocatable = 100;
+        plugins_apply(f->plugins, node.plan);
+        plugins_set_health(f->plugins, "GPU-0", false);
+        plugins_set_health(f->plugins, "GPU-3", false);
+        assert_true(comes_true(f, allocatable_is, 10, 1000));
+        assert_int_equal(f->least_allocatable, 10);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 20, 1000));
+        assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 20);
+        stop_plugins(f);
+        node_done(&node);
+}
+
+static void test_sockets_of_nvidias_plugin_are_left_alone_and_our_own_stale_ones_are_not(void **state)
+{
+        struct fixture *f = *state;
+        struct sockaddr_un theirs = {.sun_family = AF_UNIX};
+        struct sockaddr_un ours = {.sun_family = AF_UNIX};
+        int fds[] = {socket(AF_UNIX, SOCK_STREAM, 0), socket(AF_UNIX, SOCK_STREAM, 0)};
+
+        snprintf(theirs.sun_path, sizeof(theirs.sun_path), "%s/nvidia-gpu.sock", f->folder);
+        snprintf(ours.sun_path, sizeof(ours.sun_path), "%s/warpshare-gpu-1-1.sock", f->folder);
+        assert_int_equal(bind(fds[0], (struct sockaddr *)&theirs, sizeof(theirs)), 0);
+        assert_int_equal(bind(fds[1], (struct sockaddr *)&ours, sizeof(ours)), 0);
+        start_plugins(f);
+        assert_int_equal(access(theirs.sun_path, F_OK), 0);
+        assert_int_equal(access(ours.sun_path, F_OK), -1);
+        stop_plugins(f);
+        assert_int_equal(unlink(theirs.sun_path), 0);
+        close(fds[0]);
+        close(fds[1]);
+}
+
 static void on_answer(const struct kubelet_answer *answer, void *data)
 {
         struct fixture *f = data;
@@ -389,6 +495,15 @@ int main(void)
                         test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_resource_renamed_there_and_back_is_not_registered_twice_at_once, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_resource_that_cannot_be_served_does_not_hold_up_the_others, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_retry_that_was_waited_for_is_forgotten_with_the_success, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_the_same_plan_again_changes_nothing_but_the_health, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_sockets_of_nvidias_plugin_are_left_alone_and_our_own_stale_ones_are_not, set_up,
+                        tear_down),
                 cmocka_unit_test_setup_teardown(test_a_container_gets_its_gpu_or_the_reason_why_not, set_up, tear_down),
         };
 
