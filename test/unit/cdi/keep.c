@@ -61,6 +61,9 @@ static void test_names_of_the_other_naming_mean_the_same_devices(void **state)
         assert_string_equal(tree_names(tree, "gpu"), "0:0 1 GPU-1 MIG-0-0");
         assert_string_equal(tree_nodes(tree, "gpu", "MIG-0-0"), tree_nodes(tree, "gpu", "0:0"));
         assert_string_equal(tree_nodes(tree, "gpu", "1"), "/dev/nvidia1");
+        tree->config.id_strategy = ID_STRATEGY_UUID;
+        assert_ok(tree_publish(tree), &tree->err);
+        assert_string_equal(tree_names(tree, "gpu"), "0:0 1 GPU-1 MIG-0-0");
 }
 
 /* Else a container of the old device would get into the new one. */

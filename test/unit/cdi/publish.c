@@ -28,6 +28,8 @@ static void test_the_folder_and_the_file_can_be_read_by_all(void **state)
 
         tree_gpus(tree, 1);
         assert_ok(tree_publish(tree), &tree->err);
+        assert_int_equal(stat(tree_path(tree, "/run"), &info), 0);
+        assert_int_equal(info.st_mode & 0777, 0755);
         assert_int_equal(stat(tree_path(tree, "/run/cdi"), &info), 0);
         assert_int_equal(info.st_mode & 0777, 0755);
         assert_int_equal(stat(tree_path(tree, "/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"), &info), 0);
@@ -394,8 +396,10 @@ static void test_an_extra_that_is_switched_off_keeps_its_file(void **state)
 
 static void test_wsl_gets_the_driver_store_of_windows(void **state)
 {
-        struct tree *tree = *state;
+        static const char *const old_stores[] = {"/driver/usr/lib/wsl/drivers/nv_a.inf/libcuda.so.1.1",
+                "/driver/usr/lib/wsl/drivers/nv_z.inf/libcuda.so.1.1"};
         const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+        struct tree *tree = *state;
 
         tree->inventory.platform = PLATFORM_WSL;
         tree->inventory.gpus = &(struct gpu){.uuid = "all", .minor = -1};
@@ -410,10 +414,12 @@ static void test_wsl_gets_the_driver_store_of_windows(void **state)
                         "CDI: no folder of '/usr/lib/wsl/drivers' below '%s/driver' has libcuda.so.1.1: update the "
                         "driver of Windows",
                         tree->root));
-        tree_file(tree, "/driver/usr/lib/wsl/drivers/nv_old.inf/libcuda.so.1.1");
-        assert_int_equal(
-                utimensat(AT_FDCWD, tree_path(tree, "/driver/usr/lib/wsl/drivers/nv_old.inf/libcuda.so.1.1"), old, 0),
-                0);
+        for (size_t i = 0; i < ARRAY_SIZE(old_stores); i++) {
+                char *library = tree_path(tree, old_stores[i]);
+
+                tree_file(tree, old_stores[i]);
+                assert_int_equal(utimensat(AT_FDCWD, library, old, 0), 0);
+        }
         tree_file(tree, "/driver/usr/lib/wsl/drivers/nv_new.inf/libcuda.so.1.1");
         tree_file(tree, "/driver/usr/lib/wsl/drivers/nv_new.inf/nvidia-smi");
         tree_file(tree, "/driver/usr/lib/wsl/drivers/nv_new.inf/nvcubins.bin");

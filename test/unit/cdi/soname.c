@@ -117,6 +117,10 @@ static void test_a_library_that_lies_has_no_name(void **state UNUSED)
                 case 20:
                         elf.names[1] = '\0';
                         break;
+                case 21: /* the name is in the file, but not in what is loaded */
+                        elf.segments[0].p_filesz = offsetof(struct tree_elf, names) + 1;
+                        elf.dynamic[0].d_un.d_val = 2;
+                        break;
                 default:
                         return;
                 }
