@@ -58,7 +58,7 @@ def test_the_demonstration_without_a_simulator_says_so():
 def test_help_lists_the_commands():
     done = run('--help')
     assert done.returncode == 0 and not done.stderr
-    for command in ('agent', 'demo'):
+    for command in ('agent', 'demo', 'nvidia-device-plugin'):
         assert re.search(r'^  %s +\w' % command, done.stdout, re.MULTILINE)
 
 
@@ -114,3 +114,29 @@ def test_a_wrong_environment_variable_is_named():
 def test_the_version_is_told(arguments):
     done = run(*arguments)
     assert done.returncode == 0 and re.fullmatch(r'warpshare \d+\.\d+\.\d+\n', done.stdout)
+
+
+@pytest.mark.parametrize('command', ['agent', 'nvidia-device-plugin'])
+def test_a_valid_file_is_said_to_be_with_its_warnings(command, tmp_path):
+    path = tmp_path / 'config.yaml'
+    path.write_text('version: v1\nsharring: {}\n')
+    done = run(command, '--check', '--config-file', str(path))
+    assert done.returncode == 0
+    assert done.stdout == "config '%s' is valid\n" % path
+    assert re.fullmatch(r"warning: config '%s' line 2: sharring: .*\n" % path, done.stderr)
+
+
+@pytest.mark.parametrize('command', ['agent', 'nvidia-device-plugin'])
+@pytest.mark.parametrize('text, fault', [('version: v2\n', "'v2' is not a known version, use v1"), (None, 'No such file')])
+def test_an_invalid_file_is_said_to_be_with_the_fault(command, text, fault, tmp_path):
+    path = tmp_path / 'config.yaml'
+    if text:
+        path.write_text(text)
+    done = run(command, '--check', CONFIG_FILE=str(path))
+    assert done.returncode == 1 and not done.stdout
+    assert fault in done.stderr and done.stderr.count('\n') == 1
+
+
+def test_options_alone_can_be_checked_too():
+    done = run('agent', '--check', MIG_STRATEGY='single')
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'the configuration is valid, without a file\n', '')

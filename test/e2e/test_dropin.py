@@ -3,7 +3,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 
@@ -320,16 +319,6 @@ def test_an_imex_channel_that_is_missing_is_a_warning_where_it_is_not_required(n
     agent = start_all(node, IMEX_CHANNEL_IDS='0', WARPSHARE_SYSTEM_ROOT=node.folder)
     node.wait_counts(4)
     assert agent.count('^W.*IMEX channel 0 .* is not there$') == 1
-
-
-def test_sockets_of_a_plugin_of_nvidia_are_left_alone(node):
-    node.kubelet.start()
-    path = os.path.join(node.directory, 'nvidia-gpu.sock')
-    with socket.socket(socket.AF_UNIX) as stale:
-        stale.bind(path)
-    start(node)
-    node.wait_counts(4)
-    assert os.path.exists(path)
 
 
 # ---- a driver that was replaced while its library cannot leave the process ----
