@@ -148,17 +148,18 @@ static const char *difference(const struct shared_resource *a, const struct shar
         return a->has_placement && b->has_placement && a->placement != b->placement ? "placement" : NULL;
 }
 
+/* Beside an entry that lists or counts its units, one without a selector means the rest: the plan sees to it. */
 static int check_pair(
         const struct tree *tree, const struct entry *entry, const struct entry *earlier, struct error *err)
 {
         const char *name = advertised(entry->resource);
         const char *what = difference(entry->resource, earlier->resource);
 
-        if (strcmp(entry->resource->name, earlier->resource->name) == 0 &&
-                (is_everything(entry->resource) || is_everything(earlier->resource)))
+        if (strcmp(entry->resource->name, earlier->resource->name) == 0 && is_everything(entry->resource) &&
+                is_everything(earlier->resource))
                 return tree_fail(tree, entry->node, err,
                         "'%s' is shared already by the entry at line %d; to share different GPUs differently, list the "
-                        "devices of both",
+                        "devices of one of them",
                         entry->resource->name, earlier->node->line);
         if (what && strcmp(name, advertised(earlier->resource)) == 0)
                 return tree_fail(tree, entry->node, err,

@@ -36,7 +36,7 @@ def refused(node, config, *arguments):
      'domain possible is nvidia.com/'),
     ('sharing:\n  timeSlicing:\n    resources:\n    - {name: gpu, replicas: 2}\n    - {name: nvidia.com/gpu, replicas: 3}\n',
      "config '/config.yaml' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared already by the entry at "
-     'line 4; to share different GPUs differently, list the devices of both'),
+     'line 4; to share different GPUs differently, list the devices of one of them'),
     ('sharing:\n  timeSlicing:\n    resources: []\n',
      "config '/config.yaml' line 3: sharing.timeSlicing.resources: empty; list what to share, for example {name: "
      'nvidia.com/gpu, replicas: 4}, or remove the section'),

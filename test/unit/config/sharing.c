@@ -289,6 +289,8 @@ static void test_entries_for_different_devices_stand_beside_each_other(void **st
                         0},
                 {SLICING("    - " ENTRY(", devices: 1") "\n    - " ENTRY(", devices: 2, rename: x") "\n"), 2, 0},
                 {SLICING("    - " ENTRY("") "\n    - {name: mig-1g.10gb, rename: gpu, replicas: 4}\n"), 2, 0},
+                /* The second takes the rest. */
+                {SLICING("    - " ENTRY(", devices: [0]") "\n    - " ENTRY(", rename: x") "\n"), 2, 0},
                 /* Index 0 of one resource is another device than index 0 of another. */
                 {SLICING("    - " ENTRY(", devices: [0]") "\n    - {name: a100, replicas: 4, devices: [0]}\n"), 2, 0},
                 {SLICING("    - " ENTRY(", devices: [0]") "\n")
@@ -341,10 +343,7 @@ static void test_entries_that_cannot_both_be_served_are_named(void **state UNUSE
         static const char *const table[][2] = {
                 {SLICING("    - " ENTRY("") "\n    - " ENTRY("") "\n"),
                         "config 'FILE' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared already by the entry "
-                        "at line 4; to share different GPUs differently, list the devices of both"},
-                {SLICING("    - " ENTRY(", devices: [0]") "\n    - " ENTRY(", rename: x") "\n"),
-                        "config 'FILE' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared already by the entry "
-                        "at line 4; to share different GPUs differently, list the devices of both"},
+                        "at line 4; to share different GPUs differently, list the devices of one of them"},
                 {SLICING("    - " ENTRY(", devices: [1, 0]") "\n    - " ENTRY(", devices: [2, '0']") "\n"),
                         "config 'FILE' line 5: sharing.timeSlicing.resources[1]: device 0 of 'nvidia.com/gpu' is listed at line 4 "
                         "already"},
