@@ -1,7 +1,6 @@
 #include "cdi/devices.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"

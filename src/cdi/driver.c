@@ -1,18 +1,16 @@
 #include "cdi/driver.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cdi/soname.h"
 #include "cdi/ldcache.h"
+#include "cdi/soname.h"
 
 struct finder {
         struct driver *driver;
@@ -276,11 +274,13 @@ static bool has_version(const struct finder *finder, const char **ret_other)
 static void add_cached_folders(struct finder *finder)
 {
         static const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
-        _free_ char *path = xasprintf("%s/etc/ld.so.cache", finder->roots->driver);
+        const char *cache = roots_resolve(finder->roots, finder->arena, "/etc/ld.so.cache");
         _cleanup_(strbuf_done) struct strbuf bytes = STRBUF_INIT;
         struct error ignored;
 
-        if (file_read(path, LDCACHE_LIMIT, &bytes, &ignored) < 0)
+        if (!cache || !S_ISREG(roots_type(finder->roots, cache)) ||
+                file_read(arena_printf(finder->arena, "%s%s", finder->roots->driver, cache), LDCACHE_LIMIT, &bytes,
+                        &ignored) < 0)
                 return;
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
                 const char *library = ldcache_find(bytes.data, bytes.size, names[i]);

@@ -22,13 +22,13 @@ struct reader {
 
 static const char *const list_names[] = {"devices.csv", "drivers.csv", "l4t.csv"};
 
-/* An absolute path of plain names, none of which goes up. */
-static bool is_plain_path(const char *path)
+/* Of characters that neither a list of folders nor "target::link" takes for its own. */
+static bool is_plain_text(const char *path)
 {
         for (const char *c = path; *c; c++)
                 if (!isalnum((unsigned char)*c) && !strchr("/._+-@~", *c))
                         return false;
-        return path[0] == '/' && !strstr(path, "..");
+        return true;
 }
 
 static void add_node(struct reader *reader, const char *path)
@@ -66,10 +66,8 @@ static void add_link(struct reader *reader, const char *path)
         if (length <= 0)
                 return;
         target[length] = '\0';
-        for (const char *c = target; *c; c++)
-                if (!isalnum((unsigned char)*c) && !strchr("/._+-@~", *c))
-                        return;
-        driver_add_link(reader->driver, arena_strdup(arena, target), path);
+        if (is_plain_text(target))
+                driver_add_link(reader->driver, arena_strdup(arena, target), path);
 }
 
 static char *trim(char *text)
@@ -94,7 +92,7 @@ static void read_line(struct reader *reader, char *line)
         *comma = '\0';
         kind = trim(line);
         path = arena_strdup(reader->context->arena, trim(comma + 1));
-        if (!is_plain_path(path))
+        if (path[0] != '/' || strstr(path, "..") || !is_plain_text(path))
                 return;
         if (strcmp(kind, "dev") == 0)
                 add_node(reader, path);
@@ -114,9 +112,12 @@ static size_t read_lists(struct reader *reader, const char *root)
         for (size_t i = 0; i < ARRAY_SIZE(list_names); i++) {
                 _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
                 _free_ char *path = xasprintf("%s" LISTS "/%s", root, list_names[i]);
+                struct stat info;
                 struct error err;
                 char *state = NULL;
 
+                if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+                        continue;
                 if (file_read(path, TEGRA_LIST_LIMIT, &content, &err) < 0) {
                         if (err.kind != ERROR_NOT_FOUND)
                                 cdi_warn(reader->context, "CDI: a list of Tegra's files is left out: %s", err.text);

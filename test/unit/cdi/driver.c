@@ -116,7 +116,8 @@ static void test_libraries_that_only_the_linker_knows_are_found(void **state)
         memcpy(cache.strings, "libcuda.so.1\0/opt/odd/libcuda.so.1", 35);
         tree_library(tree, "/driver/opt/odd/libcuda.so." TREE_VERSION, "libcuda.so.1");
         tree_link(tree, "/driver/opt/odd/libcuda.so.1", "libcuda.so." TREE_VERSION);
-        tree_write(tree, "/driver/etc/ld.so.cache", &cache, sizeof(cache));
+        tree_write(tree, "/driver/var/cache/ld.so.cache", &cache, sizeof(cache));
+        tree_link(tree, "/driver/etc/ld.so.cache", "/var/cache/ld.so.cache"); /* below the root, not ours */
         driver = find(tree, false, false);
         assert_true(has_file(&driver, "/opt/odd/libcuda.so." TREE_VERSION));
         assert_string_equal(driver.cuda_folders[0], "/opt/odd");
@@ -203,6 +204,9 @@ static void test_no_libraries_are_an_error_that_says_where(void **state)
         tree_file(tree, TREE_LIBRARIES "/libcuda.so.1"); /* says no version */
         assert_fails(try_find(tree), &tree->err, ERROR_NOT_FOUND, expected);
         tree_file(tree, "/driver/etc/ld.so.cache");
+        assert_fails(try_find(tree), &tree->err, ERROR_NOT_FOUND, expected);
+        assert_int_equal(unlink(tree_path(tree, "/driver/etc/ld.so.cache")), 0);
+        assert_int_equal(mkfifo(tree_path(tree, "/driver/etc/ld.so.cache"), 0666), 0); /* reading it would never end */
         assert_fails(try_find(tree), &tree->err, ERROR_NOT_FOUND, expected);
 }
 

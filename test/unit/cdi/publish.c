@@ -450,6 +450,8 @@ static void test_tegra_gets_what_its_lists_name(void **state)
                 arena_printf(&tree->arena,
                         "CDI: no list of Tegra's files in '" LISTS "', neither below '%s/driver' nor here",
                         tree->root));
+        tree_folder(tree, "/system" LISTS "/drivers.csv");
+        assert_int_equal(mkfifo(tree_path(tree, "/system" LISTS "/drivers.csv"), 0666), 0); /* never ends */
         tree_file(tree, "/driver/usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1.1");
         tree_link(tree, "/driver/usr/lib/aarch64-linux-gnu/libcuda.so", "tegra/libcuda.so");
         tree_link(tree, "/driver/usr/share/nvidia/hostile", "a::/etc/passwd");
