@@ -3,8 +3,9 @@
  * container runtimes inject device nodes, driver files and hooks by name. Names, file names and contents are those of NVIDIA's
  * k8s-device-plugin v0.20 (vendor k8s.device-plugin.nvidia.com), so that containers made by the one restart under the other.
  *
- * Layout: cdi/spec.h is the document (pure), cdi/driver.h what the driver's files are (reads folders), this is what puts them
- * together and on disk. Nothing here runs inside a request.
+ * Layout: cdi/spec.h is the document (pure), cdi/driver.h what the driver's files are and cdi/nodes.h its device nodes (both read
+ * folders, by the names of cdi/roots.h), cdi/devices.h which devices there are; this puts them together and on disk. Nothing
+ * here runs inside a request. docs/cdi.md has the decisions.
  */
 #pragma once
 
@@ -14,12 +15,16 @@
 #define CDI_VENDOR "k8s.device-plugin.nvidia.com"
 
 /*
- * Writes the specifications for |plan| to config->cdi_root: each atomically, none when its content would be the same. Then
- * checks that every device the plan can hand out resolves in what was written. Devices of an earlier specification that the
- * plan no longer has stay in it while their device nodes exist, since kubelet restarts containers with the names they were
- * made with. A plan without units leaves what is there.
+ * Writes the specifications for |plan| to config->cdi_root: each atomically, none when its content would be the same. Devices of
+ * an earlier specification that the plan no longer has stay in it while their device nodes exist, since kubelet restarts
+ * containers with the names they were made with. A plan without units leaves what is there. No file is ever removed.
+ *
+ * Fails, and leaves the file of class gpu as it was, when the driver's libraries are not there (ERROR_NOT_FOUND) or are not those
+ * of the driver that runs (ERROR_UNAVAILABLE), when not one unit has its device node, and when the folder cannot be written.
+ * |warn| hears of each unit that a runtime will not resolve, of nodes that CUDA needs and that are not there, and of extras
+ * that are enabled and have no node.
  *
  * On success plan->cdi_extras says which of the enabled extras have something to inject. Without a CDI strategy in the config
- * it does nothing. |warn| hears what is missing (a node, a library) and left out.
+ * it does nothing.
  */
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
