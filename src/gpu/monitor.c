@@ -111,7 +111,7 @@ static void tell_unavailable(struct gpu_monitor *monitor, const char *reason)
         struct mail mail = MAIL_INIT;
 
         watch_put_out(&monitor->watch, reason, &mail);
-        if (!monitor->told || strcmp(monitor->told, reason) != 0) {
+        if (mail.inventory || !monitor->told || strcmp(monitor->told, reason) != 0) {
                 free(monitor->told);
                 monitor->told = xstrdup(reason);
                 mail_put_unavailable(&mail, reason);

@@ -53,8 +53,11 @@ struct gpu_monitor_options {
          * is a valid inventory. */
         void (*on_inventory)(struct inventory *inventory, void *data);
 
-        /* NVML cannot be used; the text is a sentence for people. Repeated only when it changes. If there is an inventory, it
-         * stays, and on_health says of all its units that they are unhealthy, for the first reason, before this is called. */
+        /*
+         * NVML cannot be used; the text is a sentence for people. Repeated only when it changes, and after the inventory of a
+         * rescan that failed. If there is an inventory, it stays, and on_health says of all its units that they are unhealthy,
+         * for the first reason, before this is called.
+         */
         void (*on_unavailable)(const char *reason, void *data);
 
         /* One GPU's health changed (both ways), or that of one MIG device: |uuid| names the GPU or the MIG device. A GPU's

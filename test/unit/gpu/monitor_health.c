@@ -226,17 +226,17 @@ static void test_the_policy_can_be_replaced_at_any_time(void **state)
         health_policy_add_rule(&policy, 48, false);
         health_policy_add_rule(&policy, 31, true);
         gpu_monitor_set_policy(fixture->monitor, &policy);
-        run_for(fixture, 150);
+        run_for(fixture, 300);
         scenario_write(T4("") "events: [{gpu: 0, xid: 48}, {gpu: 0, xid: 31}]\n");
         assert_int_equal(expect(fixture, at + 1, "- " A " Xid 31"), at + 1);
         at = expect(fixture, at + 1, "+ " A);
         /* Nothing counts; then everything again, and what was overlooked is found. */
         health_policy_parse(&policy, "all", NULL, NULL);
         gpu_monitor_set_policy(fixture->monitor, &policy);
-        run_for(fixture, 150);
+        run_for(fixture, 300);
         scenario_write(
                 T4(", recoveryAction: reset") "events: [{gpu: 0, xid: 48}, {gpu: 0, xid: 31}, {gpu: 0, xid: 79}]\n");
-        run_for(fixture, 150);
+        run_for(fixture, 300);
         assert_int_equal(fixture->n_told, at + 1);
         health_policy_parse(&policy, NULL, NULL, NULL);
         gpu_monitor_set_policy(fixture->monitor, &policy);
