@@ -10,9 +10,8 @@
 #pragma once
 
 #include "base/error.h"
+#include "share/cdi_name.h"
 #include "share/plan.h"
-
-#define CDI_VENDOR "k8s.device-plugin.nvidia.com"
 
 /*
  * Writes the specifications for |plan| to config->cdi_root: each atomically, none when its content would be the same. Devices of

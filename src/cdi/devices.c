@@ -111,6 +111,9 @@ static void add_device(const struct cdi_context *context, struct spec *spec, con
                 return;
         if (now->mig)
                 add_caps(context, edits, now->mig, name);
+        else if (now->gpu->coherent >= 0 &&
+                 cdi_lists(context->config->cdi_feature_flags, "enable-coherent-annotations"))
+                spec_annotate(edits, "gpu.nvidia.com/coherent", now->gpu->coherent ? "true" : "false");
         if (!now->mig || (now->mig->profile && strstr(now->mig->profile, "+gfx")))
                 add_graphics(context, edits, now->gpu);
         for (size_t i = 0; !now->mig && i < now->gpu->n_mig_devices; i++)

@@ -4,6 +4,7 @@
 
 #include "cdi/mounts.h"
 #include "cdi/nodes.h"
+#include "share/cdi_name.h"
 
 static const char *const no_files[] = {NULL};
 static const char *const gds_files[] = {"/run/udev", "/etc/cufile.json", NULL};
@@ -13,10 +14,10 @@ static const char *const mofed_names[] = {"uverbs*", "rdma_cm", NULL};
 static const char *const imex_names[] = {"channel0", NULL};
 
 const struct extra extras_table[N_EXTRAS] = {
-        {EXTRA_GDRCOPY, "gdrcopy", "all", "/dev", gdrcopy_names, no_files},
-        {EXTRA_GDS, "gds", "all", "/dev", gds_names, gds_files},
-        {EXTRA_MOFED, "mofed", "all", "/dev/infiniband", mofed_names, no_files},
-        {0, "imex-channel", "0", "/dev/nvidia-caps-imex-channels", imex_names, no_files},
+        {EXTRA_GDRCOPY, CDI_CLASS_GDRCOPY, "all", "/dev", gdrcopy_names, no_files},
+        {EXTRA_GDS, CDI_CLASS_GDS, "all", "/dev", gds_names, gds_files},
+        {EXTRA_MOFED, CDI_CLASS_MOFED, "all", "/dev/infiniband", mofed_names, no_files},
+        {0, CDI_CLASS_IMEX, "0", "/dev/nvidia-caps-imex-channels", imex_names, no_files},
 };
 
 bool extras_is_enabled(const struct config *config, const struct extra *extra)

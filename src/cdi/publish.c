@@ -88,9 +88,9 @@ static int write_spec(const struct spec *spec, const char *path, const struct st
 
 static int publish_gpu(const struct cdi_context *context, struct error *err)
 {
-        _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, "gpu");
+        _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, CDI_CLASS_GPU);
         _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
-        _free_ char *path = file_path(context, "gpu");
+        _free_ char *path = file_path(context, CDI_CLASS_GPU);
 
         if (gpu_build(context, spec, err) < 0)
                 return -1;

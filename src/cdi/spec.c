@@ -12,6 +12,7 @@ static const char *const list_names[N_LISTS] = {"env", "deviceNodes", "hooks", "
 
 struct spec_edits {
         json_t *lists[N_LISTS]; /* arrays */
+        json_t *annotations;    /* NULL: none */
         const char *name;       /* of the device; NULL for the common edits */
         bool is_bad;            /* something was not UTF-8 */
 };
@@ -36,6 +37,7 @@ static void edits_done(struct spec_edits *edits)
 {
         for (size_t i = 0; i < N_LISTS; i++)
                 json_decref(edits->lists[i]);
+        json_decref(edits->annotations);
 }
 
 struct spec *spec_new(const char *vendor, const char *class_name)
@@ -147,6 +149,14 @@ static json_t *pack_texts(const char *const *texts)
                         return NULL;
                 }
         return array;
+}
+
+void spec_annotate(struct spec_edits *device, const char *name, const char *value)
+{
+        if (!device->annotations)
+                device->annotations = json_object();
+        if (json_object_set_new(device->annotations, name, json_string(value)) < 0)
+                device->is_bad = true;
 }
 
 void spec_add_env(struct spec_edits *edits, const char *assignment)
@@ -269,12 +279,17 @@ static json_t *print_edits(const struct spec *spec, const struct spec_edits *edi
 static json_t *print_device(const struct spec *spec, const struct spec_edits *device)
 {
         json_t *edits = print_edits(spec, device, true);
+        json_t *json;
 
         if (json_object_size(edits) == 0) {
                 json_decref(edits);
                 edits = print_edits(spec, device, false);
         }
-        return json_pack("{s:s, s:o}", "name", device->name, "containerEdits", edits);
+        json = json_pack("{s:s}", "name", device->name);
+        if (device->annotations)
+                json_object_set(json, "annotations", device->annotations);
+        json_object_set_new(json, "containerEdits", edits);
+        return json;
 }
 
 static const char *least_version(const struct spec *spec)
@@ -282,16 +297,20 @@ static const char *least_version(const struct spec *spec)
         bool has_nodes = json_array_size(spec->common.lists[LIST_NODES]) > 0;
         bool has_gids = json_array_size(spec->common.lists[LIST_GIDS]) > 0;
         bool has_digit = false;
+        bool has_annotations = false;
 
         for (size_t i = 0; i < spec->n_devices; i++) {
                 const struct spec_edits *device = spec->devices[i];
 
                 has_nodes = has_nodes || json_array_size(device->lists[LIST_NODES]) > 0;
                 has_gids = has_gids || json_array_size(device->lists[LIST_GIDS]) > 0;
+                has_annotations = has_annotations || device->annotations;
                 has_digit = has_digit || isdigit((unsigned char)device->name[0]);
         }
         if (has_gids)
                 return "0.7.0"; /* additionalGids */
+        if (has_annotations)
+                return "0.6.0";
         return has_nodes || has_digit ? "0.5.0" /* hostPath; names that begin with a digit */ : "0.3.0";
 }
 

@@ -53,6 +53,9 @@ struct spec_edits *spec_device(struct spec *spec, const char *name);
 bool spec_has(const struct spec *spec, const char *name);
 size_t spec_count(const struct spec *spec);
 
+/* A remark on a device, for who reads the file: runtimes do not hand it on. */
+void spec_annotate(struct spec_edits *device, const char *name, const char *value);
+
 /* |options| and |args| end with NULL. */
 void spec_add_env(struct spec_edits *edits, const char *assignment);
 void spec_add_node(struct spec_edits *edits, const struct spec_node *node);

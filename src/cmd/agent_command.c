@@ -136,7 +136,7 @@ int command_device_plugin(int argc, char **argv)
                 .what = "Warpshare in the place of NVIDIA's k8s-device-plugin: the same options, variables, configuration file and\n"
                         "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
                         "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n",
-                .version = WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+                .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
                 .log_format = LOG_KLOG,
                 .usage_status = EXIT_FAILED,
                 .usage_shows_help = true,

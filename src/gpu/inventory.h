@@ -93,6 +93,7 @@ struct gpu {
         int compute_minor;
         enum gpu_architecture architecture;
         uint64_t memory; /* total; 0 unknown */
+        int coherent;    /* 1: GPU and CPU see each other's memory by one set of page tables (ATS); 0; -1 unknown */
         bool mig_capable;
         bool mig_enabled;
         unsigned int mig_max;

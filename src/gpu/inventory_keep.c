@@ -105,6 +105,8 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
         }
         if (gpu->architecture == GPU_ARCHITECTURE_UNKNOWN)
                 gpu->architecture = known->architecture;
+        if (gpu->coherent < 0)
+                gpu->coherent = known->coherent;
         if (gpu->memory == 0)
                 gpu->memory = known->memory;
         gpu->mig_capable = known->mig_capable;

@@ -40,6 +40,8 @@
                 "nvmlDeviceGetCudaComputeCapability")                                                                  \
         MAY(device_get_architecture, (nvmlDevice_t device, nvmlDeviceArchitecture_t * architecture),                   \
                 "nvmlDeviceGetArchitecture")                                                                           \
+        MAY(device_get_addressing_mode, (nvmlDevice_t device, nvmlDeviceAddressingMode_v1_t * mode),                   \
+                "nvmlDeviceGetAddressingMode")                                                                         \
         MAY(device_get_memory_affinity,                                                                                \
                 (nvmlDevice_t device, unsigned int words, unsigned long *nodes, nvmlAffinityScope_t scope),            \
                 "nvmlDeviceGetMemoryAffinity")                                                                         \

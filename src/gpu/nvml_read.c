@@ -97,6 +97,7 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
 {
         const struct nvml *nvml = reader->nvml;
         nvmlDeviceArchitecture_t architecture = NVML_DEVICE_ARCH_UNKNOWN;
+        nvmlDeviceAddressingMode_v1_t addressing = {.version = NVML_DEVICE_ADDRESSING_MODE_V1};
         nvmlMemory_t memory = {0};
         int known;
         int major = GPU_UNKNOWN_INT;
@@ -119,6 +120,8 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
 
         if (NVML_CALL(nvml, device_get_architecture, device, &architecture) == NVML_SUCCESS)
                 gpu->architecture = architecture_of(architecture);
+        if (NVML_CALL(nvml, device_get_addressing_mode, device, &addressing) == NVML_SUCCESS)
+                gpu->coherent = addressing.value == NVML_DEVICE_ADDRESSING_MODE_ATS;
         return 0;
 }
 
@@ -197,6 +200,7 @@ static void read_gpus(struct reader *reader, unsigned int count)
                         .numa_node = GPU_UNKNOWN_INT,
                         .compute_major = GPU_UNKNOWN_INT,
                         .compute_minor = GPU_UNKNOWN_INT,
+                        .coherent = GPU_UNKNOWN_INT,
                 };
                 if (read_gpu(reader, device, gpu, &err) < 0)
                         gpu->failure = arena_strdup(&inventory->arena, err.text);

@@ -78,6 +78,7 @@ struct inventory *platform_inventory(enum platform platform)
                 .numa_node = GPU_UNKNOWN_INT,
                 .compute_major = GPU_UNKNOWN_INT,
                 .compute_minor = GPU_UNKNOWN_INT,
+                .coherent = GPU_UNKNOWN_INT,
                 .links = ARENA_NEW(&inventory->arena, struct gpu_link),
         };
         return inventory;

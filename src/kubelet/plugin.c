@@ -216,7 +216,7 @@ static void log_allocation(const struct plugin *plugin, const struct allocation 
         for (size_t i = 0; i < allocation->n_parts; i++) {
                 const struct allocate_part *part = &allocation->parts[i];
 
-                log_info("allocated", LOG_STR("resource", plugin->name), LOG_STR("gpu", part->unit->uuid),
+                log_info("allocated", LOG_STR("resource", plugin->name), LOG_STR("unit", part->unit->uuid),
                         LOG_UINT("replicas", part->replicas), LOG_UINT("of", part->unit->replicas),
                         LOG_UINT("memory_mib", part->share.memory_mib),
                         LOG_UINT("threads_permille", part->share.threads_permille));

@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "share/cdi_name.h"
 
-/* cdi/cdi.h writes the specifications in which these names resolve. */
-#define CDI_VENDOR "k8s.device-plugin.nvidia.com"
 #define VOLUME_ROOT "/var/run/nvidia-container-devices"
 #define IMEX_CHANNEL "0" /* no other is legal */
 
@@ -14,9 +13,9 @@ static const struct extra {
         const char *variable;
         const char *cdi_device;
 } extras[] = {
-        {EXTRA_GDRCOPY, "NVIDIA_GDRCOPY", CDI_VENDOR "/gdrcopy=all"},
-        {EXTRA_GDS, "NVIDIA_GDS", CDI_VENDOR "/gds=all"},
-        {EXTRA_MOFED, "NVIDIA_MOFED", CDI_VENDOR "/mofed=all"},
+        {EXTRA_GDRCOPY, "NVIDIA_GDRCOPY", CDI_VENDOR "/" CDI_CLASS_GDRCOPY "=all"},
+        {EXTRA_GDS, "NVIDIA_GDS", CDI_VENDOR "/" CDI_CLASS_GDS "=all"},
+        {EXTRA_MOFED, "NVIDIA_MOFED", CDI_VENDOR "/" CDI_CLASS_MOFED "=all"},
 };
 
 static const struct control_node {
@@ -170,9 +169,9 @@ static void add_cdi(const struct request *request)
         size_t count = 0;
 
         for (size_t i = 0; i < n_units; i++)
-                devices[count++] = arena_printf(request->arena, CDI_VENDOR "/gpu=%s", request->names[i]);
+                devices[count++] = arena_printf(request->arena, CDI_VENDOR "/" CDI_CLASS_GPU "=%s", request->names[i]);
         if (has_imex_channel(request))
-                devices[count++] = CDI_VENDOR "/imex-channel=" IMEX_CHANNEL;
+                devices[count++] = CDI_VENDOR "/" CDI_CLASS_IMEX "=" IMEX_CHANNEL;
         for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
                 if (request->plan->cdi_extras & extras[i].bit)
                         devices[count++] = extras[i].cdi_device;

@@ -173,7 +173,7 @@ def test_a_wrong_flag_shows_the_usage_and_has_status_1():
 @pytest.mark.parametrize('command', [[LINK, '--version'], [node_module.WARPSHARE, 'nvidia-device-plugin', '--version']])
 def test_the_version_is_in_nvidias_form(command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert re.fullmatch(r'\d+\.\d+\.\d+\ncommit: ([0-9a-f]{40}|unknown)\n', done.stdout)
+    assert re.fullmatch(r'NVIDIA Device Plugin version \d+\.\d+\.\d+\ncommit: ([0-9a-f]{40}|unknown)\n', done.stdout)
 
 
 # ---- the configuration file ----

@@ -59,6 +59,37 @@ static void test_groups_are_left_out_where_the_flag_says_so(void **state)
         json_decref(edits);
 }
 
+static void test_a_coherent_gpu_is_marked_where_the_flag_says_so(void **state)
+{
+        static const char *const flags[] = {"enable-coherent-annotations", NULL};
+        static const struct {
+                int coherent;
+                const char *const *flags;
+                const char *mark; /* NULL: none */
+        } table[] = {{1, flags, "true"}, {0, flags, "false"}, {-1, flags, NULL}, {1, NULL, NULL}};
+        struct tree *tree = *state;
+
+        tree_gpus(tree, 1);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const json_t *device;
+                json_t *document;
+
+                tree->inventory.gpus[0].coherent = table[i].coherent;
+                tree->config.cdi_feature_flags = table[i].flags;
+                tree_plan(tree);
+                assert_ok(tree_publish(tree), &tree->err);
+                document = tree_load(tree, "gpu");
+                device = json_array_get(json_object_get(document, "devices"), 0);
+                if (table[i].mark)
+                        assert_string_equal(json_string_value(json_object_get(
+                                                    json_object_get(device, "annotations"), "gpu.nvidia.com/coherent")),
+                                table[i].mark);
+                else
+                        assert_null(json_object_get(device, "annotations"));
+                json_decref(document);
+        }
+}
+
 static void test_mig_devices_come_with_their_capabilities(void **state)
 {
         struct tree *tree = *state;
@@ -482,6 +513,7 @@ int main(void)
                 TREE_TEST(test_a_gpu_is_written_as_nvidia_writes_it),
                 TREE_TEST(test_the_folder_and_the_file_can_be_read_by_all),
                 TREE_TEST(test_groups_are_left_out_where_the_flag_says_so),
+                TREE_TEST(test_a_coherent_gpu_is_marked_where_the_flag_says_so),
                 TREE_TEST(test_mig_devices_come_with_their_capabilities),
                 TREE_TEST(test_devices_are_named_by_index_where_ids_are),
                 TREE_TEST(test_a_mig_device_has_a_display_only_by_its_profile),

@@ -77,6 +77,18 @@ static void test_the_version_is_the_least_that_has_the_fields(void **state UNUSE
         }
 }
 
+static void test_a_remark_needs_a_version_of_its_own(void **state UNUSED)
+{
+        _cleanup_(spec_freep) struct spec *spec = spec_new("vendor", "class");
+        _free_ char *printed = NULL;
+
+        spec_add_env(spec_device(spec, "a"), "A=B");
+        spec_annotate(spec_device(spec, "a"), "example.com/x", "true");
+        printed = print(spec);
+        assert_non_null(strstr(printed, "\"cdiVersion\": \"0.6.0\""));
+        assert_non_null(strstr(printed, "\"annotations\": {\n        \"example.com/x\": \"true\"\n      }"));
+}
+
 static void test_an_edit_is_there_once_and_common_ones_only_there(void **state UNUSED)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new("vendor", "class");
@@ -179,6 +191,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names_are_what_the_format_allows),
                 cmocka_unit_test(test_the_version_is_the_least_that_has_the_fields),
+                cmocka_unit_test(test_a_remark_needs_a_version_of_its_own),
                 cmocka_unit_test(test_an_edit_is_there_once_and_common_ones_only_there),
                 cmocka_unit_test(test_nodes_and_mounts_stand_by_depth_and_name),
                 cmocka_unit_test(test_what_is_no_text_makes_no_document),

@@ -29,12 +29,14 @@ static void test_each_model_has_its_properties(void **state UNUSED)
                 enum gpu_architecture architecture;
                 int brand;
                 bool mig_capable;
+                bool coherent;
         } table[] = {
                 {"V100-32GB", "Tesla V100-SXM2-32GB", 7, 0, GPU_ARCHITECTURE_VOLTA, NVML_BRAND_TESLA, false},
                 {"T4", "Tesla T4", 7, 5, GPU_ARCHITECTURE_TURING, NVML_BRAND_TESLA, false},
                 {"A100-40GB", "NVIDIA A100-SXM4-40GB", 8, 0, GPU_ARCHITECTURE_AMPERE, NVML_BRAND_NVIDIA, true},
                 {"L40S", "NVIDIA L40S", 8, 9, GPU_ARCHITECTURE_ADA, NVML_BRAND_NVIDIA, false},
                 {"H100-80GB", "NVIDIA H100 80GB HBM3", 9, 0, GPU_ARCHITECTURE_HOPPER, NVML_BRAND_NVIDIA, true},
+                {"GB200", "NVIDIA GB200", 10, 0, GPU_ARCHITECTURE_BLACKWELL, NVML_BRAND_NVIDIA, true, true},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -53,6 +55,7 @@ static void test_each_model_has_its_properties(void **state UNUSED)
                 assert_int_equal(gpu->architecture, table[i].architecture);
                 assert_int_equal(gpu->brand, table[i].brand);
                 assert_int_equal(gpu->mig_capable, table[i].mig_capable);
+                assert_int_equal(gpu->coherent, table[i].coherent);
                 assert_false(gpu->mig_enabled);
                 assert_int_equal(gpu->n_mig_devices, 0);
                 assert_true(gpu->memory > UINT64_C(14) << 30);

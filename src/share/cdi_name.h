@@ -1,0 +1,12 @@
+/*
+ * The names by which CDI devices are asked for: "<vendor>/<class>=<device>". Allocate hands them out, and cdi/cdi.h writes the
+ * specifications in which they stand. They are those of NVIDIA's k8s-device-plugin v0.20.
+ */
+#pragma once
+
+#define CDI_VENDOR "k8s.device-plugin.nvidia.com"
+#define CDI_CLASS_GPU "gpu"
+#define CDI_CLASS_IMEX "imex-channel"
+#define CDI_CLASS_GDRCOPY "gdrcopy"
+#define CDI_CLASS_GDS "gds"
+#define CDI_CLASS_MOFED "mofed"
