@@ -326,12 +326,13 @@ static void on_stale_library(void *data)
 /* ---- start ---- */
 
 /* Neither option is in the file, so they hold before the file is read. */
-static void setup_log(const struct option_set *options, enum log_format format)
+static void setup_log(const struct option_set *options)
 {
         static const char *const levels[] = {"debug", "info", "warn", "error"};
         static const char *const formats[] = {[LOG_TEXT] = "text", [LOG_JSON] = "json", [LOG_KLOG] = "klog"};
         const char *level = option_set_get(options, "log-level");
         const char *form = option_set_get(options, "log-format");
+        enum log_format format = LOG_TEXT;
         enum log_level least = LOG_INFO;
 
         for (size_t i = 0; level && i < ARRAY_SIZE(levels); i++)
@@ -430,12 +431,12 @@ static void init_timer(struct agent *agent, uv_timer_t *timer)
         timer->data = agent;
 }
 
-int agent_run(const struct option_set *options, enum log_format log_format)
+int agent_run(const struct option_set *options)
 {
         struct agent agent = {.options = options, .restarts = restart_read(getenv(RESTART_VARIABLE))};
         struct error err;
 
-        setup_log(options, log_format);
+        setup_log(options);
         uv_loop_init(&agent.loop);
         init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);

@@ -3,8 +3,6 @@
  */
 #pragma once
 
-#include "base/log.h"
 #include "config/option.h"
 
-/* The form of log lines where neither command line nor environment names one. */
-int agent_run(const struct option_set *options, enum log_format log_format);
+int agent_run(const struct option_set *options);

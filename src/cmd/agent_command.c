@@ -18,7 +18,7 @@ struct manner {
         const char *program;
         const char *what; /* in --help */
         const char *version;
-        enum log_format log_format;
+        const char *log_format; /* where neither command line nor environment names one */
         int usage_status;
         bool usage_shows_help;
 };
@@ -89,6 +89,15 @@ static int print_schema(void)
         return 0;
 }
 
+static int run_agent(const struct manner *manner, struct option_set *options)
+{
+        const char **format = &options->values[option_find("log-format")];
+
+        if (!*format)
+                *format = manner->log_format;
+        return agent_run(options);
+}
+
 static int run(const struct manner *manner, int argc, char **argv)
 {
         struct option_set options;
@@ -109,7 +118,7 @@ static int run(const struct manner *manner, int argc, char **argv)
         else if (options.check)
                 status = check(&options);
         else
-                status = agent_run(&options, manner->log_format);
+                status = run_agent(manner, &options);
         arena_done(&arena);
         return status;
 }
@@ -122,7 +131,7 @@ int command_agent(int argc, char **argv)
                         "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
                         "change of the configuration file; SIGTERM stops.\n",
                 .version = "warpshare " WARPSHARE_VERSION,
-                .log_format = LOG_TEXT,
+                .log_format = "text",
                 .usage_status = EXIT_USAGE,
         };
 
@@ -137,7 +146,7 @@ int command_device_plugin(int argc, char **argv)
                         "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
                         "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n",
                 .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
-                .log_format = LOG_KLOG,
+                .log_format = "klog",
                 .usage_status = EXIT_FAILED,
                 .usage_shows_help = true,
         };

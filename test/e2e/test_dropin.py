@@ -126,6 +126,7 @@ def test_the_lines_that_tools_look_for_are_nvidias(node):
     agent = start_all(node)
     uuid = node.kubelet.ids(GPU)[1]
     agent.wait_log('^I%sRunning with config:\n{$' % HEADER[5:])
+    agent.wait_log('"logFormat": "klog"')
     agent.wait_log(r"^I%sStarting to serve 'nvidia\.com/gpu' on %s/\S+\.sock$" % (HEADER[5:], node.directory))
     agent.wait_log("Registered device plugin for 'nvidia.com/gpu' with Kubelet")
     fail(node, 1)
