@@ -4,6 +4,7 @@
 #pragma once
 
 struct gpu_paths {
-        const char *system_root; /* "" for the machine itself; tests and demonstrations put a folder before /dev, /proc, /sys */
+        const char *
+                system_root; /* "" for the machine itself; tests and demonstrations put a folder before /dev, /proc, /sys */
         const char *driver_root; /* the driver's files as this container sees them; "" or "/": its own */
 };

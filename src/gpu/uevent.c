@@ -137,9 +137,9 @@ static void on_closed(uv_handle_t *handle)
 struct uevent_watch *uevent_watch_close(struct uevent_watch *watch)
 {
         if (watch) {
-                uv_poll_stop(&watch->poll);
-                close(watch->socket);
+                /* First the handle, which lets go of the descriptor: once closed, its number is any other thread's. */
                 uv_close((uv_handle_t *)&watch->poll, on_closed);
+                close(watch->socket);
         }
         return NULL;
 }
