@@ -10,26 +10,8 @@
 #include "bench/figure.h"
 #include "bench/stock.h"
 #include "kubelet/device_list.h"
-#include "share/prefer.h"
 
 #define ROUNDS 21
-
-static void choose(const struct stock *stock, size_t wanted)
-{
-        const struct prefer_request request = {
-                .available = stock->ids, .n_available = stock->resource->n_devices, .size = wanted};
-        struct arena scratch = ARENA_INIT;
-        const char *ids[64];
-        struct error err;
-        size_t count;
-
-        if (prefer(stock->resource, PLACEMENT_DISTRIBUTED, &request, &scratch, ids, &count, &err) < 0 ||
-                count != wanted) {
-                fprintf(stderr, "prefer: %s\n", err.text);
-                exit(1);
-        }
-        arena_done(&scratch);
-}
 
 /* A sample is the mean of |turns| calls, so that the clock's own time does not count. */
 static void measure_choice(const char *name, const struct stock *stock, size_t wanted, unsigned int turns)
@@ -40,7 +22,7 @@ static void measure_choice(const char *name, const struct stock *stock, size_t w
                 int64_t started = clock_ns();
 
                 for (unsigned int turn = 0; turn < turns; turn++)
-                        choose(stock, wanted);
+                        stock_choose(stock, wanted);
                 figure_add(&figure, (double)(clock_ns() - started) / turns / 1000);
         }
         figure_print(&figure);
@@ -117,7 +99,7 @@ __attribute__((noinline, used)) static void take_step(struct growth *growth, siz
                 pack(&growth->stock);
                 break;
         case 2:
-                choose(&growth->stock, 1);
+                stock_choose(&growth->stock, 1);
                 break;
         default:
                 replace_all(&growth->stock, &growth->other);

@@ -68,8 +68,7 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
         size_t count;
 
         if (convert_prefer_request(&requests, &count, &scratch, message, size, &err) < 0 ||
-                prefer(bench->stock.resource, PLACEMENT_DISTRIBUTED, &requests[0], &scratch, ids, &answer.n_ids, &err) <
-                        0)
+                prefer(bench->stock.resource, &requests[0], &scratch, ids, &answer.n_ids, &err) < 0)
                 fail(err.text);
         finish_with(call, convert_prefer_response(&answer, 1, &scratch));
         arena_done(&scratch);

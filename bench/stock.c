@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "share/prefer.h"
+
 static struct gpu_link *make_links(struct stock *stock, size_t n_gpus, size_t from)
 {
         struct gpu_link *links = ARENA_ARRAY(&stock->arena, struct gpu_link, n_gpus);
@@ -95,4 +97,20 @@ void stock_done(struct stock *stock)
         plan_done(stock->plan);
         arena_done(&stock->plan_arena);
         arena_done(&stock->arena);
+}
+
+void stock_choose(const struct stock *stock, size_t wanted)
+{
+        const struct prefer_request request = {
+                .available = stock->ids, .n_available = stock->resource->n_devices, .size = wanted};
+        struct arena scratch = ARENA_INIT;
+        const char *ids[64];
+        struct error err;
+        size_t count;
+
+        if (prefer(stock->resource, &request, &scratch, ids, &count, &err) < 0 || count != wanted) {
+                fprintf(stderr, "prefer: %s\n", err.text);
+                exit(1);
+        }
+        arena_done(&scratch);
 }

@@ -21,5 +21,8 @@ struct stock {
 void stock_init(struct stock *stock, size_t n_gpus, enum sharing_strategy strategy, unsigned int replicas);
 void stock_done(struct stock *stock);
 
+/* One choice of |wanted| devices, 64 at most, among all of them. */
+void stock_choose(const struct stock *stock, size_t wanted);
+
 /* Builds the plan anew. */
 void stock_plan(struct stock *stock);

@@ -5,11 +5,9 @@
  * A line for each: prefer_<topology>_<size>, in microseconds.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "bench/figure.h"
 #include "bench/stock.h"
-#include "share/prefer.h"
 #include "test/unit/share/topologies.h"
 
 #define ROUNDS 11
@@ -28,23 +26,6 @@ static void link_as(struct stock *stock, const struct topology *topology)
         }
 }
 
-static void choose(const struct stock *stock, size_t size)
-{
-        const struct prefer_request request = {
-                .available = stock->ids, .n_available = stock->resource->n_devices, .size = size};
-        struct arena scratch = ARENA_INIT;
-        const char *ids[16];
-        struct error err;
-        size_t count;
-
-        if (prefer(stock->resource, PLACEMENT_DISTRIBUTED, &request, &scratch, ids, &count, &err) < 0 ||
-                count != size) {
-                fprintf(stderr, "prefer: %s\n", err.text);
-                exit(1);
-        }
-        arena_done(&scratch);
-}
-
 /* A sample is the mean of as many calls as take about five milliseconds. */
 static void measure(const struct stock *stock, const char *topology, size_t size)
 {
@@ -57,7 +38,7 @@ static void measure(const struct stock *stock, const char *topology, size_t size
                 unsigned int turns = 0;
 
                 while (clock_ns() - started < ROUND_NS) {
-                        choose(stock, size);
+                        stock_choose(stock, size);
                         turns++;
                 }
                 figure_add(&figure, (double)(clock_ns() - started) / turns / 1000);

@@ -171,7 +171,7 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t 
                         goto failed;
                 }
                 ids = ARENA_ARRAY(&scratch, const char *, requests[i].size);
-                if (prefer(resource, resource->placement, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
+                if (prefer(resource, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
                         goto failed;
                 answers[i].ids = ids;
         }

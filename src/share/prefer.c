@@ -69,11 +69,10 @@ static void pick_all(struct choice *choice)
                         choice->ids[choice->n_ids++] = choice->resource->devices[i].id;
 }
 
-static void pick_by_placement(struct choice *choice, enum placement policy, struct arena *scratch)
+static void pick_by_placement(struct choice *choice, struct arena *scratch)
 {
         const struct prefer_placement placement = {
                 .resource = choice->resource,
-                .policy = policy,
                 .is_candidate = choice->is_candidate,
                 .required = choice->required,
                 .n_required = choice->n_ids,
@@ -102,8 +101,8 @@ static void pick_by_links(struct choice *choice, struct arena *scratch)
                 choice->ids[choice->n_ids++] = resource->devices[resource->units[picked[i]].first_device].id;
 }
 
-int prefer(const struct resource *resource, enum placement policy, const struct prefer_request *request,
-        struct arena *scratch, const char **ret_ids, size_t *ret_n_ids, struct error *err)
+int prefer(const struct resource *resource, const struct prefer_request *request, struct arena *scratch,
+        const char **ret_ids, size_t *ret_n_ids, struct error *err)
 {
         struct choice choice = {.resource = resource, .ids = ret_ids};
 
@@ -112,7 +111,7 @@ int prefer(const struct resource *resource, enum placement policy, const struct 
         if (choice.needed == choice.n_candidates)
                 pick_all(&choice);
         else if (choice.needed > 0 && choice.has_parts)
-                pick_by_placement(&choice, policy, scratch);
+                pick_by_placement(&choice, scratch);
         else if (choice.needed > 0)
                 pick_by_links(&choice, scratch);
         *ret_n_ids = choice.n_ids;

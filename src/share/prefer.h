@@ -2,8 +2,8 @@
  * GetPreferredAllocation: which of the available devices a container should get. Pure, and linear in the devices named, but
  * for a logarithm of the units.
  *
- * Replicas and MIG devices go where the policy says (share/prefer_placement.h); a whole GPU among them is a unit with one
- * replica. Where only whole GPUs are available and required, their links decide, whatever the policy is
+ * Replicas and MIG devices go where the resource's placement says (share/prefer_placement.h); a whole GPU among them is a unit with one
+ * replica. Where only whole GPUs are available and required, their links decide, whatever the placement is
  * (share/prefer_links.h), as in NVIDIA's k8s-device-plugin. If all that is available is wanted, there is nothing to choose.
  * kubelet lists ids in any order; the answer depends on their set alone. Ids that the resource does not have are ignored.
  */
@@ -20,5 +20,5 @@ struct prefer_request {
 };
 
 /* *ret_ids has room for request->size ids; they point into the plan. ERROR_INVALID if the request cannot be met. */
-int prefer(const struct resource *resource, enum placement policy, const struct prefer_request *request,
-        struct arena *scratch, const char **ret_ids, size_t *ret_n_ids, struct error *err) MUST_USE;
+int prefer(const struct resource *resource, const struct prefer_request *request, struct arena *scratch,
+        const char **ret_ids, size_t *ret_n_ids, struct error *err) MUST_USE;

@@ -248,15 +248,16 @@ static void fill_same_gpu(struct filling *filling, size_t needed)
 
 void prefer_placement(const struct prefer_placement *placement, struct arena *scratch, size_t needed, const char **ids)
 {
-        struct filling filling = {.policy = placement->policy, .devices = placement->resource->devices, .ids = ids};
+        struct filling filling = {
+                .policy = placement->resource->placement, .devices = placement->resource->devices, .ids = ids};
         const uint32_t *pools = make_pools(&filling, placement->resource, scratch);
-        bool opens = placement->policy == PLACEMENT_DISTINCT || placement->policy == PLACEMENT_SAME_GPU;
+        bool opens = filling.policy == PLACEMENT_DISTINCT || filling.policy == PLACEMENT_SAME_GPU;
 
         for (size_t i = 0; opens && i < placement->n_required; i++)
                 filling.pools[pools[placement->required[i]]].taken++;
         deal(&filling, placement, pools, scratch);
         fill_heap(&filling, scratch);
-        if (placement->policy == PLACEMENT_SAME_GPU) {
+        if (filling.policy == PLACEMENT_SAME_GPU) {
                 fill_same_gpu(&filling, needed);
                 return;
         }

@@ -1,7 +1,7 @@
 /*
  * Where the replicas of a request stand: the policies behind share/prefer.h for shared units and MIG devices.
  *
- * A pool is what a policy fills: a shared unit with its replicas, a whole GPU, or all MIG devices of one GPU that are not shared.
+ * A pool is what a placement fills: a shared unit with its replicas, a whole GPU, or all MIG devices of one GPU that are not shared.
  * How full a pool is, is the number of its devices that are gone (not available, required, or taken just now), not their part
  * of the pool: so NVIDIA's k8s-device-plugin counts. Where units have different numbers of replicas, packed thus goes where
  * most are gone, even if a smaller unit is nearer to being full, and distributed where the fewest are.
@@ -21,7 +21,6 @@
 
 struct prefer_placement {
         const struct resource *resource;
-        enum placement policy;
         const bool *is_candidate; /* by position of the device */
         const uint32_t *required; /* units of the devices that are in the answer already, one for each */
         size_t n_required;

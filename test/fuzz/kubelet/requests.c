@@ -50,8 +50,7 @@ static void fuzz_prefer(const uint8_t *bytes, size_t size)
                         if (requests[i].size > requests[i].n_available + requests[i].n_required)
                                 continue;
                         ids = ARENA_ARRAY(&arena, const char *, requests[i].size);
-                        if (prefer(&node.plan->resources[0], PLACEMENT_PACKED, &requests[i], &arena, ids,
-                                    &answers[i].n_ids, &err) == 0)
+                        if (prefer(&node.plan->resources[0], &requests[i], &arena, ids, &answers[i].n_ids, &err) == 0)
                                 assert(answers[i].n_ids == requests[i].size);
                         answers[i].ids = ids;
                 }
@@ -67,6 +66,7 @@ int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
 {
         node = node_new(2);
         node_share(&node, SHARING_MPS, 4);
+        node.config.placement = PLACEMENT_PACKED;
         node.section.provisioning = PROVISIONING_WEIGHTED;
         node.config.cdi_annotation_prefix = "cdi.k8s.io/";
         node.config.dev_root = "/run/nvidia/driver";

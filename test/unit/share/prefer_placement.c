@@ -358,7 +358,8 @@ static void ask(struct trial *trial, unsigned int *seed)
                 memcpy(trial->taken, trial->required, sizeof(trial->taken));
         trial->needed = (size_t)rand_r(seed) % (request.n_available - request.n_required + 1);
         request.size = request.n_required + trial->needed;
-        assert_ok(prefer(resource, trial->policy, &request, arena, ids, &n_ids, &trial->rig.err), &trial->rig.err);
+        trial->rig.resource.placement = trial->policy;
+        assert_ok(prefer(resource, &request, arena, ids, &n_ids, &trial->rig.err), &trial->rig.err);
         assert_int_equal(n_ids, request.size);
         for (size_t i = 0; i < n_ids; i++) {
                 const struct device *device = map_find(&resource->by_id, ids[i]);

@@ -107,7 +107,7 @@ static inline void rig_done(struct rig *rig)
 /* |ret|: the answer's ids, separated by blanks, in the rig's arena. */
 static inline int rig_try(struct rig *rig, const struct rig_query *query, const char **ret)
 {
-        const struct resource *resource = &rig->resource;
+        struct resource *resource = &rig->resource;
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         const char **available;
@@ -126,7 +126,8 @@ static inline int rig_try(struct rig *rig, const struct rig_query *query, const 
         request.n_required = rig_split(rig, query->required, &required);
         request.available = available;
         request.required = required;
-        if (prefer(resource, query->policy, &request, &scratch, ids, &n_ids, &rig->err) < 0)
+        resource->placement = query->policy;
+        if (prefer(resource, &request, &scratch, ids, &n_ids, &rig->err) < 0)
                 return -1;
         assert_int_equal(n_ids, query->size);
         for (size_t i = 0; i < n_ids; i++)
