@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
@@ -62,4 +63,13 @@ int file_write(const char *path, const void *content, size_t size, struct error 
                 return error_errno(err, saved, "write '%s'", path);
         }
         return 0;
+}
+
+char *file_folder(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        if (!slash)
+                return xstrdup(".");
+        return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }

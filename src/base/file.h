@@ -11,5 +11,8 @@
 /* Appends the content of |path| to |content|. More than |limit| bytes is an error that names the size limit. */
 int file_read(const char *path, size_t limit, struct strbuf *content, struct error *err) MUST_USE;
 
+/* The folder of |path|, for the caller to free: "." and "/" where there is no more of it. */
+char *file_folder(const char *path);
+
 /* Writes to a temporary file beside |path| and renames it. The mode of a new file is 0644. */
 int file_write(const char *path, const void *content, size_t size, struct error *err) MUST_USE;

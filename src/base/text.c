@@ -128,3 +128,8 @@ bool text_starts_with(const char *text, const char *prefix)
 {
         return strncmp(text, prefix, strlen(prefix)) == 0;
 }
+
+bool text_is_same(const char *a, const char *b)
+{
+        return a == b || (a && b && strcmp(a, b) == 0);
+}

@@ -20,3 +20,6 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 void text_make_utf8(char *text);
 
 bool text_starts_with(const char *text, const char *prefix);
+
+/* Both may be NULL, which is the same as NULL only. */
+bool text_is_same(const char *a, const char *b);

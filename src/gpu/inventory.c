@@ -2,6 +2,22 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
+struct gpu inventory_unknown_gpu(const char *uuid)
+{
+        return (struct gpu){
+                .uuid = uuid,
+                .name = "",
+                .minor = GPU_UNKNOWN_INT,
+                .brand = GPU_UNKNOWN_INT,
+                .numa_node = GPU_UNKNOWN_INT,
+                .compute_major = GPU_UNKNOWN_INT,
+                .compute_minor = GPU_UNKNOWN_INT,
+                .coherent = GPU_UNKNOWN_INT,
+        };
+}
+
 struct inventory *inventory_new(void)
 {
         return xcalloc(1, sizeof(struct inventory));
@@ -22,11 +38,6 @@ const struct gpu *inventory_find(const struct inventory *inventory, const char *
                 if (strcmp(inventory->gpus[i].uuid, uuid) == 0)
                         return &inventory->gpus[i];
         return NULL;
-}
-
-static bool text_is_same(const char *a, const char *b)
-{
-        return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 static bool texts_are_same(const char *const *a, size_t n_a, const char *const *b, size_t n_b)

@@ -124,6 +124,9 @@ struct inventory {
         size_t n_unnamed_failures;
 };
 
+/* A GPU of which nothing is known yet but the UUID: the name is empty, numbers are GPU_UNKNOWN_INT. */
+struct gpu inventory_unknown_gpu(const char *uuid);
+
 struct inventory *inventory_new(void);
 struct inventory *inventory_free(struct inventory *inventory); /* accepts NULL, returns NULL */
 

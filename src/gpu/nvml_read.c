@@ -191,17 +191,8 @@ static void read_gpus(struct reader *reader, unsigned int count)
                         add_unnamed(inventory, i, err.text);
                         continue;
                 }
-                *gpu = (struct gpu){
-                        .uuid = uuid,
-                        .name = "",
-                        .index = i,
-                        .minor = GPU_UNKNOWN_INT,
-                        .brand = GPU_UNKNOWN_INT,
-                        .numa_node = GPU_UNKNOWN_INT,
-                        .compute_major = GPU_UNKNOWN_INT,
-                        .compute_minor = GPU_UNKNOWN_INT,
-                        .coherent = GPU_UNKNOWN_INT,
-                };
+                *gpu = inventory_unknown_gpu(uuid);
+                gpu->index = i;
                 if (read_gpu(reader, device, gpu, &err) < 0)
                         gpu->failure = arena_strdup(&inventory->arena, err.text);
                 if (is_display(gpu->name))

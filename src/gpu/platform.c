@@ -70,16 +70,7 @@ struct inventory *platform_inventory(enum platform platform)
         inventory->driver_version = inventory->nvml_version = "";
         inventory->n_gpus = 1;
         inventory->gpus = ARENA_NEW(&inventory->arena, struct gpu);
-        *inventory->gpus = (struct gpu){
-                .uuid = platform == PLATFORM_WSL ? "all" : "tegra",
-                .name = "",
-                .minor = GPU_UNKNOWN_INT,
-                .brand = GPU_UNKNOWN_INT,
-                .numa_node = GPU_UNKNOWN_INT,
-                .compute_major = GPU_UNKNOWN_INT,
-                .compute_minor = GPU_UNKNOWN_INT,
-                .coherent = GPU_UNKNOWN_INT,
-                .links = ARENA_NEW(&inventory->arena, struct gpu_link),
-        };
+        *inventory->gpus = inventory_unknown_gpu(platform == PLATFORM_WSL ? "all" : "tegra");
+        inventory->gpus->links = ARENA_NEW(&inventory->arena, struct gpu_link);
         return inventory;
 }

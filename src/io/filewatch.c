@@ -70,15 +70,6 @@ static void forget_folders(struct filewatch *watch)
                 forget_folder(&watch->folders[--watch->n_folders]);
 }
 
-static char *folder_of(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        if (!slash)
-                return xstrdup(".");
-        return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
-}
-
 /* Where the link |path|, which is in |folder|, leads; NULL: it is none. */
 static char *next_path(const char *path, const char *folder)
 {
@@ -102,7 +93,7 @@ static size_t find_folders(const struct filewatch *watch, struct folder *folders
                 struct stat status;
                 char *next;
 
-                *folder = (struct folder){.path = folder_of(path)};
+                *folder = (struct folder){.path = file_folder(path)};
                 if (stat(folder->path, &status) == 0) {
                         folder->device = status.st_dev;
                         folder->inode = status.st_ino;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "io/lock.h"
@@ -338,21 +339,12 @@ static uint64_t make_incarnation(void)
         return ((uint64_t)now.tv_sec << 20) | ((uint64_t)now.tv_nsec >> 10);
 }
 
-static char *directory_of(const char *socket)
-{
-        const char *slash = strrchr(socket, '/');
-
-        if (!slash)
-                return xstrdup(".");
-        return slash == socket ? xstrdup("/") : strndup(socket, (size_t)(slash - socket));
-}
-
 int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err)
 {
         bool registers = options->kubelet_socket[0] != '\0';
         struct plugins *plugins = xcalloc(1, sizeof(*plugins));
 
-        plugins->directory = registers ? directory_of(options->kubelet_socket) : xstrdup(STANDARD_DIRECTORY);
+        plugins->directory = registers ? file_folder(options->kubelet_socket) : xstrdup(STANDARD_DIRECTORY);
         plugins->kubelet_socket = xstrdup(options->kubelet_socket);
         plugins->place = (struct plugin_place){
                 .loop = options->loop,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "share/plan_build.h"
 
 #define DEVICES_PER_MESSAGE "kubelet takes a list of at most 4 MiB"
@@ -259,11 +260,6 @@ const struct resource *plan_find(const struct plan *plan, const char *name)
                 if (strcmp(plan->resources[i].name, name) == 0)
                         return &plan->resources[i];
         return NULL;
-}
-
-static bool text_is_same(const char *a, const char *b)
-{
-        return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 /* The profile, and the capabilities that its device nodes go by. */
