@@ -325,23 +325,18 @@ static void on_stale_library(void *data)
 
 /* ---- start ---- */
 
+static unsigned int log_choice(const struct option_set *options, const char *flag)
+{
+        const struct option *option = &option_table[option_find(flag)];
+        const char *value = option_set_get(options, flag);
+
+        return option_position(option, value ? value : option->fallback);
+}
+
 /* Neither option is in the file, so they hold before the file is read. */
 static void setup_log(const struct option_set *options)
 {
-        static const char *const levels[] = {"debug", "info", "warn", "error"};
-        static const char *const formats[] = {[LOG_TEXT] = "text", [LOG_JSON] = "json", [LOG_KLOG] = "klog"};
-        const char *level = option_set_get(options, "log-level");
-        const char *form = option_set_get(options, "log-format");
-        enum log_format format = LOG_TEXT;
-        enum log_level least = LOG_INFO;
-
-        for (size_t i = 0; level && i < ARRAY_SIZE(levels); i++)
-                if (strcmp(level, levels[i]) == 0)
-                        least = (enum log_level)i;
-        for (size_t i = 0; form && i < ARRAY_SIZE(formats); i++)
-                if (strcmp(form, formats[i]) == 0)
-                        format = (enum log_format)i;
-        log_setup(least, format);
+        log_setup((enum log_level)log_choice(options, "log-level"), (enum log_format)log_choice(options, "log-format"));
 }
 
 static int listen_to_signals(struct agent *agent, struct error *err)

@@ -33,16 +33,9 @@ static const char *copy(const struct merge *merge, struct arena *arena, const ch
         return arena_strdup(arena, merged(merge, flag));
 }
 
-/* The position of the word among the choices, which is the value of the enum. */
 static unsigned int choice(const struct merge *merge, const char *flag)
 {
-        const char *value = merged(merge, flag);
-        const char *const *choices = option_table[option_find(flag)].choices;
-        unsigned int position = 0;
-
-        while (strcmp(choices[position], value) != 0)
-                position++;
-        return position;
+        return option_position(&option_table[option_find(flag)], merged(merge, flag));
 }
 
 /* The elements of a list option, NULL-terminated. */

@@ -20,6 +20,15 @@ size_t option_find(const char *flag)
         return 0;
 }
 
+unsigned int option_position(const struct option *option, const char *value)
+{
+        unsigned int position = 0;
+
+        while (strcmp(option->choices[position], value) != 0)
+                position++;
+        return position;
+}
+
 bool option_is_list(const struct option *option)
 {
         return option->type == OPTION_LIST || option->type == OPTION_WORDS || option->type == OPTION_NUMBERS;

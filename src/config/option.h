@@ -67,6 +67,9 @@ bool option_is_list(const struct option *option);
 /* Position in the table. |flag| must be in it; aliases do not count. */
 size_t option_find(const char *flag);
 
+/* Position of |value| among the choices of |option|, which must have it: the value of the enum. */
+unsigned int option_position(const struct option *option, const char *value);
+
 /*
  * Checks one value, from wherever it comes, and gives its one spelling. A list is one text here. Errors begin with the value: "'x' is not a boolean,
  * use true or false"; the caller knows where it stood.

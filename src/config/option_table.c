@@ -7,6 +7,7 @@
 
 static const char *const policy_choices[] = {"distributed", "packed", NULL}; /* the first two of placement_words */
 static const char *const channel_choices[] = {"0", NULL};
+/* In the order of the enums in base/log.h. */
 static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_choices[] = {"text", "json", "klog", NULL};
 
