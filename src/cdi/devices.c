@@ -281,7 +281,7 @@ static bool is_ours(const json_t *document)
 {
         const char *kind = json_string_value(json_object_get(document, "kind"));
 
-        return kind && strcmp(kind, CDI_VENDOR "/gpu") == 0;
+        return kind && strcmp(kind, CDI_VENDOR "/" CDI_CLASS_GPU) == 0;
 }
 
 void devices_keep(const struct cdi_context *context, struct spec *spec, const char *previous, size_t size)
