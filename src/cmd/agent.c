@@ -207,13 +207,13 @@ static void on_unavailable(const char *reason, void *data)
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
 }
 
-static void on_health(const char *uuid, bool healthy, const char *reason, void *data)
+static void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
 {
         struct agent *agent = data;
 
         if (agent->stopping)
                 return;
-        report_health(uuid, healthy, reason);
+        report_health(uuid, healthy, reason, xid);
         plugins_set_health(agent->plugins, uuid, healthy);
 }
 

@@ -1,5 +1,6 @@
 #include "cmd/report.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,15 +43,15 @@ void report_plan(const struct plan *plan)
 }
 
 /* An Xid is told in NVIDIA's words; that its device is unhealthy is told by kubelet/plugin.c, where it is known for which resource. */
-void report_health(const char *uuid, bool healthy, const char *reason)
+void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid)
 {
         _free_ char *text = NULL;
-        unsigned int xid;
 
         if (healthy) {
                 log_info("healthy again", LOG_STR("unit", uuid));
-        } else if (sscanf(reason, "Xid %u", &xid) == 1) { /* gpu/xid.h: xid_text() */
-                text = xasprintf("XidCriticalError: Xid=%u on Device=%s; marking device as unhealthy.", xid, uuid);
+        } else if (xid) {
+                text = xasprintf(
+                        "XidCriticalError: Xid=%" PRIu64 " on Device=%s; marking device as unhealthy.", xid, uuid);
                 log_warn(text, LOG_STR("reason", reason));
         } else {
                 log_warn("unhealthy", LOG_STR("unit", uuid), LOG_STR("reason", reason));

@@ -10,7 +10,8 @@
 void report_config(const struct config *config);
 void report_inventory(const struct inventory *inventory);
 void report_plan(const struct plan *plan);
-void report_health(const char *uuid, bool healthy, const char *reason);
+/* |xid|: the one that is the reason, or 0. */
+void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid);
 
 /* An error that comes again and again: logged once for each text, at level debug when it repeats. Zero at first. */
 struct complaint {

@@ -117,6 +117,7 @@ static bool set_back(struct health *health, const char *reason, uint64_t now_ms)
                                                               : HEALTH_GOOD_PROBES;
         health->suspect = true;
         health->good = 0;
+        health->xid = 0;
         snprintf(health->reason, sizeof(health->reason), "%s", reason);
         return is_news;
 }
@@ -130,9 +131,12 @@ static void probe_after(struct health *health, uint64_t interval_ms, uint64_t no
 bool health_xid(struct health *health, uint64_t xid, uint64_t now_ms)
 {
         char reason[sizeof(health->reason)];
+        bool is_news;
 
         xid_text(xid, reason, sizeof(reason));
-        return health_fail(health, reason, now_ms);
+        is_news = health_fail(health, reason, now_ms);
+        health->xid = xid;
+        return is_news;
 }
 
 bool health_fail(struct health *health, const char *reason, uint64_t now_ms)
@@ -162,6 +166,7 @@ bool health_probe(struct health *health, const char *failure, uint64_t now_ms)
         }
         health->suspect = false;
         health->reason[0] = '\0';
+        health->xid = 0;
         health->probe_at_ms = HEALTH_NEVER;
         health->returned_at_ms = now_ms;
         return true;

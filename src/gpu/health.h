@@ -78,6 +78,7 @@ static inline bool health_policy_has_checks(const struct health_policy *policy)
 struct health {
         bool suspect;
         char reason[200]; /* of the latest setback; empty while healthy */
+        uint64_t xid;     /* which was that one; 0: it was none */
         unsigned int good;
         unsigned int required;
         uint64_t interval_ms;

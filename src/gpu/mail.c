@@ -61,7 +61,7 @@ void mail_put_unavailable(struct mail *mail, const char *reason)
         mail->unavailable = xstrdup(reason);
 }
 
-void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason)
+void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason, uint64_t xid)
 {
         struct mail_note *note = NULL;
 
@@ -78,6 +78,7 @@ void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char
         }
         free(note->reason);
         note->reason = xstrdup(reason);
+        note->xid = xid;
         note->healthy = healthy;
 }
 
@@ -85,8 +86,11 @@ void mail_merge(struct mail *mail, struct mail *from)
 {
         if (from->inventory)
                 mail_put_inventory(mail, TAKE_PTR(from->inventory));
-        for (size_t i = 0; i < from->n_notes; i++)
-                mail_put_note(mail, from->notes[i].uuid, from->notes[i].healthy, from->notes[i].reason);
+        for (size_t i = 0; i < from->n_notes; i++) {
+                const struct mail_note *note = &from->notes[i];
+
+                mail_put_note(mail, note->uuid, note->healthy, note->reason, note->xid);
+        }
         if (from->unavailable)
                 mail_put_unavailable(mail, from->unavailable);
         mail->is_stale = mail->is_stale || from->is_stale;

@@ -12,6 +12,7 @@
 struct mail_note {
         char *uuid;
         char *reason;
+        uint64_t xid; /* which is the reason; 0: none is */
         bool healthy;
 };
 
@@ -35,7 +36,7 @@ bool mail_is_empty(const struct mail *mail);
 /* Takes |inventory|. Drops the reason, and the notes on units that it does not have. */
 void mail_put_inventory(struct mail *mail, struct inventory *inventory);
 void mail_put_unavailable(struct mail *mail, const char *reason);
-void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason);
+void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason, uint64_t xid);
 
 /* Moves all of |from|, the newer one, into |mail|; |from| is empty afterwards. */
 void mail_merge(struct mail *mail, struct mail *from);

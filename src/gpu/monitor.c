@@ -244,7 +244,7 @@ static void deliver(struct gpu_monitor *monitor, struct mail *mail)
         for (size_t i = 0; i < mail->n_notes && !monitor->is_closing; i++) {
                 const struct mail_note *note = &mail->notes[i];
 
-                to->on_health(note->uuid, note->healthy, note->reason, to->data);
+                to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
         }
         if (mail->unavailable && !monitor->is_closing)
                 to->on_unavailable(mail->unavailable, to->data);

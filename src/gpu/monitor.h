@@ -62,8 +62,9 @@ struct gpu_monitor_options {
 
         /* One GPU's health changed (both ways), or that of one MIG device: |uuid| names the GPU or the MIG device. A GPU's
          * setback is told of its MIG devices too, one by one. Comes after the inventory that has it; every inventory is
-         * followed, in the same turn of the loop, by all that are unhealthy, and those not heard of are healthy. */
-        void (*on_health)(const char *uuid, bool healthy, const char *reason, void *data);
+         * followed, in the same turn of the loop, by all that are unhealthy, and those not heard of are healthy. |xid| is the
+         * one that is the reason, or 0. */
+        void (*on_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 
         /*
          * The driver was replaced, but the dynamic linker keeps the old library in this process, so that only another process

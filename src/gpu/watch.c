@@ -46,7 +46,8 @@ static void tell_news(struct watch *watch, bool all, struct mail *mail)
                         struct unit_state *unit = &watch->units.groups[g].units[u];
 
                         if (unit->is_news || (all && unit->health.suspect))
-                                mail_put_note(mail, unit->uuid, !unit->health.suspect, unit->health.reason);
+                                mail_put_note(
+                                        mail, unit->uuid, !unit->health.suspect, unit->health.reason, unit->health.xid);
                         unit->is_news = false;
                 }
         }
@@ -62,7 +63,7 @@ void watch_put_out(struct watch *watch, const char *reason, struct mail *mail)
         watch->must_tell = false;
         for (size_t g = 0; g < watch->units.n_groups; g++)
                 for (size_t u = 0; u < watch->units.groups[g].n_units; u++)
-                        mail_put_note(mail, watch->units.groups[g].units[u].uuid, false, reason);
+                        mail_put_note(mail, watch->units.groups[g].units[u].uuid, false, reason, 0);
 }
 
 /* ---- the driver ---- */

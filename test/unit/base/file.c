@@ -63,12 +63,25 @@ static void test_a_missing_file_is_named(void **state UNUSED)
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
+static void test_each_path_has_a_folder(void **state UNUSED)
+{
+        static const char *const table[][2] = {
+                {"f", "."}, {"/f", "/"}, {"/a/f", "/a"}, {"a/b/f", "a/b"}, {"/a/", "/a"}, {"/", "/"}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *folder = file_folder(table[i][0]);
+
+                assert_string_equal(folder, table[i][1]);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_was_written_is_read),
                 cmocka_unit_test(test_a_file_beyond_the_limit_is_refused),
                 cmocka_unit_test(test_a_missing_file_is_named),
+                cmocka_unit_test(test_each_path_has_a_folder),
         };
 
         return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -69,6 +69,17 @@ static void test_broken_utf8_becomes_question_marks(void **state UNUSED)
         }
 }
 
+static void test_a_text_that_is_missing_is_the_same_as_none_only(void **state UNUSED)
+{
+        char other[] = "text";
+
+        assert_true(text_is_same("text", other));
+        assert_false(text_is_same("text", "texts"));
+        assert_true(text_is_same(NULL, NULL));
+        assert_false(text_is_same(NULL, ""));
+        assert_false(text_is_same("", NULL));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -76,6 +87,7 @@ int main(void)
                 cmocka_unit_test(test_bools_are_spelled_as_in_go),
                 cmocka_unit_test(test_the_nearest_word_is_suggested_if_near),
                 cmocka_unit_test(test_broken_utf8_becomes_question_marks),
+                cmocka_unit_test(test_a_text_that_is_missing_is_the_same_as_none_only),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

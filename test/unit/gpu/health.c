@@ -216,6 +216,10 @@ static void test_a_good_probe_of_a_healthy_unit_changes_nothing(void **state UNU
         health_init(&health, 0);
         PLAY(&health, {1001, GOOD, 0, false, false, HEALTH_NEVER});
         assert_string_equal(health.reason, "");
+        assert_int_equal(health.xid, 0);
+        /* Nor is it the reason of what follows it. */
+        PLAY(&health, {9000, XID, 79, true, true, 10000}, {10000, BAD, 0, true, true, 12000});
+        assert_int_equal(health.xid, 0);
 }
 
 static void test_three_good_probes_lead_back(void **state UNUSED)
@@ -226,6 +230,7 @@ static void test_three_good_probes_lead_back(void **state UNUSED)
         PLAY(&health, {5000, XID, 79, true, true, 6000}, {6000, GOOD, 0, false, true, 7000},
                 {7000, GOOD, 0, false, true, 8000});
         assert_string_equal(health.reason, "Xid 79 (GPU has fallen off the bus): reboot the node, or repair it");
+        assert_int_equal(health.xid, 79);
         PLAY(&health, {8000, GOOD, 0, true, false, HEALTH_NEVER});
         assert_string_equal(health.reason, "");
 }

@@ -7,14 +7,16 @@ static void test_the_latest_note_on_a_unit_wins(void **state UNUSED)
         struct mail mail = MAIL_INIT;
 
         assert_true(mail_is_empty(&mail));
-        mail_put_note(&mail, "GPU-0", false, "Xid 79");
-        mail_put_note(&mail, "GPU-1", false, "Xid 48");
-        mail_put_note(&mail, "GPU-0", true, "");
+        mail_put_note(&mail, "GPU-0", false, "Xid 79", 79);
+        mail_put_note(&mail, "GPU-1", false, "Xid 48", 48);
+        mail_put_note(&mail, "GPU-0", true, "", 0);
         assert_false(mail_is_empty(&mail));
         assert_int_equal(mail.n_notes, 2);
         assert_string_equal(mail.notes[0].uuid, "GPU-0");
         assert_true(mail.notes[0].healthy);
+        assert_int_equal(mail.notes[0].xid, 0);
         assert_string_equal(mail.notes[1].reason, "Xid 48");
+        assert_int_equal(mail.notes[1].xid, 48);
         mail_done(&mail);
 }
 
@@ -37,11 +39,11 @@ static void test_a_new_inventory_replaces_what_it_makes_obsolete(void **state UN
         struct inventory *second = inventory_of("GPU-1", "MIG-1");
 
         mail_put_inventory(&mail, inventory_new());
-        mail_put_note(&mail, "GPU-0", false, "Xid 79");
-        mail_put_note(&mail, "MIG-1", true, "");
+        mail_put_note(&mail, "GPU-0", false, "Xid 79", 79);
+        mail_put_note(&mail, "MIG-1", true, "", 0);
         mail_put_unavailable(&mail, "no driver");
         mail_put_inventory(&newer, second);
-        mail_put_note(&newer, "GPU-1", false, "Xid 48");
+        mail_put_note(&newer, "GPU-1", false, "Xid 48", 48);
         mail_merge(&mail, &newer);
         assert_true(mail_is_empty(&newer));
         assert_ptr_equal(mail.inventory, second);
@@ -50,6 +52,7 @@ static void test_a_new_inventory_replaces_what_it_makes_obsolete(void **state UN
         assert_int_equal(mail.n_notes, 2);
         assert_string_equal(mail.notes[0].uuid, "MIG-1");
         assert_string_equal(mail.notes[1].uuid, "GPU-1");
+        assert_int_equal(mail.notes[1].xid, 48);
         mail_done(&mail);
 }
 
@@ -73,7 +76,7 @@ static void test_a_thousand_events_of_one_unit_stay_one_note(void **state UNUSED
         struct mail mail = MAIL_INIT;
 
         for (int i = 0; i < 1000; i++)
-                mail_put_note(&mail, "GPU-0", i % 2, "flapping");
+                mail_put_note(&mail, "GPU-0", i % 2, "flapping", 0);
         assert_int_equal(mail.n_notes, 1);
         mail_done(&mail);
 }
@@ -87,7 +90,7 @@ static void test_a_stale_library_is_told_though_nothing_else_is(void **state UNU
         mail_merge(&mail, &newer);
         assert_true(mail.is_stale);
         assert_true(mail_is_empty(&newer));
-        mail_put_note(&newer, "GPU-0", false, "Xid 79");
+        mail_put_note(&newer, "GPU-0", false, "Xid 79", 79);
         mail_merge(&mail, &newer);
         assert_true(mail.is_stale);
         mail_done(&mail);

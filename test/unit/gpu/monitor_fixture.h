@@ -76,7 +76,7 @@ static inline void on_unavailable(const char *reason, void *data)
         snprintf(next_line(fixture), sizeof(fixture->told[0]), "unavailable %s", reason);
 }
 
-static inline void on_health(const char *uuid, bool healthy, const char *reason, void *data)
+static inline void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid UNUSED, void *data)
 {
         struct fixture *fixture = data;
 
