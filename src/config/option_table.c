@@ -143,7 +143,7 @@ const struct option option_table[] = {
                 .key = "imex.required",
                 .type = OPTION_BOOL,
                 .fallback = "false",
-                .help = "refuse containers while the device of an IMEX channel is missing, instead of warning"},
+                .help = "a missing device of an IMEX channel is an error, instead of a warning"},
         {.flag = "kubelet-socket",
                 .environment = {"KUBELET_SOCKET"},
                 .type = OPTION_STRING,
@@ -199,7 +199,7 @@ const struct option option_table[] = {
                 .choices = format_choices,
                 .fallback = "text",
                 .argument = "WORD",
-                .help = "form of log lines: text, json or klog"},
+                .help = "form of log lines: text, json or klog; klog is the default as nvidia-device-plugin"},
 };
 
 const size_t option_count = ARRAY_SIZE(option_table);
