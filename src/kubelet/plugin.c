@@ -397,7 +397,9 @@ static void step(struct plugin *plugin, enum registration_event event)
                 log_debug("registration", LOG_STR("resource", plugin->name),
                         LOG_STR("from", registration_state_name(before)),
                         LOG_STR("to", registration_state_name(after)));
-        if (before == REGISTRATION_WATCHED && event == REGISTRATION_WATCH_LOST)
+        /* The list may end before Register is answered: then the answer is what shows that nobody follows it. */
+        if (action.command == REGISTRATION_CLOSE &&
+                (event == REGISTRATION_WATCH_LOST || event == REGISTRATION_REGISTER_OK))
                 log_warn("kubelet closed the device list, registering again", LOG_STR("resource", plugin->name),
                         LOG_UINT("times", plugin->registration.failures + 1));
         if (before != after)

@@ -80,7 +80,8 @@ class Kubelet:
         self.socket = os.path.join(directory, 'kubelet.sock')
         self.keyed_by = keyed_by        # "name": kubelet 1.25 to 1.36; "path": the later ones
         self.cleanup_delay = 0.0        # from the end of a stream to what kubelet does about it
-        self.register_delay = 0.0       # before Register is answered
+        self.register_delay = 0.0       # before a Register is looked at
+        self.answer_delay = 0.0         # from the opening of the stream to the answer of Register
         self.refusal = None             # the text Register fails with
         self.opens_stream = True
         self.authority = authority      # "path": the raw socket path; "escaped": percent-encoded
@@ -206,6 +207,7 @@ class Kubelet:
             thread = threading.Thread(target=self._watch, args=(plugin, stopping), daemon=True)
             self._threads.append(thread)
             thread.start()
+        stopping.wait(self.answer_delay)
         return pb.Empty()
 
     # ---- ListAndWatch ----

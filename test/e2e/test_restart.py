@@ -177,6 +177,21 @@ def test_a_stream_that_kubelet_closes_is_back_within_a_second(served):
     served.agent.wait_log('kubelet closed the device list, registering again')
 
 
+def test_a_stream_that_kubelet_closes_before_it_answers_register_is_told_and_registered_again(node):
+    kubelet = node.kubelet
+    kubelet.answer_delay = 1.0
+    kubelet.start()
+    node.config(sharing('mps', 20))
+    agent = node.start()
+    node.wait_counts(80)
+    kubelet.close_stream(GPU)
+    node.wait(lambda: kubelet.ended, 'the stream ended')
+    kubelet.answer_delay = 0.0
+    agent.wait_log('kubelet closed the device list, registering again')
+    node.wait_counts(80)
+    assert len(kubelet.registered) == 2
+
+
 def test_a_kubelet_that_closes_every_stream_is_registered_with_ever_more_slowly(served):
     kubelet = served.kubelet
     for n in range(1, 6):
