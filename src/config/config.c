@@ -89,6 +89,9 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
                 config->dev_root = config->driver_root;
         config->driver_root_ctr = copy(merge, arena, "driver-root-ctr-path");
         config->mps_root = copy(merge, arena, "mps-root");
+        config->mps_directory = copy(merge, arena, "mps-directory");
+        config->mps_control = copy(merge, arena, "mps-control");
+        config->pod_resources = copy(merge, arena, "pod-resources-socket");
         config->cdi_annotation_prefix = copy(merge, arena, "cdi-annotation-prefix");
         config->cdi_hook_path = copy(merge, arena, "nvidia-cdi-hook-path");
         config->cdi_feature_flags = elements(merge, arena, "cdi-feature-flags");
@@ -161,6 +164,26 @@ const char *provisioning_name(enum provisioning provisioning)
 const char *placement_name(enum placement placement)
 {
         return placement_words[placement];
+}
+
+const char *sharing_scope_name(enum sharing_scope scope)
+{
+        return sharing_scope_words[scope];
+}
+
+const char *daemon_scope_name(enum daemon_scope scope)
+{
+        return daemon_scope_words[scope];
+}
+
+const char *guard_mode_name(enum guard_mode mode)
+{
+        return guard_mode_words[mode];
+}
+
+const char *mps_tier_name(enum mps_tier tier)
+{
+        return mps_tier_words[tier];
 }
 
 const char *mig_strategy_name(enum mig_strategy strategy)

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -31,10 +32,35 @@
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
 /* How many threads and how much memory a share of k of N replicas has: share/share.h. */
-enum provisioning { PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED };
+enum provisioning { PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED, PROVISIONING_SM };
 
 /* Which replicas are preferred for a container: share/prefer.h. */
-enum placement { PLACEMENT_DISTRIBUTED, PLACEMENT_PACKED, PLACEMENT_DISTINCT, PLACEMENT_SAME_GPU };
+enum placement {
+        PLACEMENT_DISTRIBUTED,
+        PLACEMENT_PACKED,
+        PLACEMENT_DISTINCT,
+        PLACEMENT_SAME_GPU,
+        PLACEMENT_PREFER_SAME_GPU
+};
+
+/* Whether units of one kind are one resource, or one each: "nvidia.com/gpu" or "nvidia.com/gpu0", "nvidia.com/gpu1", … */
+enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
+
+/* What one MPS control daemon serves. One a resource is what NVIDIA's components have. */
+enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE };
+
+/* What is done about an MPS client that has more than its grant: mps/guard.h. */
+enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
+
+/*
+ * How a share is enforced, weakest first.
+ *
+ *   default    the control daemon's own limits, the same for every client: no client can raise them
+ *   verified   variables of the container below those; a tenant can drop them, so the guard compares
+ *   partition  static SM partitions (driver r590): whole SM chunks that nobody else has
+ *   namespace  an MPS namespace a container (driver r615)
+ */
+enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIER_NAMESPACE };
 
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
@@ -78,6 +104,7 @@ struct shared_resource {
         const char *name;   /* "nvidia.com/gpu" */
         const char *rename; /* the name advertised, or NULL to keep |name|; "<name>.shared" under renameByDefault */
         unsigned int replicas;
+        unsigned int sms;   /* provisioning sm: SMs of one replica; 0: the unit's SMs by the replicas */
         bool has_placement; /* else that of the config counts */
         enum placement placement;
         struct device_selector devices;
@@ -87,7 +114,14 @@ struct shared_resource {
 struct sharing_section {
         enum sharing_strategy strategy;
         bool fail_requests_greater_than_one; /* default: only under MPS with uniform shares */
-        enum provisioning provisioning;      /* mps */
+        enum sharing_scope scope;
+        enum provisioning provisioning; /* mps, and all that follows */
+        enum daemon_scope daemon_scope;
+        enum guard_mode guard;
+        enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
+        bool has_memory_reserve;      /* else a figure by the unit and its clients: share/budget.h */
+        uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
+        unsigned int max_per_request; /* 0: not set, the replicas of the largest unit */
         const struct shared_resource *resources;
         size_t n_resources;
         int line;
@@ -126,6 +160,9 @@ struct config {
         const char *dev_root;        /* on the host; the driver root where it is not set */
         const char *driver_root_ctr; /* where the driver root is mounted here */
         const char *mps_root;        /* on the host, "" unset */
+        const char *mps_directory;   /* where the MPS root is mounted here: "/mps" */
+        const char *mps_control;     /* the program nvidia-cuda-mps-control: a name that is looked up, or a path */
+        const char *pod_resources;   /* kubelet's socket that tells which container holds what */
 
         unsigned int device_lists; /* DEVICE_LIST_* */
         enum id_strategy id_strategy;
@@ -179,6 +216,10 @@ char *config_print(const struct config *config);
 char *config_schema(void);
 
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
-const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted" */
-const char *placement_name(enum placement placement);              /* "distributed", "packed", "distinct", "same-gpu" */
-const char *mig_strategy_name(enum mig_strategy strategy);         /* "none", "single", "mixed" */
+const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm" */
+const char *placement_name(enum placement placement);      /* "distributed", "packed", "distinct", "same-gpu", … */
+const char *sharing_scope_name(enum sharing_scope scope);  /* "aggregate", "individual" */
+const char *daemon_scope_name(enum daemon_scope scope);    /* "gpu", "resource" */
+const char *guard_mode_name(enum guard_mode mode);         /* "off", "report", "terminate" */
+const char *mps_tier_name(enum mps_tier tier);             /* "default", "verified", "partition", "namespace" */
+const char *mig_strategy_name(enum mig_strategy strategy); /* "none", "single", "mixed" */

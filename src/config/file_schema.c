@@ -8,7 +8,6 @@
 #define MEMBER(type, member) .offset = offsetof(struct type, member)
 #define OBJECT(the_keys, type) .keys = (the_keys), .n_keys = ARRAY_SIZE(the_keys), .size = sizeof(struct type)
 
-static const char *const provisioning_unsupported[] = {"sm", NULL};
 static const char *const versions[] = {"v1", "", NULL};
 
 /* ---- sharing ---- */
@@ -74,7 +73,6 @@ static const struct schema_key section_keys[] = {
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_section, provisioning),
                 .choices = provisioning_words,
-                .unsupported = provisioning_unsupported,
                 .help = "what k of N replicas are worth: one part whatever k is (uniform, the default), k parts with twice "
                         "the threads (half), or k parts (weighted)"},
 };

@@ -53,6 +53,7 @@ struct option_set {
         bool version;
         bool check;        /* only say whether the configuration is right */
         bool print_schema; /* only print config_schema() */
+        bool drop_in; /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
 };
 
 /* Parses argv[1..] and |environment| (as environ). Strings are copied into |arena|. */

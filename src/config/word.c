@@ -8,12 +8,25 @@
 
 const char *const sharing_strategy_words[] = {
         [SHARING_NONE] = "none", [SHARING_TIME_SLICING] = "time-slicing", [SHARING_MPS] = "mps", NULL};
-const char *const provisioning_words[] = {
-        [PROVISIONING_UNIFORM] = "uniform", [PROVISIONING_HALF] = "half", [PROVISIONING_WEIGHTED] = "weighted", NULL};
+const char *const provisioning_words[] = {[PROVISIONING_UNIFORM] = "uniform",
+        [PROVISIONING_HALF] = "half",
+        [PROVISIONING_WEIGHTED] = "weighted",
+        [PROVISIONING_SM] = "sm",
+        NULL};
 const char *const placement_words[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
         [PLACEMENT_PACKED] = "packed",
         [PLACEMENT_DISTINCT] = "distinct",
         [PLACEMENT_SAME_GPU] = "same-gpu",
+        [PLACEMENT_PREFER_SAME_GPU] = "prefer-same-gpu",
+        NULL};
+const char *const sharing_scope_words[] = {[SCOPE_AGGREGATE] = "aggregate", [SCOPE_INDIVIDUAL] = "individual", NULL};
+const char *const daemon_scope_words[] = {[DAEMON_SCOPE_GPU] = "gpu", [DAEMON_SCOPE_RESOURCE] = "resource", NULL};
+const char *const guard_mode_words[] = {
+        [GUARD_OFF] = "off", [GUARD_REPORT] = "report", [GUARD_TERMINATE] = "terminate", NULL};
+const char *const mps_tier_words[] = {[MPS_TIER_DEFAULT] = "default",
+        [MPS_TIER_VERIFIED] = "verified",
+        [MPS_TIER_PARTITION] = "partition",
+        [MPS_TIER_NAMESPACE] = "namespace",
         NULL};
 const char *const mig_strategy_words[] = {
         [MIG_STRATEGY_NONE] = "none", [MIG_STRATEGY_SINGLE] = "single", [MIG_STRATEGY_MIXED] = "mixed", NULL};

@@ -12,6 +12,10 @@
 extern const char *const sharing_strategy_words[];
 extern const char *const provisioning_words[];
 extern const char *const placement_words[];
+extern const char *const sharing_scope_words[];
+extern const char *const daemon_scope_words[];
+extern const char *const guard_mode_words[];
+extern const char *const mps_tier_words[];
 extern const char *const mig_strategy_words[];
 extern const char *const discovery_words[];
 extern const char *const id_strategy_words[];

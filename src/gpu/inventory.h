@@ -92,8 +92,9 @@ struct gpu {
         int compute_major; /* -1 unknown */
         int compute_minor;
         enum gpu_architecture architecture;
-        uint64_t memory; /* total; 0 unknown */
-        int coherent;    /* 1: GPU and CPU see each other's memory by one set of page tables (ATS); 0; -1 unknown */
+        uint64_t memory;              /* total; 0 unknown */
+        unsigned int multiprocessors; /* SMs; 0 unknown */
+        int coherent; /* 1: GPU and CPU see each other's memory by one set of page tables (ATS); 0; -1 unknown */
         bool mig_capable;
         bool mig_enabled;
         unsigned int mig_max;

@@ -65,8 +65,19 @@ struct allocation {
         size_t n_parts;
 };
 
+/* Where the books (share/grants.h) and `warpshare mps` put a request; all NULL and zero: its ids say all. */
+struct allocate_binding {
+        const char *grant;     /* id of the grant: WARPSHARE_GRANT */
+        const char *unit;      /* UUID of the one unit that all its replicas are of, whatever the ids say; or NULL */
+        enum mps_tier tier;    /* how the share is enforced there */
+        const char *pipe;      /* directory below the MPS root to mount instead of the daemon's; or NULL */
+        const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
+        unsigned int sms;      /* of the partition; 0 unknown */
+};
+
 /* One container of a request. */
 struct allocate_request {
+        const struct allocate_binding *binding; /* NULL: none */
         const char *const *ids;
         size_t n_ids;
         const char *tag; /* unique for this answer, at most 36 bytes: the end of the annotation's key */

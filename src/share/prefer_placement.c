@@ -58,7 +58,8 @@ static uint64_t rank_of(const struct filling *filling, uint32_t position)
                 parts[1] = pool->gone;
                 parts[2] = gpu_gone;
                 break;
-        case PLACEMENT_SAME_GPU:
+        case PLACEMENT_SAME_GPU: /* what it promises is kept by share/grants.h; what it prefers is the same */
+        case PLACEMENT_PREFER_SAME_GPU:
                 parts[0] = pool->taken == 0;
                 parts[1] = PART_MAX - pool->left;
                 parts[2] = PART_MAX - gpu_gone;
@@ -251,13 +252,14 @@ void prefer_placement(const struct prefer_placement *placement, struct arena *sc
         struct filling filling = {
                 .policy = placement->resource->placement, .devices = placement->resource->devices, .ids = ids};
         const uint32_t *pools = make_pools(&filling, placement->resource, scratch);
-        bool opens = filling.policy == PLACEMENT_DISTINCT || filling.policy == PLACEMENT_SAME_GPU;
+        bool fills_one = filling.policy == PLACEMENT_SAME_GPU || filling.policy == PLACEMENT_PREFER_SAME_GPU;
+        bool opens = filling.policy == PLACEMENT_DISTINCT || fills_one;
 
         for (size_t i = 0; opens && i < placement->n_required; i++)
                 filling.pools[pools[placement->required[i]]].taken++;
         deal(&filling, placement, pools, scratch);
         fill_heap(&filling, scratch);
-        if (filling.policy == PLACEMENT_SAME_GPU) {
+        if (fills_one) {
                 fill_same_gpu(&filling, needed);
                 return;
         }

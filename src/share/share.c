@@ -14,6 +14,7 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
                 return (struct share){.memory_mib = 0, .threads_permille = 1000};
         switch (resource->provisioning) {
         case PROVISIONING_UNIFORM:
+        case PROVISIONING_SM: /* refused by the file's schema so far */
                 break;
         case PROVISIONING_HALF:
                 return (struct share){.memory_mib = k * one_mib, .threads_permille = MIN(2000 * k / n, 1000U)};

@@ -8,6 +8,7 @@
 struct share {
         uint64_t memory_mib;           /* pinned device memory limit; 0: none (time-slicing, unknown memory) */
         unsigned int threads_permille; /* active thread percentage × 10; 1000: no limit */
+        unsigned int sms;              /* provisioning sm: whole SM chunks; 0: not by SMs */
 };
 
 /*

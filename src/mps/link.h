@@ -1,0 +1,39 @@
+/*
+ * The agent's end: a connection to `warpshare mps` that comes back by itself, or, where a control daemon of NVIDIA's own
+ * container runs instead, a question to it at intervals.
+ *
+ * Which of the two is there is found out again whenever nothing answers: <directory>/warpshare.sock is ours; else each daemon
+ * is asked get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once at its start. Of
+ * those only "ready" and "fault" are known, and the tier is default.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "base/error.h"
+#include "mps/status.h"
+#include "mps/supervisor.h"
+
+struct mps_link;
+
+struct mps_link_options {
+        uv_loop_t *loop;
+        const char *directory; /* the MPS root as mounted here */
+        const char *control;   /* for the question to NVIDIA's daemons */
+        uint64_t retry_ms;     /* 0: 1,000 */
+        /* A new snapshot, or NULL with the reason: nobody is there. Borrowed until the next call. */
+        void (*on_status)(const struct mps_status *status, const char *reason, void *data);
+        void *data;
+};
+
+int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err) MUST_USE;
+void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data);
+
+/* What is wanted from now on; copied, and said again at each new connection. */
+void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
+
+/* ERROR_UNAVAILABLE when nobody is there. Called back exactly once, from the loop. */
+void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data);
+void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data);
+void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
+        mps_done_fn *done, void *data);

@@ -1,0 +1,57 @@
+/*
+ * Which MPS control daemons a plan needs, and with which defaults: what `warpshare mps` is told, by the agent or by its own
+ * reading of the same configuration. Pure: a plan in, a list out.
+ *
+ * With daemonScope gpu each shared unit has a daemon of its own, named by its UUID: a fault, a user id or a hang stays on that
+ * unit. With daemonScope resource there is one daemon a resource, named like the resource, as NVIDIA's components have it:
+ * its units share their faults, and a container may hold replicas of several of them.
+ *
+ * The name is a relative path below the MPS root: <root>/<name>/pipe, <root>/<name>/log. Characters that a UUID of an old
+ * driver has beyond letters, digits, '.', '-' and '_' (MIG-GPU-…/1/0) are written '-'; those of a resource name stay.
+ *
+ * Daemon defaults hold for every client and cannot be raised by one. So under uniform they are the share; under the other
+ * provisionings they are the most that any container may have there, and each container lowers them for itself.
+ */
+#pragma once
+
+#include "share/plan.h"
+
+/* The longest path below the root with which a socket in the pipe directory still fits into sun_path: DESIGN, reference/mps. */
+#define MPS_PIPE_PATH_MAX ((size_t)88)
+
+struct mps_unit {
+        const char *uuid;     /* of the GPU or the MIG device: CUDA_VISIBLE_DEVICES */
+        const char *gpu_uuid; /* of the GPU itself */
+        const char *index;    /* "0", "0:1" */
+        const char *name;     /* product name, for people */
+        bool is_mig;
+        uint64_t memory; /* bytes, total; 0 unknown */
+        unsigned int replicas;
+        unsigned int sms;     /* 0 unknown */
+        uint64_t limit_mib;   /* default pinned device memory limit of a client; 0: none */
+        unsigned int clients; /* the most that the server takes on this unit */
+};
+
+struct mps_daemon_wanted {
+        const char *name;     /* directory below the MPS root, and the daemon's name everywhere */
+        const char *resource; /* "nvidia.com/gpu" */
+        enum provisioning provisioning;
+        enum mps_tier tier_limit;      /* no better tier is to be used */
+        unsigned int threads_permille; /* default active thread percentage × 10; 1000: none set */
+        const struct mps_unit *units;
+        size_t n_units;
+};
+
+struct mps_wanted {
+        const struct mps_daemon_wanted *daemons; /* in the order of the plan */
+        size_t n_daemons;
+};
+
+/* Everything in |ret| lives in |arena| or in what the plan lives in. */
+void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
+
+/* The name of the daemon that serves |unit| of |resource|. */
+const char *mps_daemon_name(struct arena *arena, const struct resource *resource, const struct unit *unit);
+
+/* True when a running daemon need not be touched to serve |b| instead of |a|. */
+bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);
