@@ -1,6 +1,9 @@
 /*
- * A child process on the loop: what goes into its standard input, what comes out, how it ends, and by when. Built on
- * uv_spawn, which closes all descriptors but the three; those of ours are close-on-exec anyway.
+ * A child process on the loop: what goes into its standard input, what comes out, how it ends, and by when.
+ *
+ * Nothing here waits: the input lies in the pipe before the child starts, so it cannot refuse it, and what it has said when it
+ * ends is all that counts, so a grandchild that keeps the pipe open delays nothing. The child leads a process group of its
+ * own, and what has to be killed is killed with all of that. Descriptors of ours are close-on-exec; uv_spawn closes none.
  */
 #pragma once
 
@@ -11,13 +14,16 @@
 
 #include "base/error.h"
 
+#define CHILD_INPUT_MAX ((size_t)4096) /* what an empty pipe always takes */
+#define CHILD_OUTPUT_MAX ((size_t)64 * 1024)
+
 struct child;
 
 struct child_result {
-        int status;         /* exit status; -1: ended by a signal or never started */
+        int status;         /* exit status; -1: ended by a signal, or killed by us */
         int signal;         /* that ended it, 0: none */
         bool timed_out;     /* the deadline passed, and it was killed */
-        bool too_long;      /* it said more than |output_limit|, and was killed */
+        bool too_long;      /* it said more than |output_limit|, and was killed if it was still there */
         const char *output; /* standard output and error together, terminated; valid in the call */
         size_t length;
 };
@@ -25,15 +31,18 @@ struct child_result {
 struct child_options {
         const char *const *argv;        /* argv[0] is the path of the program */
         const char *const *environment; /* all of it, NULL-terminated */
-        const char *input;              /* NULL: /dev/null */
+        const char *input;              /* at most CHILD_INPUT_MAX bytes; NULL: an empty one */
         size_t input_length;
-        size_t output_limit; /* 0: 64 KiB */
+        size_t output_limit; /* 0: CHILD_OUTPUT_MAX */
         uint64_t timeout_ms; /* 0: none */
         void (*on_end)(const struct child_result *result, void *data);
         void *data;
 };
 
-/* The error names the program: ERROR_NOT_FOUND, ERROR_DENIED. On success |on_end| is called once, from the loop. */
+/*
+ * The error names the program: ERROR_NOT_FOUND, ERROR_DENIED. On success |on_end| is called once, from the loop, and |*ret| is
+ * valid until it returns. At the deadline it is called at once, even if the kernel takes its time to end the process.
+ */
 int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *options, struct error *err) MUST_USE;
 /* Kills it with SIGKILL; |on_end| is not called any more. */
 void child_cancel(struct child *child);

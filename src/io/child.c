@@ -1,0 +1,258 @@
+/*
+ * The child's output is one pipe, read whenever there is something and once more when the child has ended: what it wrote lies
+ * there by then. The struct lives until the child is reaped, which may be later than |on_end|.
+ */
+#include "io/child.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+
+struct child {
+        uv_process_t process;
+        uv_poll_t poll;
+        uv_timer_t timer;
+        unsigned int open_handles;
+        int fd; /* our end of its output */
+        size_t limit;
+        struct strbuf output;
+        struct child_result result;
+        bool is_reaped;
+        bool is_told; /* or nobody wants to hear it */
+        void (*on_end)(const struct child_result *result, void *data);
+        void *data;
+};
+
+/* ---- ending ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct child *child = handle->data;
+
+        if (--child->open_handles)
+                return;
+        if (child->fd >= 0)
+                close(child->fd);
+        strbuf_done(&child->output);
+        free(child);
+}
+
+static void close_handle(uv_handle_t *handle)
+{
+        if (!uv_is_closing(handle))
+                uv_close(handle, on_closed);
+}
+
+/* No more output, no deadline. The process handle stays until the child is reaped: without it there would be a zombie. */
+static void close_what_is_over(struct child *child)
+{
+        close_handle((uv_handle_t *)&child->poll);
+        close_handle((uv_handle_t *)&child->timer);
+        if (child->is_reaped)
+                close_handle((uv_handle_t *)&child->process);
+}
+
+static void tell(struct child *child)
+{
+        if (!child->is_told) {
+                child->is_told = true;
+                child->result.output = child->output.data;
+                child->result.length = child->output.size;
+                child->on_end(&child->result, child->data);
+        }
+        close_what_is_over(child);
+}
+
+/* The group is the child's as long as it is not reaped; later the number could be somebody else's. */
+static void kill_group(struct child *child)
+{
+        if (!child->is_reaped)
+                kill(-child->process.pid, SIGKILL);
+}
+
+static void give_up(struct child *child)
+{
+        kill_group(child);
+        child->result.status = -1;
+        child->result.signal = SIGKILL;
+        tell(child);
+}
+
+/* ---- what it says ---- */
+
+enum got { GOT_LATER, GOT_END, GOT_TOO_MUCH };
+
+/* Reads what is there, at most up to the limit. */
+static enum got read_output(struct child *child)
+{
+        for (;;) {
+                ssize_t got;
+
+                strbuf_reserve(&child->output, 4096);
+                got = read(child->fd, child->output.data + child->output.size, 4096);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return got < 0 && errno == EAGAIN ? GOT_LATER : GOT_END;
+                child->output.size += (size_t)got;
+                child->output.data[child->output.size] = '\0';
+                if (child->output.size > child->limit) {
+                        child->output.size = child->limit;
+                        child->output.data[child->output.size] = '\0';
+                        child->result.too_long = true;
+                        return GOT_TOO_MUCH;
+                }
+        }
+}
+
+static void on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        struct child *child = poll->data;
+
+        switch (read_output(child)) {
+        case GOT_LATER:
+                break;
+        case GOT_END: /* it has closed its output, and may live on */
+                uv_poll_stop(poll);
+                break;
+        case GOT_TOO_MUCH:
+                give_up(child);
+                break;
+        }
+}
+
+static void on_reaped(uv_process_t *process, int64_t status, int signal)
+{
+        struct child *child = process->data;
+
+        child->is_reaped = true;
+        if (!child->is_told) {
+                child->result.status = signal ? -1 : (int)status;
+                child->result.signal = signal;
+                if (!child->result.too_long)
+                        (void)read_output(child);
+        }
+        tell(child);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct child *child = timer->data;
+
+        child->result.timed_out = true;
+        give_up(child);
+}
+
+void child_cancel(struct child *child)
+{
+        child->is_told = true;
+        kill_group(child);
+        close_what_is_over(child);
+}
+
+/* ---- beginning ---- */
+
+/* A pipe with all of the input in it, and its end. */
+static int open_input(const struct child_options *options, int *ret, struct error *err)
+{
+        _close_ int read_end = -1;
+        _close_ int write_end = -1;
+        int ends[2];
+
+        if (options->input_length > CHILD_INPUT_MAX)
+                return error_set(err, ERROR_INVALID, "run '%s': an input of %zu bytes, at most %zu are possible",
+                        options->argv[0], options->input_length, CHILD_INPUT_MAX);
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return error_errno(err, errno, "run '%s': make a pipe", options->argv[0]);
+        read_end = ends[0];
+        write_end = ends[1];
+        if (options->input_length && write(write_end, options->input, options->input_length) < 0)
+                return error_errno(err, errno, "run '%s': write its input", options->argv[0]);
+        *ret = TAKE_FD(read_end);
+        return 0;
+}
+
+static char **copy_vector(const char *const *vector)
+{
+        size_t count = 0;
+        char **copy;
+
+        while (vector[count])
+                count++;
+        copy = xcalloc(count + 1, sizeof(*copy));
+        memcpy(copy, vector, count * sizeof(*copy)); /* uv_spawn wants char **, and changes nothing */
+        return copy;
+}
+
+static int spawn(struct child *child, uv_loop_t *loop, const struct child_options *options, int input, int output)
+{
+        _free_ char **argv = copy_vector(options->argv);
+        _free_ char **environment = copy_vector(options->environment);
+        uv_stdio_container_t stdio[3] = {
+                {.flags = UV_INHERIT_FD, .data.fd = input},
+                {.flags = UV_INHERIT_FD, .data.fd = output},
+                {.flags = UV_INHERIT_FD, .data.fd = output},
+        };
+        const uv_process_options_t process_options = {
+                .exit_cb = on_reaped,
+                .file = argv[0],
+                .args = argv,
+                .env = environment,
+                .flags = UV_PROCESS_DETACHED,
+                .stdio_count = 3,
+                .stdio = stdio,
+        };
+
+        return uv_spawn(loop, &child->process, &process_options);
+}
+
+/* From here on on_closed() frees the child, whatever happens. */
+static void init_handles(struct child *child, uv_loop_t *loop)
+{
+        int rc = uv_timer_init(loop, &child->timer);
+
+        assert(rc == 0);
+        rc = uv_poll_init(loop, &child->poll, child->fd);
+        assert(rc == 0); /* a pipe can be polled */
+        child->timer.data = child->poll.data = child->process.data = child;
+        child->open_handles = 3;
+}
+
+int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *options, struct error *err)
+{
+        _close_ int input = -1;
+        _close_ int output = -1;
+        struct child *child;
+        int ends[2];
+        int rc;
+
+        if (open_input(options, &input, err) < 0)
+                return -1;
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return error_errno(err, errno, "run '%s': make a pipe", options->argv[0]);
+        output = ends[1];
+        child = xcalloc(1, sizeof(*child));
+        child->fd = ends[0];
+        child->limit = options->output_limit ? options->output_limit : CHILD_OUTPUT_MAX;
+        child->output = (struct strbuf)STRBUF_INIT;
+        child->on_end = options->on_end;
+        child->data = options->data;
+        init_handles(child, loop);
+        rc = spawn(child, loop, options, input, output);
+        if (rc < 0) {
+                child->is_told = child->is_reaped = true;
+                close_what_is_over(child);
+                return error_errno(err, -rc, "run '%s'", options->argv[0]);
+        }
+        uv_poll_start(&child->poll, UV_READABLE, on_readable);
+        if (options->timeout_ms)
+                uv_timer_start(&child->timer, on_deadline, options->timeout_ms, 0);
+        *ret = child;
+        return 0;
+}
