@@ -84,7 +84,8 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
         if (a->index != b->index || a->minor != b->minor || a->brand != b->brand || a->numa_node != b->numa_node)
                 return false;
         if (a->compute_major != b->compute_major || a->compute_minor != b->compute_minor ||
-                a->architecture != b->architecture || a->coherent != b->coherent || a->memory != b->memory)
+                a->architecture != b->architecture || a->coherent != b->coherent || a->memory != b->memory ||
+                a->multiprocessors != b->multiprocessors)
                 return false;
         if (a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled || a->mig_max != b->mig_max ||
                 a->n_mig_devices != b->n_mig_devices || a->n_mig_failures != b->n_mig_failures ||

@@ -109,6 +109,8 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
                 gpu->coherent = known->coherent;
         if (gpu->memory == 0)
                 gpu->memory = known->memory;
+        if (gpu->multiprocessors == 0)
+                gpu->multiprocessors = known->multiprocessors;
         gpu->mig_capable = known->mig_capable;
         gpu->mig_enabled = known->mig_enabled;
         gpu->mig_max = known->mig_max;

@@ -40,6 +40,7 @@
                 "nvmlDeviceGetCudaComputeCapability")                                                                  \
         MAY(device_get_architecture, (nvmlDevice_t device, nvmlDeviceArchitecture_t * architecture),                   \
                 "nvmlDeviceGetArchitecture")                                                                           \
+        MAY(device_get_cores, (nvmlDevice_t device, unsigned int *cores), "nvmlDeviceGetNumGpuCores")                  \
         MAY(device_get_addressing_mode, (nvmlDevice_t device, nvmlDeviceAddressingMode_v1_t * mode),                   \
                 "nvmlDeviceGetAddressingMode")                                                                         \
         MAY(device_get_memory_affinity,                                                                                \

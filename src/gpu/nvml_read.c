@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "gpu/mig_caps.h"
 #include "gpu/mig_read.h"
+#include "gpu/multiprocessors.h"
 #include "gpu/nodes.h"
 #include "gpu/nvml_links.h"
 
@@ -99,6 +100,7 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
         nvmlDeviceArchitecture_t architecture = NVML_DEVICE_ARCH_UNKNOWN;
         nvmlDeviceAddressingMode_v1_t addressing = {.version = NVML_DEVICE_ADDRESSING_MODE_V1};
         nvmlMemory_t memory = {0};
+        unsigned int cores = 0;
         int known;
         int major = GPU_UNKNOWN_INT;
         int minor = GPU_UNKNOWN_INT;
@@ -118,6 +120,8 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
                 gpu->compute_minor = minor;
         }
 
+        if (NVML_CALL(nvml, device_get_cores, device, &cores) == NVML_SUCCESS)
+                gpu->multiprocessors = multiprocessors_of(cores, major, minor);
         if (NVML_CALL(nvml, device_get_architecture, device, &architecture) == NVML_SUCCESS)
                 gpu->architecture = architecture_of(architecture);
         if (NVML_CALL(nvml, device_get_addressing_mode, device, &addressing) == NVML_SUCCESS)

@@ -31,6 +31,7 @@ static struct inventory *make(void)
                         .compute_major = 8,
                         .architecture = GPU_ARCHITECTURE_AMPERE,
                         .memory = UINT64_C(40) << 30,
+                        .multiprocessors = 108,
                         .mig_capable = true,
                         .links = links,
                 };
@@ -109,6 +110,10 @@ static void change_memory(struct inventory *inventory)
 {
         inventory->gpus[1].memory++;
 }
+static void change_multiprocessors(struct inventory *inventory)
+{
+        inventory->gpus[1].multiprocessors = 98;
+}
 static void change_mig_mode(struct inventory *inventory)
 {
         inventory->gpus[0].mig_enabled = true;
@@ -185,10 +190,10 @@ static void change_unnamed(struct inventory *inventory)
 static void test_every_property_counts_when_inventories_are_compared(void **state UNUSED)
 {
         static void (*const changes[])(struct inventory *) = {change_uuid, change_name, change_bus, change_index,
-                change_minor, change_numa, change_memory, change_mig_mode, change_mig_count, change_mig_uuid,
-                change_mig_profile, change_mig_name, change_mig_cap, change_compute_cap, change_mig_failure,
-                change_mig_failures, change_profile, change_profile_count, change_nodes, change_platform, change_link,
-                change_failure, change_count, change_driver, change_unnamed};
+                change_minor, change_numa, change_memory, change_multiprocessors, change_mig_mode, change_mig_count,
+                change_mig_uuid, change_mig_profile, change_mig_name, change_mig_cap, change_compute_cap,
+                change_mig_failure, change_mig_failures, change_profile, change_profile_count, change_nodes,
+                change_platform, change_link, change_failure, change_count, change_driver, change_unnamed};
 
         for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
                 struct inventory *a = make();

@@ -28,15 +28,18 @@ static void test_each_model_has_its_properties(void **state UNUSED)
                 int minor;
                 enum gpu_architecture architecture;
                 int brand;
+                unsigned int multiprocessors;
                 bool mig_capable;
                 bool coherent;
         } table[] = {
-                {"V100-32GB", "Tesla V100-SXM2-32GB", 7, 0, GPU_ARCHITECTURE_VOLTA, NVML_BRAND_TESLA, false},
-                {"T4", "Tesla T4", 7, 5, GPU_ARCHITECTURE_TURING, NVML_BRAND_TESLA, false},
-                {"A100-40GB", "NVIDIA A100-SXM4-40GB", 8, 0, GPU_ARCHITECTURE_AMPERE, NVML_BRAND_NVIDIA, true},
-                {"L40S", "NVIDIA L40S", 8, 9, GPU_ARCHITECTURE_ADA, NVML_BRAND_NVIDIA, false},
-                {"H100-80GB", "NVIDIA H100 80GB HBM3", 9, 0, GPU_ARCHITECTURE_HOPPER, NVML_BRAND_NVIDIA, true},
-                {"GB200", "NVIDIA GB200", 10, 0, GPU_ARCHITECTURE_BLACKWELL, NVML_BRAND_NVIDIA, true, true},
+                {"V100-32GB", "Tesla V100-SXM2-32GB", 7, 0, GPU_ARCHITECTURE_VOLTA, NVML_BRAND_TESLA, 80, false},
+                {"T4", "Tesla T4", 7, 5, GPU_ARCHITECTURE_TURING, NVML_BRAND_TESLA, 40, false},
+                {"A30", "NVIDIA A30", 8, 0, GPU_ARCHITECTURE_AMPERE, NVML_BRAND_NVIDIA, 56, true},
+                {"A100-40GB", "NVIDIA A100-SXM4-40GB", 8, 0, GPU_ARCHITECTURE_AMPERE, NVML_BRAND_NVIDIA, 108, true},
+                {"L40S", "NVIDIA L40S", 8, 9, GPU_ARCHITECTURE_ADA, NVML_BRAND_NVIDIA, 142, false},
+                {"H100-80GB", "NVIDIA H100 80GB HBM3", 9, 0, GPU_ARCHITECTURE_HOPPER, NVML_BRAND_NVIDIA, 132, true},
+                {"H200", "NVIDIA H200", 9, 0, GPU_ARCHITECTURE_HOPPER, NVML_BRAND_NVIDIA, 132, true},
+                {"GB200", "NVIDIA GB200", 10, 0, GPU_ARCHITECTURE_BLACKWELL, NVML_BRAND_NVIDIA, 152, true, true},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -54,6 +57,7 @@ static void test_each_model_has_its_properties(void **state UNUSED)
                 assert_int_equal(gpu->compute_minor, table[i].minor);
                 assert_int_equal(gpu->architecture, table[i].architecture);
                 assert_int_equal(gpu->brand, table[i].brand);
+                assert_int_equal(gpu->multiprocessors, table[i].multiprocessors);
                 assert_int_equal(gpu->mig_capable, table[i].mig_capable);
                 assert_int_equal(gpu->coherent, table[i].coherent);
                 assert_false(gpu->mig_enabled);
@@ -115,7 +119,8 @@ static void test_what_a_board_cannot_tell_is_unknown_and_no_failure(void **state
                 "    nvmlDeviceGetArchitecture: FUNCTION_NOT_FOUND\n"
                 "    nvmlDeviceGetCudaComputeCapability: NOT_SUPPORTED\n"
                 "    nvmlDeviceGetMigMode: NOT_SUPPORTED\n"
-                "    nvmlDeviceGetMemoryAffinity: NOT_SUPPORTED\n");
+                "    nvmlDeviceGetMemoryAffinity: NOT_SUPPORTED\n"
+                "    nvmlDeviceGetNumGpuCores: FUNCTION_NOT_FOUND\n");
         const struct gpu *gpu = inventory->gpus;
 
         assert_null(gpu->failure);
@@ -126,6 +131,7 @@ static void test_what_a_board_cannot_tell_is_unknown_and_no_failure(void **state
         assert_int_equal(gpu->architecture, GPU_ARCHITECTURE_UNKNOWN);
         assert_int_equal(gpu->compute_major, GPU_UNKNOWN_INT);
         assert_int_equal(gpu->numa_node, GPU_UNKNOWN_INT);
+        assert_int_equal(gpu->multiprocessors, 0);
         assert_false(gpu->mig_capable);
 }
 
