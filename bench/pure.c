@@ -53,8 +53,8 @@ static void replace_all(const struct stock *before, const struct stock *after)
 {
         struct device_list list = DEVICE_LIST_INIT;
 
-        device_list_update(&list, before->resource, is_healthy, NULL);
-        device_list_update(&list, after->resource, is_healthy, NULL);
+        device_list_update(&list, before->resource, is_healthy, NULL, NULL);
+        device_list_update(&list, after->resource, is_healthy, NULL, NULL);
         device_list_done(&list);
 }
 
@@ -62,7 +62,7 @@ static void pack(const struct stock *stock)
 {
         struct device_list list = DEVICE_LIST_INIT;
 
-        device_list_update(&list, stock->resource, is_healthy, NULL);
+        device_list_update(&list, stock->resource, is_healthy, NULL, NULL);
         rpc_message_unref(device_list_pack(&list));
         device_list_done(&list);
 }

@@ -8,15 +8,25 @@
 #include "base/error.h"
 #include "share/allocate.h"
 
-/* |err| is NULL on success; |binding| is valid in the call. Called once, in the same turn of the loop or later. */
+/*
+ * |err| is NULL on success; |binding| is valid in the call. Called exactly once, from within bind() or later, whatever became
+ * of the request meanwhile: |context| lives until then, even if the plugin is gone. So a broker that ends calls for all it owes.
+ */
 typedef void broker_bound_fn(const struct error *err, const struct allocate_binding *binding, void *context);
 
+/* After this long a request is refused without the broker's word. It knows better why, so it gives up earlier itself. */
+#define BROKER_TIMEOUT_MS UINT64_C(10000)
+
 struct broker {
-        /* By position in resource->devices: ids that are kept back now, or NULL: none. Valid until the next turn. */
+        /*
+         * By position in resource->devices: ids that are kept back now, or NULL: none. Valid until the next turn. |resource| may
+         * still be that of the plan before in the turn in which a plan is applied.
+         */
         const bool *(*hidden)(const struct resource *resource, void *data);
         /*
-         * One container's request. The deadline is kubelet's patience: it answers, with an error at worst, within 10 s. The ids are
-         * those of |resource| and valid in the call only.
+         * One container's request. kubelet itself would wait for ever, and with it every other pod of the node. The ids are those
+         * of |resource|, not refused by share/allocate.h, and valid in the call only. Of several containers in one request the
+         * next is asked for when the one before is bound.
          */
         void (*bind)(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
                 void *context, void *data);

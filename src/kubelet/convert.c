@@ -107,7 +107,7 @@ static void fill_numa(struct numa *numa, int node)
 }
 
 struct rpc_message *convert_device_list(
-        const struct resource *resource, const bool *healthy, const char *const *retired, size_t n_retired)
+        const struct resource *resource, const bool *usable, const char *const *retired, size_t n_retired)
 {
         V1beta1__ListAndWatchResponse response = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
         size_t count = resource->n_devices + n_retired;
@@ -127,7 +127,7 @@ struct rpc_message *convert_device_list(
                         const struct device *device = &resource->devices[i];
 
                         devices[i].id = borrow(device->id);
-                        devices[i].health = borrow(healthy[device->unit] ? "Healthy" : "Unhealthy");
+                        devices[i].health = borrow(usable[i] ? "Healthy" : "Unhealthy");
                         /* An unknown node is no topology: kubelet takes a node -1 or an empty list for something else. */
                         if (resource->units[device->unit].gpu->numa_node >= 0)
                                 devices[i].topology = &numas[device->unit].topology;

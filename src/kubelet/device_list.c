@@ -10,6 +10,7 @@ void device_list_done(struct device_list *list)
                 free(list->retired[i]);
         free(list->retired);
         free(list->healthy);
+        free(list->usable);
         *list = (struct device_list)DEVICE_LIST_INIT;
 }
 
@@ -58,8 +59,8 @@ static void forget_oldest(struct device_list *list, size_t n_devices)
                 memmove(list->retired, list->retired + excess, list->n_retired * sizeof(*list->retired));
 }
 
-bool device_list_update(
-        struct device_list *list, const struct resource *resource, device_list_health_fn *health, void *data)
+bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
+        void *data, const bool *hidden)
 {
         const struct resource *before = list->resource;
         bool changed = !before || !resource_is_same(before, resource);
@@ -70,21 +71,26 @@ bool device_list_update(
                 revive(list, resource);
                 forget_oldest(list, resource->n_devices);
                 free(list->healthy);
+                free(list->usable);
                 list->healthy = xcalloc(resource->n_units, sizeof(*list->healthy));
+                list->usable = xcalloc(resource->n_devices, sizeof(*list->usable));
         }
         list->resource = resource;
-        return device_list_refresh(list, health, data) || changed;
+        return device_list_refresh(list, health, data, hidden) || changed;
 }
 
-bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data)
+bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *hidden)
 {
+        const struct resource *resource = list->resource;
         bool changed = false;
 
-        for (size_t i = 0; list->resource && i < list->resource->n_units; i++) {
-                bool healthy = health(&list->resource->units[i], data);
+        for (size_t i = 0; resource && i < resource->n_units; i++)
+                list->healthy[i] = health(&resource->units[i], data);
+        for (size_t i = 0; resource && i < resource->n_devices; i++) {
+                bool usable = list->healthy[resource->devices[i].unit] && !(hidden && hidden[i]);
 
-                changed = changed || healthy != list->healthy[i];
-                list->healthy[i] = healthy;
+                changed = changed || usable != list->usable[i];
+                list->usable[i] = usable;
         }
         return changed;
 }
@@ -94,8 +100,10 @@ struct device_list_counts device_list_count(const struct device_list *list)
         struct device_list_counts counts = {.unhealthy = list->n_retired};
 
         for (size_t i = 0; list->resource && i < list->resource->n_devices; i++) {
-                if (list->healthy[list->resource->devices[i].unit])
+                if (list->usable[i])
                         counts.healthy++;
+                else if (list->healthy[list->resource->devices[i].unit])
+                        counts.hidden++;
                 else
                         counts.unhealthy++;
         }
@@ -104,5 +112,5 @@ struct device_list_counts device_list_count(const struct device_list *list)
 
 struct rpc_message *device_list_pack(const struct device_list *list)
 {
-        return convert_device_list(list->resource, list->healthy, (const char *const *)list->retired, list->n_retired);
+        return convert_device_list(list->resource, list->usable, (const char *const *)list->retired, list->n_retired);
 }

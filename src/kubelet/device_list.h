@@ -3,7 +3,9 @@
  *
  * An id that was ever advertised stays in the list, unhealthy, after a new plan dropped it: a pod may still hold it, and
  * kubelets 1.34 to 1.36 crash when an id disappears between their choice and their bookkeeping. Retired ids end with the
- * process; should they and the living be more than PLAN_MAX_DEVICES, the oldest go earlier. Health belongs to units: every replica of a unit shares it.
+ * process; should they and the living be more than PLAN_MAX_DEVICES, the oldest go earlier. Health belongs to units: every
+ * replica of a unit shares it. Beside it, single ids may be kept back (kubelet/broker.h): kubelet is told that they are
+ * unhealthy, too, since it knows no other word for "not now".
  */
 #pragma once
 
@@ -16,6 +18,7 @@
 struct device_list {
         const struct resource *resource; /* borrowed; NULL before the first update */
         bool *healthy;                   /* by unit */
+        bool *usable;                    /* by device: of a healthy unit, and not kept back */
         char **retired;
         size_t n_retired;
 };
@@ -30,15 +33,20 @@ typedef bool device_list_health_fn(const struct unit *unit, void *data);
 
 void device_list_done(struct device_list *list);
 
-/* Replaces the resource; the one before must still be valid during the call. True if kubelet has to be told. */
-bool device_list_update(
-        struct device_list *list, const struct resource *resource, device_list_health_fn *health, void *data);
+/*
+ * Replaces the resource; the one before must still be valid during the call. |hidden| says by position in resource->devices
+ * which ids are kept back, or is NULL: none. True if kubelet has to be told.
+ */
+bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
+        void *data, const bool *hidden);
 
 /* Asks for the health of every unit again. True if kubelet has to be told. */
-bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data);
+bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *hidden);
 
+/* Each id is counted once; the sum is what kubelet calls the capacity. */
 struct device_list_counts {
         size_t healthy;
+        size_t hidden;    /* kept back, of healthy units */
         size_t unhealthy; /* retired ones included */
 };
 struct device_list_counts device_list_count(const struct device_list *list);

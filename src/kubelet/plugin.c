@@ -11,11 +11,9 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kubelet/convert.h"
-#include "kubelet/tag.h"
+#include "kubelet/requests.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "share/allocate.h"
-#include "share/prefer.h"
 
 /* kubelet dials us for up to 10 s inside Register before it fails the call. */
 #define REGISTER_TIMEOUT_MS UINT64_C(20000)
@@ -36,12 +34,10 @@ struct plugin {
 
         struct device_list list;
         struct rpc_message *packed; /* of |list|, for the streams that open later */
-        const struct plan *plan;
-        const struct plan *plan_before;
-        const struct resource *resource_before; /* what kubelet may still ask for, NULL at first */
-        struct tag_pool tags;
+        struct requests requests;
 
         char last_failure[sizeof(((struct error *)0)->text)]; /* logged once, not at every retry */
+        unsigned int open;                                    /* timers: its own and that of |requests| */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -61,12 +57,6 @@ static void finish_with(struct rpc_call *call, struct rpc_message *answer)
         rpc_call_send(call, answer);
         rpc_message_unref(answer);
         rpc_call_finish(call, RPC_OK, NULL);
-}
-
-static void refuse(struct plugin *plugin, struct rpc_call *call, const char *method, const struct error *err)
-{
-        log_warn("request refused", LOG_STR("resource", plugin->name), LOG_STR("method", method), LOG_ERR(err));
-        rpc_call_finish(call, rpc_status_of_error(err), err->text);
 }
 
 static void handle_options(
@@ -140,115 +130,14 @@ static void handle_list_and_watch(
         step(plugin, REGISTRATION_WATCH_OPENED);
 }
 
-static int check_open(const struct plugin *plugin, struct error *err)
-{
-        if (plugin->list.resource)
-                return 0;
-        return error_set(err, ERROR_UNAVAILABLE, "resource '%s' is being withdrawn", plugin->name);
-}
-
 static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
-        struct plugin *plugin = context;
-        const struct resource *resource = plugin->list.resource;
-        struct arena scratch = ARENA_INIT;
-        struct prefer_request *requests;
-        struct container_ids *answers;
-        struct error err;
-        size_t count;
-
-        if (check_open(plugin, &err) < 0)
-                goto failed;
-        if (convert_prefer_request(&requests, &count, &scratch, message, size, &err) < 0)
-                goto failed;
-        answers = ARENA_ARRAY(&scratch, struct container_ids, count);
-        for (size_t i = 0; i < count; i++) {
-                const char **ids;
-
-                if (requests[i].size > requests[i].n_available + requests[i].n_required) {
-                        error_set(&err, ERROR_INVALID, "allocation_size: %zu, but only %zu devices are available",
-                                requests[i].size, requests[i].n_available + requests[i].n_required);
-                        goto failed;
-                }
-                ids = ARENA_ARRAY(&scratch, const char *, requests[i].size);
-                if (prefer(resource, &requests[i], &scratch, ids, &answers[i].n_ids, &err) < 0)
-                        goto failed;
-                answers[i].ids = ids;
-        }
-        finish_with(call, convert_prefer_response(answers, count, &scratch));
-        arena_done(&scratch);
-        return;
-
-failed:
-        refuse(plugin, call, "GetPreferredAllocation", &err);
-        arena_done(&scratch);
-}
-
-static int allocate_from(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
-        const struct container_ids *container, struct arena *scratch, struct allocation *ret, struct error *err)
-{
-        char tag[TAG_SIZE] = "";
-        const struct allocate_request request = {.ids = container->ids, .n_ids = container->n_ids, .tag = tag};
-
-        if (plan->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&plugin->tags, tag, err) < 0)
-                return -1;
-        return allocate(ret, scratch, plan, resource, &request, err);
-}
-
-/* From the list that kubelet has now, or, in the moment before it has our newest, from the one before. */
-static int allocate_container(struct plugin *plugin, const struct container_ids *container, struct arena *scratch,
-        struct allocation *ret, struct error *err)
-{
-        int rc = allocate_from(plugin, plugin->plan, plugin->list.resource, container, scratch, ret, err);
-
-        if (rc < 0 && err->kind == ERROR_NOT_FOUND && plugin->resource_before) {
-                struct error ignored;
-
-                if (allocate_from(plugin, plugin->plan_before, plugin->resource_before, container, scratch, ret,
-                            &ignored) == 0)
-                        return 0;
-        }
-        return rc;
-}
-
-static void log_allocation(const struct plugin *plugin, const struct allocation *allocation)
-{
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                const struct allocate_part *part = &allocation->parts[i];
-
-                log_info("allocated", LOG_STR("resource", plugin->name), LOG_STR("unit", part->unit->uuid),
-                        LOG_UINT("replicas", part->replicas), LOG_UINT("of", part->unit->replicas),
-                        LOG_UINT("memory_mib", part->share.memory_mib),
-                        LOG_UINT("threads_permille", part->share.threads_permille));
-        }
+        requests_prefer(&((struct plugin *)context)->requests, call, message, size);
 }
 
 static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
-        struct plugin *plugin = context;
-        struct arena scratch = ARENA_INIT;
-        struct allocation *allocations;
-        struct container_ids *containers;
-        struct error err;
-        size_t count;
-
-        if (check_open(plugin, &err) < 0)
-                goto failed;
-        if (convert_allocate_request(&containers, &count, &scratch, message, size, &err) < 0)
-                goto failed;
-        allocations = ARENA_ARRAY(&scratch, struct allocation, count);
-        for (size_t i = 0; i < count; i++)
-                if (allocate_container(plugin, &containers[i], &scratch, &allocations[i], &err) < 0)
-                        goto failed;
-        finish_with(call, convert_allocate_response(allocations, count, &scratch));
-        for (size_t i = 0; i < count; i++)
-                log_allocation(plugin, &allocations[i]);
-        arena_done(&scratch);
-        return;
-
-failed:
-        refuse(plugin, call, "Allocate", &err);
-        arena_done(&scratch);
+        requests_allocate(&((struct plugin *)context)->requests, call, message, size);
 }
 
 static const struct rpc_method methods[] = {
@@ -368,17 +257,24 @@ static void close_server(struct plugin *plugin)
         rpc_server_close(server, CLOSE_GRACE_MS, on_server_closed, plugin);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_part_closed(void *context)
 {
-        struct plugin *plugin = handle->data;
+        struct plugin *plugin = context;
         void (*closed)(void *) = plugin->closed;
         void *data = plugin->closed_data;
 
+        if (--plugin->open)
+                return;
         rpc_message_unref(plugin->packed);
         device_list_done(&plugin->list);
         free(plugin->name);
         free(plugin);
         closed(data);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        on_part_closed(handle->data);
 }
 
 static void on_timeout(uv_timer_t *timer)
@@ -426,11 +322,16 @@ static void step(struct plugin *plugin, enum registration_event event)
 struct plugin *plugin_new(const struct plugin_place *place, const char *resource_name)
 {
         struct plugin *plugin = xcalloc(1, sizeof(*plugin));
+        struct requests_options requests = {
+                .loop = place->loop, .broker = place->broker, .bind_timeout_ms = place->bind_timeout_ms};
         int rc = uv_timer_init(place->loop, &plugin->timer);
 
         assert(rc == 0); /* uv_timer_init cannot fail in libuv 1.x */
         plugin->place = place;
         plugin->name = xstrdup(resource_name);
+        requests.resource_name = plugin->name;
+        requests_init(&plugin->requests, &requests);
+        plugin->open = 2;
         plugin->timer.data = plugin;
         list_init(&plugin->streams);
         registration_init(&plugin->registration);
@@ -444,8 +345,12 @@ static void publish(struct plugin *plugin)
         rpc_message_unref(plugin->packed);
         plugin->packed = device_list_pack(&plugin->list);
         for_each_stream(plugin, send_list);
-        log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
-                LOG_UINT("unhealthy", counts.unhealthy));
+        if (counts.hidden)
+                log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
+                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("hidden", counts.hidden));
+        else
+                log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
+                        LOG_UINT("unhealthy", counts.unhealthy));
 }
 
 /* A question for the health of a unit that tells in the log who falls. */
@@ -472,20 +377,23 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
 {
         struct question question = {.plugin = plugin, .health = health, .data = data};
 
-        if (plugin->list.resource != resource) {
-                plugin->plan_before = plugin->plan;
-                plugin->resource_before = plugin->list.resource;
-                plugin->plan = plan;
-        }
-        if (device_list_update(&plugin->list, resource, ask_health, &question))
+        requests_set_resource(&plugin->requests, plan, resource);
+        if (device_list_update(
+                    &plugin->list, resource, ask_health, &question, requests_hidden(&plugin->requests, resource)))
                 publish(plugin);
 }
 
-void plugin_refresh_health(struct plugin *plugin, device_list_health_fn *health, void *data)
+void plugin_forget_before(struct plugin *plugin)
+{
+        requests_forget_before(&plugin->requests);
+}
+
+void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data)
 {
         struct question question = {.plugin = plugin, .health = health, .data = data};
 
-        if (device_list_refresh(&plugin->list, ask_health, &question))
+        if (device_list_refresh(
+                    &plugin->list, ask_health, &question, requests_hidden(&plugin->requests, plugin->list.resource)))
                 publish(plugin);
 }
 
@@ -504,7 +412,7 @@ void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
         plugin->closed = closed;
         plugin->closed_data = data;
         /* The plan may go before the last connection does. */
-        plugin->resource_before = NULL;
+        requests_close(&plugin->requests, on_part_closed, plugin);
         plugin->list.resource = NULL;
         step(plugin, REGISTRATION_STOP);
 }

@@ -2,14 +2,15 @@
  * One resource as kubelet meets it: a socket of its own, the DevicePlugin service on it, and its registration.
  *
  * It carries out what kubelet/registration.h decides. It does not know where plans come from, nor the other resources. It
- * starts serving when it is told that kubelet's socket is there. Nothing in a request handler waits, reads a file or calls
- * NVML: kubelet admits one pod at a time, and a slow answer holds up the node.
+ * starts serving when it is told that kubelet's socket is there. Nothing in a request handler blocks, reads a file or calls
+ * NVML: kubelet admits one pod at a time, and a slow answer holds up the node. How requests are answered: kubelet/requests.h.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <uv.h>
 
+#include "kubelet/broker.h"
 #include "kubelet/device_list.h"
 #include "kubelet/registration.h"
 
@@ -18,9 +19,11 @@ struct plugin;
 /* Where plugins live; shared by all of them, outlives them. */
 struct plugin_place {
         uv_loop_t *loop;
-        const char *directory;      /* for our sockets: kubelet's device plugin directory */
-        const char *kubelet_socket; /* NULL: serve, but never register */
-        uint64_t incarnation;       /* differs with each start of the process: part of the socket names */
+        const char *directory;       /* for our sockets: kubelet's device plugin directory */
+        const char *kubelet_socket;  /* NULL: serve, but never register */
+        uint64_t incarnation;        /* differs with each start of the process: part of the socket names */
+        const struct broker *broker; /* NULL: none */
+        uint64_t bind_timeout_ms;    /* how long it may take; 0: BROKER_TIMEOUT_MS */
 };
 
 /* Our sockets are called warpshare-<resource>-<incarnation>-<n>.sock. */
@@ -35,8 +38,11 @@ struct plugin *plugin_new(const struct plugin_place *place, const char *resource
 void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
         device_list_health_fn *health, void *data);
 
-/* Asks |health| again for every unit; kubelet is told if anything changed. */
-void plugin_refresh_health(struct plugin *plugin, device_list_health_fn *health, void *data);
+/* Asks |health| again for every unit, and the broker; kubelet is told if anything changed. */
+void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data);
+
+/* The resource and the plan before the present ones are about to go. */
+void plugin_forget_before(struct plugin *plugin);
 
 /* kubelet's socket appeared or was replaced; or is gone. */
 void plugin_kubelet_came(struct plugin *plugin);

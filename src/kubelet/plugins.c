@@ -205,7 +205,7 @@ static void settle(struct plugins *plugins)
                 return;
         }
         LIST_FOR_EACH(link, &plugins->members)
-                plugin_refresh_health(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
+                plugin_refresh(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
 }
 
 static void on_settle(uv_idle_t *idle)
@@ -217,9 +217,17 @@ void plugins_apply(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
                 settle(plugins);
+        /* The plan before goes, and a request may come in this turn still. */
+        LIST_FOR_EACH(link, &plugins->members)
+                plugin_forget_before(container_of(link, struct member, link)->plugin);
         clear_unhealthy(plugins);
         plugins->plan = plan;
         plugins->plan_is_new = true;
+        uv_idle_start(&plugins->settle, on_settle);
+}
+
+void plugins_refresh(struct plugins *plugins)
+{
         uv_idle_start(&plugins->settle, on_settle);
 }
 
@@ -351,6 +359,8 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
                 .directory = plugins->directory,
                 .kubelet_socket = registers ? plugins->kubelet_socket : NULL,
                 .incarnation = make_incarnation(),
+                .broker = options->broker,
+                .bind_timeout_ms = options->bind_timeout_ms,
         };
         plugins->lock = (struct lock)LOCK_INIT;
         plugins->on_stranded = options->on_stranded;

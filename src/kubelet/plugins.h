@@ -7,7 +7,7 @@
  * the agent that waits for it takes over when the other one ends. If kubelet's directory is replaced, the lock is taken anew
  * on the new one.
  *
- * Plans and health are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
+ * Plans, health and what the broker keeps back are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
  * message for all of it and never sees a state between.
  */
 #pragma once
@@ -15,14 +15,17 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "kubelet/broker.h"
 #include "share/plan.h"
 
 struct plugins;
 
 struct plugins_options {
         uv_loop_t *loop;
-        const char *kubelet_socket; /* "": serve in the standard directory, but do not register */
-        uint64_t poll_ms;           /* of kubelet's directory, beside inotify; 0: 5,000 */
+        const char *kubelet_socket;  /* "": serve in the standard directory, but do not register */
+        uint64_t poll_ms;            /* of kubelet's directory, beside inotify; 0: 5,000 */
+        const struct broker *broker; /* NULL: none. Must outlive the plugins. */
+        uint64_t bind_timeout_ms;    /* how long a request may wait for it; 0: BROKER_TIMEOUT_MS */
         /*
          * The directory is gone for good for this process: it is the mount point of a directory that was removed on the
          * host. Only a new container can see the new one.
@@ -42,5 +45,8 @@ void plugins_apply(struct plugins *plugins, const struct plan *plan);
 /* By the UUID of a unit. */
 void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy);
 
-/* Closes everything; |closed| is called from the loop when all is gone. */
+/* The broker keeps back other ids than before: it is asked again. */
+void plugins_refresh(struct plugins *plugins);
+
+/* Closes everything; requests that wait for the broker are refused; |closed| is called from the loop when all is gone. */
 void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data);

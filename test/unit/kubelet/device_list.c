@@ -48,13 +48,56 @@ static void test_replicas_share_the_health_of_their_unit(void **state UNUSED)
 
         node_share(&node, SHARING_TIME_SLICING, 2);
         assert_ok(node_plan(&node), &node.err);
-        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody));
+        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H");
-        assert_false(device_list_refresh(&list, all_but, nobody));
-        assert_true(device_list_refresh(&list, all_but, first));
+        assert_false(device_list_refresh(&list, all_but, nobody, NULL));
+        assert_true(device_list_refresh(&list, all_but, first, NULL));
         assert_list(&list, "GPU-0::0=U GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         assert_int_equal(device_list_count(&list).healthy, 2);
         assert_int_equal(device_list_count(&list).unhealthy, 2);
+        device_list_done(&list);
+        node_done(&node);
+}
+
+static void test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart(void **state UNUSED)
+{
+        static const bool one[] = {false, true, false, false};
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node node = node_new(2);
+
+        node_share(&node, SHARING_TIME_SLICING, 2);
+        assert_ok(node_plan(&node), &node.err);
+        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody, one));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H");
+        assert_int_equal(device_list_count(&list).healthy, 3);
+        assert_int_equal(device_list_count(&list).hidden, 1);
+        assert_int_equal(device_list_count(&list).unhealthy, 0);
+        assert_false(device_list_refresh(&list, all_but, nobody, one));
+        assert_true(device_list_refresh(&list, all_but, nobody, NULL));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H");
+        device_list_done(&list);
+        node_done(&node);
+}
+
+/* An id of a unit that is down is unhealthy for that reason, and its being kept back or not is nothing to tell kubelet. */
+static void test_what_is_kept_back_of_a_sick_unit_is_no_news(void **state UNUSED)
+{
+        static const bool one[] = {false, true, false, false};
+        static const bool two[] = {true, true, false, false};
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node node = node_new(2);
+
+        node_share(&node, SHARING_TIME_SLICING, 2);
+        assert_ok(node_plan(&node), &node.err);
+        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, first, one));
+        assert_false(device_list_refresh(&list, all_but, first, NULL));
+        assert_int_equal(device_list_count(&list).hidden, 0);
+        assert_int_equal(device_list_count(&list).unhealthy, 2);
+        /* And a unit that comes back with all of its ids kept back is not news either. */
+        assert_false(device_list_refresh(&list, all_but, nobody, two));
+        assert_int_equal(device_list_count(&list).hidden, 2);
+        assert_true(device_list_refresh(&list, all_but, nobody, one));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         device_list_done(&list);
         node_done(&node);
 }
@@ -67,8 +110,8 @@ static void test_the_same_resource_in_a_new_plan_is_no_news(void **state UNUSED)
 
         assert_ok(node_plan(&before), &before.err);
         assert_ok(node_plan(&after), &after.err);
-        assert_true(device_list_update(&list, &before.plan->resources[0], all_but, first));
-        assert_false(device_list_update(&list, &after.plan->resources[0], all_but, first));
+        assert_true(device_list_update(&list, &before.plan->resources[0], all_but, first, NULL));
+        assert_false(device_list_update(&list, &after.plan->resources[0], all_but, first, NULL));
         assert_ptr_equal(list.resource, &after.plan->resources[0]);
         device_list_done(&list);
         node_done(&before);
@@ -85,18 +128,18 @@ static void test_an_id_that_was_advertised_stays_as_unhealthy(void **state UNUSE
         node_share(&two, SHARING_TIME_SLICING, 2);
         assert_ok(node_plan(&three), &three.err);
         assert_ok(node_plan(&two), &two.err);
-        device_list_update(&list, &three.plan->resources[0], all_but, nobody);
-        assert_true(device_list_update(&list, &two.plan->resources[0], all_but, nobody));
+        device_list_update(&list, &three.plan->resources[0], all_but, nobody, NULL);
+        assert_true(device_list_update(&list, &two.plan->resources[0], all_but, nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=U");
         assert_int_equal(device_list_count(&list).unhealthy, 1);
         /* Back again: the id is an ordinary one. */
-        assert_true(device_list_update(&list, &three.plan->resources[0], all_but, nobody));
+        assert_true(device_list_update(&list, &three.plan->resources[0], all_but, nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=H");
         assert_int_equal(list.n_retired, 0);
         /* And away twice: named once. */
-        device_list_update(&list, &two.plan->resources[0], all_but, nobody);
-        device_list_update(&list, &three.plan->resources[0], all_but, nobody);
-        device_list_update(&list, &two.plan->resources[0], all_but, nobody);
+        device_list_update(&list, &two.plan->resources[0], all_but, nobody, NULL);
+        device_list_update(&list, &three.plan->resources[0], all_but, nobody, NULL);
+        device_list_update(&list, &two.plan->resources[0], all_but, nobody, NULL);
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=U");
         device_list_done(&list);
         node_done(&three);
@@ -117,7 +160,7 @@ static void test_retired_ids_never_outgrow_a_message(void **state UNUSED)
                                 arena_printf(&nodes[i].arena, "GPU-12345678-1234-1234-1234-1234567%02zu%03zu", i, gpu);
                 node_share(&nodes[i], SHARING_TIME_SLICING, 1000);
                 assert_ok(node_plan(&nodes[i]), &nodes[i].err);
-                device_list_update(&list, &nodes[i].plan->resources[0], all_but, nobody);
+                device_list_update(&list, &nodes[i].plan->resources[0], all_but, nobody, NULL);
         }
         assert_int_equal(device_list_count(&list).healthy, 20000);
         assert_int_equal(device_list_count(&list).unhealthy, 30000);
@@ -141,7 +184,7 @@ static void test_an_unknown_numa_node_is_no_topology(void **state UNUSED)
 
         node.inventory.gpus[1].numa_node = 1;
         assert_ok(node_plan(&node), &node.err);
-        device_list_update(&list, &node.plan->resources[0], all_but, nobody);
+        device_list_update(&list, &node.plan->resources[0], all_but, nobody, NULL);
         message = device_list_pack(&list);
         response = v1beta1__list_and_watch_response__unpack(
                 NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
@@ -158,6 +201,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_replicas_share_the_health_of_their_unit),
+                cmocka_unit_test(test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart),
+                cmocka_unit_test(test_what_is_kept_back_of_a_sick_unit_is_no_news),
                 cmocka_unit_test(test_the_same_resource_in_a_new_plan_is_no_news),
                 cmocka_unit_test(test_an_id_that_was_advertised_stays_as_unhealthy),
                 cmocka_unit_test(test_retired_ids_never_outgrow_a_message),

@@ -1,0 +1,414 @@
+#include "kubelet/requests.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kubelet/convert.h"
+#include "rpc/server.h"
+#include "share/allocate.h"
+#include "share/prefer.h"
+
+/* One Allocate. Two others know it: the call, until it ends, and the broker, until it has answered. */
+struct request {
+        struct list link;          /* in requests->waiting, if it is there */
+        struct requests *requests; /* NULL: it has its answer, or nobody wants one any more */
+        struct rpc_call *call;     /* NULL: ended */
+        struct arena arena;
+        struct container_ids *containers;
+        struct allocation *allocations;
+        size_t count;
+        size_t n_done;
+        const struct resource
+                *resource; /* of the plan that the next container was looked up in; not to be followed later */
+        struct error failure;
+        uint64_t deadline; /* of the loop's clock */
+        bool is_asked;     /* the broker owes an answer */
+        bool is_running;
+};
+
+static void finish_with(struct rpc_call *call, struct rpc_message *answer)
+{
+        rpc_call_send(call, answer);
+        rpc_message_unref(answer);
+        rpc_call_finish(call, RPC_OK, NULL);
+}
+
+static void refuse(const struct requests *requests, struct rpc_call *call, const char *method, const struct error *err)
+{
+        log_warn("request refused", LOG_STR("resource", requests->options.resource_name), LOG_STR("method", method),
+                LOG_ERR(err));
+        rpc_call_finish(call, rpc_status_of_error(err), err->text);
+}
+
+static int say_withdrawn(const struct requests *requests, struct error *err)
+{
+        return error_set(err, ERROR_UNAVAILABLE, "resource '%s' is being withdrawn", requests->options.resource_name);
+}
+
+/* ---- GetPreferredAllocation ---- */
+
+const bool *requests_hidden(const struct requests *requests, const struct resource *resource)
+{
+        const struct broker *broker = requests->options.broker;
+
+        return broker && resource ? broker->hidden(resource, broker->data) : NULL;
+}
+
+/*
+ * kubelet's list may be older than what is kept back now, so its ids are looked through. Where too few are left the answer is
+ * shorter than what was asked for: kubelet fills it up, and the broker has the last word in Allocate.
+ */
+static void leave_out_hidden(const struct requests *requests, struct prefer_request *request, struct arena *scratch)
+{
+        const struct resource *resource = requests->resource;
+        const bool *hidden = requests_hidden(requests, resource);
+        const char **available;
+        size_t count = 0;
+
+        if (!hidden)
+                return;
+        available = ARENA_ARRAY(scratch, const char *, request->n_available);
+        for (size_t i = 0; i < request->n_available; i++) {
+                const struct device *device = map_find(&resource->by_id, request->available[i]);
+
+                if (!device || !hidden[device - resource->devices])
+                        available[count++] = request->available[i];
+        }
+        request->available = available;
+        request->n_available = count;
+        request->size = MIN(request->size, request->n_required + count);
+}
+
+static int prefer_container(const struct requests *requests, struct prefer_request *request, struct arena *scratch,
+        struct container_ids *ret, struct error *err)
+{
+        const char **ids;
+
+        if (request->size > request->n_available + request->n_required)
+                return error_set(err, ERROR_INVALID, "allocation_size: %zu, but only %zu devices are available",
+                        request->size, request->n_available + request->n_required);
+        leave_out_hidden(requests, request, scratch);
+        ids = ARENA_ARRAY(scratch, const char *, request->size);
+        ret->ids = ids;
+        return prefer(requests->resource, request, scratch, ids, &ret->n_ids, err);
+}
+
+static int prefer_all(const struct requests *requests, const uint8_t *message, size_t size, struct arena *scratch,
+        struct rpc_message **ret, struct error *err)
+{
+        struct prefer_request *containers;
+        struct container_ids *answers;
+        size_t count;
+
+        if (!requests->resource)
+                return say_withdrawn(requests, err);
+        if (convert_prefer_request(&containers, &count, scratch, message, size, err) < 0)
+                return -1;
+        answers = ARENA_ARRAY(scratch, struct container_ids, count);
+        for (size_t i = 0; i < count; i++)
+                if (prefer_container(requests, &containers[i], scratch, &answers[i], err) < 0)
+                        return -1;
+        *ret = convert_prefer_response(answers, count, scratch);
+        return 0;
+}
+
+void requests_prefer(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size)
+{
+        struct arena scratch = ARENA_INIT;
+        struct rpc_message *answer;
+        struct error err;
+
+        if (prefer_all(requests, message, size, &scratch, &answer, &err) < 0)
+                refuse(requests, call, "GetPreferredAllocation", &err);
+        else
+                finish_with(call, answer);
+        arena_done(&scratch);
+}
+
+/* ---- Allocate: the end of a request ---- */
+
+/* Nobody waits for it any more; whoever still knows it frees it later. */
+static void let_go(struct request *request)
+{
+        struct requests *requests = TAKE_PTR(request->requests);
+
+        list_remove(&request->link);
+        if (list_is_empty(&requests->waiting))
+                uv_timer_stop(&requests->timer);
+        arena_done(&request->arena);
+}
+
+static void free_unless_known(struct request *request)
+{
+        assert(!request->requests);
+        if (!request->call && !request->is_asked)
+                free(request);
+}
+
+static void on_call_ended(struct rpc_call *call UNUSED, void *data)
+{
+        struct request *request = data;
+
+        request->call = NULL;
+        if (request->requests) {
+                log_info("request given up by kubelet", LOG_STR("resource", request->requests->options.resource_name),
+                        LOG_STR("method", "Allocate"));
+                let_go(request);
+        }
+        free_unless_known(request);
+}
+
+static void log_allocation(const char *resource_name, const struct allocation *allocation)
+{
+        for (size_t i = 0; i < allocation->n_parts; i++) {
+                const struct allocate_part *part = &allocation->parts[i];
+
+                log_info("allocated", LOG_STR("resource", resource_name), LOG_STR("unit", part->unit->uuid),
+                        LOG_UINT("replicas", part->replicas), LOG_UINT("of", part->unit->replicas),
+                        LOG_UINT("memory_mib", part->share.memory_mib),
+                        LOG_UINT("threads_permille", part->share.threads_permille));
+        }
+}
+
+static void answer(struct request *request)
+{
+        finish_with(request->call, convert_allocate_response(request->allocations, request->count, &request->arena));
+        for (size_t i = 0; i < request->count; i++)
+                log_allocation(request->requests->options.resource_name, &request->allocations[i]);
+}
+
+/* Outside of a handler what was said must be sent, too, and the call may end with that. */
+static void finish(struct request *request)
+{
+        bool has_waited = !list_is_empty(&request->link);
+        struct rpc_call *call = request->call;
+
+        if (request->failure.kind)
+                refuse(request->requests, call, "Allocate", &request->failure);
+        else
+                answer(request);
+        let_go(request);
+        if (has_waited) {
+                rpc_call_flush(call);
+        } else {
+                request->call = NULL; /* it was never told to tell us of its end */
+                free_unless_known(request);
+        }
+}
+
+static void fail(struct request *request, const struct error *err)
+{
+        request->failure = *err;
+        finish(request);
+}
+
+/* ---- Allocate: waiting ---- */
+
+static struct request *first_of(const struct requests *requests)
+{
+        return list_is_empty(&requests->waiting) ? NULL : container_of(requests->waiting.next, struct request, link);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+        struct requests *requests = container_of(timer, struct requests, timer);
+        uint64_t now = uv_now(requests->options.loop);
+        struct request *first;
+
+        while ((first = first_of(requests)) && first->deadline <= now) {
+                struct error err;
+
+                error_raise(&err, ERROR_TIMEOUT,
+                        "resource '%s': no place was made ready for the container within %g s; the log of warpshare on "
+                        "this node says more",
+                        requests->options.resource_name, (double)requests->options.bind_timeout_ms / 1000);
+                fail(first, &err);
+        }
+        if (first)
+                uv_timer_start(timer, on_timer, first->deadline - now, 0);
+}
+
+/* All deadlines are equally far away, so the list stays in their order. */
+static void wait_for_broker(struct request *request)
+{
+        struct requests *requests = request->requests;
+
+        if (!list_is_empty(&request->link))
+                return; /* for the container before: the deadline is that of the request */
+        request->deadline = uv_now(requests->options.loop) + requests->options.bind_timeout_ms;
+        list_append(&requests->waiting, &request->link);
+        rpc_call_on_ended(request->call, on_call_ended, request);
+        if (!uv_is_active((uv_handle_t *)&requests->timer))
+                uv_timer_start(&requests->timer, on_timer, requests->options.bind_timeout_ms, 0);
+}
+
+/* ---- Allocate: container by container ---- */
+
+static int allocate_from(struct request *request, const struct plan *plan, const struct resource *resource,
+        const struct allocate_binding *binding, struct error *err)
+{
+        const struct container_ids *container = &request->containers[request->n_done];
+        char tag[TAG_SIZE] = "";
+        const struct allocate_request wanted = {
+                .binding = binding, .ids = container->ids, .n_ids = container->n_ids, .tag = tag};
+        struct allocation *ret = &request->allocations[request->n_done];
+
+        if (plan->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS &&
+                tag_draw(&request->requests->tags, tag, err) < 0)
+                return -1;
+        memset(ret, 0, sizeof(*ret));
+        if (allocate(ret, &request->arena, plan, resource, &wanted, err) < 0)
+                return -1;
+        request->resource = resource;
+        return 0;
+}
+
+/* From the list that kubelet has now, or, in the moment before it has our newest, from the one before. */
+static int allocate_unbound(struct request *request, struct error *err)
+{
+        const struct requests *requests = request->requests;
+        int rc = allocate_from(request, requests->plan, requests->resource, NULL, err);
+
+        if (rc < 0 && err->kind == ERROR_NOT_FOUND && requests->resource_before) {
+                struct error ignored;
+
+                if (allocate_from(request, requests->plan_before, requests->resource_before, NULL, &ignored) == 0)
+                        return 0;
+        }
+        return rc;
+}
+
+/* From the plan that the broker was asked with; where it is gone, from the one that is in force. */
+static int allocate_bound(struct request *request, const struct allocate_binding *binding, struct error *err)
+{
+        const struct requests *requests = request->requests;
+
+        if (request->resource == requests->resource_before)
+                return allocate_from(request, requests->plan_before, requests->resource_before, binding, err);
+        return allocate_from(request, requests->plan, requests->resource, binding, err);
+}
+
+static void go_on(struct request *request);
+
+static void on_bound(const struct error *err, const struct allocate_binding *binding, void *context)
+{
+        struct request *request = context;
+        struct error failure;
+
+        assert(request->is_asked && (!err || err->kind));
+        request->is_asked = false;
+        if (!request->requests) {
+                free_unless_known(request);
+                return;
+        }
+        if (err)
+                request->failure = *err;
+        else if (allocate_bound(request, binding, &failure) < 0)
+                request->failure = failure;
+        else
+                request->n_done++;
+        if (!request->is_running)
+                go_on(request);
+}
+
+static void do_next_container(struct request *request)
+{
+        const struct broker *broker = request->requests->options.broker;
+        const struct container_ids *container = &request->containers[request->n_done];
+        struct error failure;
+
+        if (allocate_unbound(request, &failure) < 0) {
+                request->failure = failure;
+                return;
+        }
+        if (!broker) {
+                request->n_done++;
+                return;
+        }
+        request->is_asked = true;
+        broker->bind(request->resource, container->ids, container->n_ids, on_bound, request, broker->data);
+}
+
+/* Until all is done, or the broker takes its time. It may answer from within its question: then on_bound() leaves the rest to us. */
+static void go_on(struct request *request)
+{
+        request->is_running = true;
+        while (request->n_done < request->count && !request->failure.kind && !request->is_asked)
+                do_next_container(request);
+        request->is_running = false;
+        if (request->is_asked)
+                wait_for_broker(request);
+        else
+                finish(request);
+}
+
+void requests_allocate(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size)
+{
+        struct request *request = xcalloc(1, sizeof(*request));
+        struct error err;
+
+        list_init(&request->link);
+        request->requests = requests;
+        request->call = call;
+        if (!requests->resource) {
+                say_withdrawn(requests, &err);
+                fail(request, &err);
+                return;
+        }
+        if (convert_allocate_request(&request->containers, &request->count, &request->arena, message, size, &err) < 0) {
+                fail(request, &err);
+                return;
+        }
+        request->allocations = ARENA_ARRAY(&request->arena, struct allocation, request->count);
+        go_on(request);
+}
+
+/* ---- life ---- */
+
+void requests_init(struct requests *requests, const struct requests_options *options)
+{
+        int rc = uv_timer_init(options->loop, &requests->timer);
+
+        assert(rc == 0); /* uv_timer_init cannot fail in libuv 1.x */
+        requests->options = *options;
+        if (!requests->options.bind_timeout_ms)
+                requests->options.bind_timeout_ms = BROKER_TIMEOUT_MS;
+        list_init(&requests->waiting);
+}
+
+void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource)
+{
+        if (requests->resource == resource)
+                return;
+        requests->plan_before = requests->plan;
+        requests->resource_before = requests->resource;
+        requests->plan = plan;
+        requests->resource = resource;
+}
+
+void requests_forget_before(struct requests *requests)
+{
+        requests->resource_before = NULL;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        struct requests *requests = container_of((uv_timer_t *)handle, struct requests, timer);
+
+        requests->closed(requests->data);
+}
+
+void requests_close(struct requests *requests, void (*closed)(void *data), void *data)
+{
+        struct request *first;
+        struct error err;
+
+        requests->closed = closed;
+        requests->data = data;
+        requests->resource = requests->resource_before = NULL;
+        say_withdrawn(requests, &err);
+        while ((first = first_of(requests)))
+                fail(first, &err);
+        uv_close((uv_handle_t *)&requests->timer, on_timer_closed);
+}
