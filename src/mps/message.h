@@ -6,6 +6,7 @@
  *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
  *   {"do":"grant","id":2,"grant":{…}}               → {"id":2,"ok":true,"granted":{…}}
  *   {"do":"release","id":3,"grant":"…"}
+ *   {"do":"ping","id":5}                            to see that the other side is not stuck
  *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
  *                                                   → {"id":3,"ok":true} or {"id":3,"ok":false,"kind":"invalid","error":"…"}
  *
@@ -25,7 +26,8 @@ enum mps_request_kind {
         MPS_REQUEST_APPLY,
         MPS_REQUEST_GRANT,
         MPS_REQUEST_RELEASE,
-        MPS_REQUEST_TERMINATE
+        MPS_REQUEST_TERMINATE,
+        MPS_REQUEST_PING,
 };
 
 struct mps_request {
