@@ -3,32 +3,47 @@
  * refused. Pure: no clock, no I/O; what kubelet knows is told to it.
  *
  * The scheduler only counts replicas, and kubelet picks ids without knowing that those of one unit belong together. So, with U
- * units of N replicas and no request above R, no more than U·N − (U−1)·(R−1) ids are advertised as healthy (with units of
- * different sizes: ΣN − (U−1)·(R−1)); then each request of s ≤ R that the scheduler admits finds a unit with s free
- * replicas: were there none, each unit had at most s−1 free, and those in use plus s were more than was advertised. The
- * ids that are not advertised are free ones, chosen so that units keep what a request of R needs: from the fullest
- * unit first. Ids in use are never hidden.
+ * units of N replicas and no request above R, no more than U·N − (U−1)·(R−1) ids are advertised as healthy; then each request of
+ * s ≤ R that the scheduler admits finds a unit with s free replicas: were there none, each unit had at most s−1 free, and
+ * those in use plus s were more than was advertised. With units of N₁, N₂, … the same count is Σ max(0, Nᵢ−(s−1)) + s−1, and
+ * least at the largest s that can be asked for, min(R, the largest Nᵢ): one more s adds 1 and takes 1 from each unit with
+ * Nᵢ ≥ s, of which there is one. So the bound is (R−1) + Σ max(0, Nᵢ−(R−1)), with that R. A unit that is not healthy counts in
+ * no sum: kubelet has none of its ids as healthy, and what is in use on the others is no more than what is in use.
+ *
+ * That holds for whatever scheduler and kubelet have not heard yet, with two exceptions, both after a unit has failed or
+ * the configuration has changed: the scheduler may still count by the old list, and ids in use may already be more than is now
+ * safe to advertise. In-use ids are never hidden, so until some of them are free, a request may find no unit.
+ *
+ * The ids that are not advertised are free ones. The unit with most room keeps as many visible as the largest request needs;
+ * the others hidden are those of the emptiest units, so that small requests fill up the fullest. What is hidden stays so as
+ * long as that is enough: each list that kubelet gets makes it write a file.
  *
  * An id is a token. Where kubelet's choice, made before it had our newest list, mixes units although one of them has
  * room, the grant is bound to that unit whatever its ids say, and the books follow the grant.
  *
- * A container may ask for ids that its own pod's init container held: then the older grant of those ids ends, and the new one
- * stays on the same unit if that has room.
+ * A container may ask for ids that another grant has: its own pod's init container held them, or that container is gone and we
+ * have not heard. The newer one has them from then on, on the same unit if that has room, and the older keeps what is left, down to
+ * none, until grants_sync() says that it is over: an init container runs after all that was granted. If it runs on another unit
+ * than what took over all of its ids, then that unit may be fuller than its books until it ends.
  */
 #pragma once
 
 #include "base/error.h"
 #include "share/plan.h"
 
+/* The longest text of grants_read(): all ids of the largest plan. */
+#define GRANTS_TEXT_MAX ((size_t)16 * 1024 * 1024)
+
 struct grants;
 
 /* One container's holding. */
 struct grant {
-        const char *id;             /* "g" and hexadecimal digits, unique on this node */
-        const char *unit;           /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
-        const char *const *devices; /* ids as kubelet knows them */
+        const char *id;   /* "g" and hexadecimal digits, unique on this node */
+        const char *unit; /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
+        const char *const
+                *devices; /* ids as kubelet knows them, each once: what was granted, a newer grant may have some */
         size_t n_devices;
-        int64_t since; /* seconds since the epoch */
+        int64_t since; /* seconds since the epoch; 0 unknown */
 };
 
 /* What kubelet says that one container holds of this resource. */
@@ -41,38 +56,53 @@ struct grants_held {
 struct grants *grants_new(const struct resource *resource, unsigned int max_per_request);
 struct grants *grants_free(struct grants *grants); /* accepts NULL, returns NULL */
 
-/* The plan changed: holdings stay, also those on units that are gone. The old resource must be valid during the call. */
+/*
+ * The plan changed: holdings stay, also those on units that are gone; so does the health of units that are in both. The old
+ * resource must be valid during the call.
+ */
 void grants_set_resource(struct grants *grants, const struct resource *resource, unsigned int max_per_request);
 
 /* How many ids are advertised as healthy while every unit is. */
 size_t grants_capacity(const struct resource *resource, unsigned int max_per_request);
 
 /*
- * A request: decides the unit, and enters it into the books. |*ret| is valid until the grants change. Errors: more ids than
- * |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_UNAVAILABLE where no unit has room by
- * the books: they may be old, so the caller asks kubelet, calls grants_sync() and tries once more.
+ * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,
+ * more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_NOT_FOUND for an id that the
+ * resource does not have; ERROR_UNAVAILABLE where no unit has room by the books: they may be old, so the caller asks kubelet,
+ * calls grants_sync() and tries once more.
  */
 int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
         const struct grant **ret, struct error *err) MUST_USE;
 
 /*
- * What kubelet's list says, whole, as of |as_of|: grants made before that which it does not have are over. |released| hears their ids.
- * Holdings that the books do not know (the agent started anew without its record) are entered with the unit of most of their ids.
+ * What kubelet's list says, whole, as of |as_of|: grants made before that which it does not have are over. |released| hears
+ * their ids; it must not change the grants. Holdings that the books do not know (the agent started anew without its record) are
+ * entered with the unit of most of their ids.
+ *
+ * kubelet books a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
+ * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room judges all: INT64_MAX.
+ * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
+ * (share/checkpoint.h) and whose pod may be alive belong into |held|, too.
  */
 void grants_sync(struct grants *grants, const struct grants_held *held, size_t n_held, int64_t as_of,
         void (*released)(const char *id, void *data), void *data);
 
-/* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. */
+/* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
 void grants_set_unit_health(struct grants *grants, const char *uuid, bool healthy);
 
-/* By position in resource->devices: ids that are free and not advertised now. */
+/* By position in resource->devices: ids of healthy units that are free and not advertised now. */
 const bool *grants_hidden(const struct grants *grants);
 
+/* From the oldest to the newest. */
 size_t grants_count(const struct grants *grants);
 const struct grant *grants_get(const struct grants *grants, size_t position);
-/* The grant that holds the id, or NULL. */
+/* The newest grant that has the id, or NULL. */
 const struct grant *grants_of_device(const struct grants *grants, const char *device);
 
-/* The books as JSON text, to survive the agent; and back, into new grants, with what no longer fits left out. */
+/* The books as JSON text, to survive the agent; the caller frees. */
 char *grants_write(const struct grants *grants);
+/*
+ * And back, added to what is there: grants that are malformed, or whose id is there already, are left out. An error, and no
+ * change, where the text is no JSON object with a list of grants or is longer than GRANTS_TEXT_MAX.
+ */
 int grants_read(struct grants *grants, const char *text, size_t length, struct error *err) MUST_USE;

@@ -1,0 +1,353 @@
+#include "share/grants.h"
+
+#include <string.h>
+
+#include "share/grants_books.h"
+
+/* ---- holdings ---- */
+
+static char **copy_texts(const char *const *texts, size_t count)
+{
+        size_t size = count * sizeof(char *);
+        char **copy;
+        char *at;
+
+        for (size_t i = 0; i < count; i++)
+                size += strlen(texts[i]) + 1;
+        copy = xmalloc(size);
+        at = (char *)(copy + count);
+        for (size_t i = 0; i < count; i++) {
+                copy[i] = at;
+                at = stpcpy(at, texts[i]) + 1;
+        }
+        return copy;
+}
+
+struct holding *holding_new(
+        const char *id, const char *unit, const char *const *devices, size_t n_devices, int64_t since)
+{
+        struct holding *holding = xcalloc(1, sizeof(*holding));
+
+        holding->id = xstrdup(id);
+        holding->unit = unit ? xstrdup(unit) : NULL;
+        holding->devices = copy_texts(devices, n_devices);
+        holding->grant = (struct grant){
+                .id = holding->id,
+                .unit = holding->unit,
+                .devices = (const char *const *)holding->devices,
+                .n_devices = n_devices,
+                .since = since,
+        };
+        return holding;
+}
+
+struct holding *holding_free(struct holding *holding)
+{
+        if (!holding)
+                return NULL;
+        free(holding->id);
+        free(holding->unit);
+        free(holding->devices);
+        free(holding);
+        return NULL;
+}
+
+/* ---- the count ---- */
+
+static uint32_t find_unit(const struct resource *resource, const char *uuid)
+{
+        for (size_t i = 0; uuid && i < resource->n_units; i++)
+                if (strcmp(resource->units[i].uuid, uuid) == 0)
+                        return (uint32_t)i;
+        return GRANTS_NO_UNIT;
+}
+
+/* The unit that an id of this holding uses; NULL: one that is gone. */
+static struct place *place_used(const struct grants *grants, const struct holding *holding, const struct device *device)
+{
+        if (holding->unit)
+                return holding->position == GRANTS_NO_UNIT ? NULL : &grants->places[holding->position];
+        return device ? &grants->places[device->unit] : NULL;
+}
+
+static void hold_device(struct grants *grants, struct holding *holding, const char *id)
+{
+        const struct device *device = map_find(&grants->resource->by_id, id);
+        struct place *used = place_used(grants, holding, device);
+
+        if (used)
+                used->used++;
+        if (device) {
+                size_t position = (size_t)(device - grants->resource->devices);
+                struct holding *older = grants->holders[position];
+                struct place *before = older ? place_used(grants, older, device) : NULL;
+
+                if (before)
+                        before->used--;
+                if (!older)
+                        grants->places[device->unit].held++;
+                if (grants->hidden[position])
+                        grants->places[device->unit].hidden--;
+                grants->hidden[position] = false;
+                grants->holders[position] = holding;
+        }
+}
+
+static void hold(struct grants *grants, struct holding *holding)
+{
+        holding->position = find_unit(grants->resource, holding->unit);
+        for (size_t i = 0; i < holding->grant.n_devices; i++)
+                hold_device(grants, holding, holding->devices[i]);
+}
+
+void books_add(struct grants *grants, struct holding *holding)
+{
+        if (grants->n_all == grants->room) {
+                grants->room = grants->room ? 2 * grants->room : 16;
+                grants->all = xrealloc(grants->all, grants->room * sizeof(*grants->all));
+        }
+        grants->all[grants->n_all++] = holding;
+        hold(grants, holding);
+}
+
+void books_count(struct grants *grants)
+{
+        for (size_t i = 0; i < grants->resource->n_units; i++)
+                grants->places[i].used = grants->places[i].held = 0;
+        for (size_t i = 0; i < grants->resource->n_devices; i++)
+                grants->holders[i] = NULL;
+        for (size_t i = 0; i < grants->n_all; i++)
+                hold(grants, grants->all[i]);
+        books_hide(grants);
+}
+
+/* ---- a request ---- */
+
+struct request {
+        const struct grants *grants;
+        const char **ids; /* each once */
+        size_t n_ids;
+        uint32_t *own;   /* by unit: how many of the ids are its own */
+        uint32_t *moved; /* by unit: how many of the ids a grant has that is bound to it */
+};
+
+static int collect(
+        struct request *request, struct arena *scratch, const char *const *devices, size_t n_devices, struct error *err)
+{
+        const struct grants *grants = request->grants;
+        const struct resource *resource = grants->resource;
+        bool *seen = ARENA_ARRAY(scratch, bool, resource->n_devices);
+
+        request->ids = ARENA_ARRAY(scratch, const char *, MIN(n_devices, resource->n_devices));
+        request->own = ARENA_ARRAY(scratch, uint32_t, resource->n_units);
+        request->moved = ARENA_ARRAY(scratch, uint32_t, resource->n_units);
+        for (size_t i = 0; i < n_devices; i++) {
+                const struct device *device = map_find(&resource->by_id, devices[i]);
+                const struct holding *holder;
+                const struct place *place;
+
+                if (!device)
+                        return error_set(err, ERROR_NOT_FOUND,
+                                "invalid request for resource '%s': unknown device '%.100s'", resource->name,
+                                devices[i]);
+                if (seen[device - resource->devices])
+                        continue;
+                seen[device - resource->devices] = true;
+                request->ids[request->n_ids++] = device->id;
+                request->own[device->unit]++;
+                holder = grants->holders[device - resource->devices];
+                place = holder ? place_used(grants, holder, device) : NULL;
+                if (place)
+                        request->moved[place - grants->places]++;
+        }
+        return 0;
+}
+
+static unsigned int largest_unit(const struct resource *resource)
+{
+        unsigned int largest = 0;
+
+        for (size_t i = 0; i < resource->n_units; i++)
+                largest = MAX(largest, resource->units[i].replicas);
+        return largest;
+}
+
+static int check_size(const struct request *request, struct error *err)
+{
+        const struct grants *grants = request->grants;
+        const char *name = grants->resource->name;
+        unsigned int largest = largest_unit(grants->resource);
+
+        if (request->n_ids == 0)
+                return error_set(err, ERROR_INVALID, "invalid request for resource '%s': it names no device", name);
+        if (grants->max_per_request == 0)
+                return 0;
+        if (request->n_ids > largest)
+                return error_set(err, ERROR_INVALID,
+                        "invalid request for resource '%s': %zu replicas are asked for, but all must be of one unit, and the "
+                        "largest has %u: ask for fewer",
+                        name, request->n_ids, largest);
+        if (request->n_ids > grants->max_per_request)
+                return error_set(err, ERROR_INVALID,
+                        "invalid request for resource '%s': %zu replicas are asked for, but maxPerRequest is %u: ask for "
+                        "fewer, or raise it",
+                        name, request->n_ids, grants->max_per_request);
+        return 0;
+}
+
+/* Where its own ids were, then where most of the ids are, then where it fits tightest. */
+static bool is_better(const struct request *request, const uint32_t *room, uint32_t a, uint32_t b)
+{
+        if (request->moved[a] != request->moved[b])
+                return request->moved[a] > request->moved[b];
+        if (request->own[a] != request->own[b])
+                return request->own[a] > request->own[b];
+        return room[a] < room[b];
+}
+
+static int choose_unit(const struct request *request, struct arena *scratch, uint32_t *ret, struct error *err)
+{
+        const struct grants *grants = request->grants;
+        size_t n_units = grants->resource->n_units;
+        uint32_t *room = ARENA_ARRAY(scratch, uint32_t, n_units);
+        uint32_t best = GRANTS_NO_UNIT;
+        uint32_t most = 0;
+        size_t sick = 0;
+
+        for (uint32_t i = 0; i < n_units; i++) {
+                sick += grants->places[i].is_sick;
+                room[i] = place_room(grants, i, request->moved[i]);
+                most = MAX(most, room[i]);
+                if (room[i] < request->n_ids)
+                        continue;
+                if (best == GRANTS_NO_UNIT || is_better(request, room, i, best))
+                        best = i;
+        }
+        if (best == GRANTS_NO_UNIT)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "no unit of resource '%s' has %zu free replicas: the most is %u; %zu of %zu units are not healthy",
+                        grants->resource->name, request->n_ids, most, sick, n_units);
+        *ret = best;
+        return 0;
+}
+
+int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
+        const struct grant **ret, struct error *err)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct request request = {.grants = grants};
+        struct holding *holding;
+        const char *uuid = NULL;
+        uint32_t unit;
+
+        if (collect(&request, &scratch, devices, n_devices, err) < 0 || check_size(&request, err) < 0)
+                return -1;
+        if (grants->max_per_request > 0) {
+                if (choose_unit(&request, &scratch, &unit, err) < 0)
+                        return -1;
+                uuid = grants->resource->units[unit].uuid;
+        }
+        holding = holding_new(id, uuid, request.ids, request.n_ids, now);
+        books_add(grants, holding);
+        books_hide(grants);
+        *ret = &holding->grant;
+        return 0;
+}
+
+/* ---- the books as a whole ---- */
+
+struct grants *grants_new(const struct resource *resource, unsigned int max_per_request)
+{
+        struct grants *grants = xcalloc(1, sizeof(*grants));
+
+        grants_set_resource(grants, resource, max_per_request);
+        return grants;
+}
+
+struct grants *grants_free(struct grants *grants)
+{
+        if (!grants)
+                return NULL;
+        for (size_t i = 0; i < grants->n_all; i++)
+                holding_free(grants->all[i]);
+        free(grants->all);
+        free(grants->places);
+        free(grants->holders);
+        free(grants->hidden);
+        free(grants);
+        return NULL;
+}
+
+void grants_set_resource(struct grants *grants, const struct resource *resource, unsigned int max_per_request)
+{
+        struct place *places = xcalloc(resource->n_units, sizeof(*places));
+
+        for (size_t i = 0; grants->resource && i < resource->n_units; i++) {
+                uint32_t before = find_unit(grants->resource, resource->units[i].uuid);
+
+                places[i].is_sick = before != GRANTS_NO_UNIT && grants->places[before].is_sick;
+        }
+        free(grants->places);
+        free(grants->holders);
+        free(grants->hidden);
+        grants->places = places;
+        grants->holders = xcalloc(resource->n_devices, sizeof(struct holding *));
+        grants->hidden = xcalloc(resource->n_devices, sizeof(bool));
+        grants->resource = resource;
+        grants->max_per_request = max_per_request;
+        books_count(grants);
+}
+
+void grants_set_unit_health(struct grants *grants, const char *uuid, bool healthy)
+{
+        uint32_t unit = find_unit(grants->resource, uuid);
+
+        if (unit == GRANTS_NO_UNIT)
+                return;
+        grants->places[unit].is_sick = !healthy;
+        books_hide(grants);
+}
+
+size_t grants_capacity(const struct resource *resource, unsigned int max_per_request)
+{
+        return books_safe_count(resource, max_per_request, NULL);
+}
+
+const bool *grants_hidden(const struct grants *grants)
+{
+        return grants->hidden;
+}
+
+size_t grants_count(const struct grants *grants)
+{
+        return grants->n_all;
+}
+
+const struct grant *grants_get(const struct grants *grants, size_t position)
+{
+        return &grants->all[position]->grant;
+}
+
+static bool has_device(const struct grant *grant, const char *id)
+{
+        for (size_t i = 0; i < grant->n_devices; i++)
+                if (strcmp(grant->devices[i], id) == 0)
+                        return true;
+        return false;
+}
+
+const struct grant *grants_of_device(const struct grants *grants, const char *device)
+{
+        const struct device *known = map_find(&grants->resource->by_id, device);
+
+        if (known) {
+                const struct holding *holder = grants->holders[known - grants->resource->devices];
+
+                return holder ? &holder->grant : NULL;
+        }
+        /* An id that the plan has no more. */
+        for (size_t i = grants->n_all; i > 0; i--)
+                if (has_device(&grants->all[i - 1]->grant, device))
+                        return &grants->all[i - 1]->grant;
+        return NULL;
+}

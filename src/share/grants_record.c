@@ -1,0 +1,111 @@
+/*
+ * The books as JSON: {"version":1,"grants":[{"id":…,"unit":…,"since":…,"devices":[…]}]}, the oldest grant first.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "share/grants_books.h"
+
+#define ID_MAX ((size_t)64)
+#define DEVICE_MAX ((size_t)255)
+
+static json_t *write_grant(const struct grant *grant)
+{
+        json_t *devices = json_array();
+
+        for (size_t i = 0; i < grant->n_devices; i++)
+                json_array_append_new(devices, json_string(grant->devices[i]));
+        return json_pack("{s:s, s:s*, s:I, s:o}", "id", grant->id, "unit", grant->unit, "since",
+                (json_int_t)grant->since, "devices", devices);
+}
+
+char *grants_write(const struct grants *grants)
+{
+        json_t *list = json_array();
+        json_t *root;
+        char *text;
+
+        for (size_t i = 0; i < grants->n_all; i++)
+                json_array_append_new(list, write_grant(&grants->all[i]->grant));
+        root = json_pack("{s:i, s:o}", "version", 1, "grants", list);
+        text = json_dumps(root, JSON_COMPACT);
+        json_decref(root);
+        return text;
+}
+
+/* ---- back ---- */
+
+static bool is_id(const char *id)
+{
+        size_t length = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+        return length > 0 && length <= ID_MAX && id[length] == '\0';
+}
+
+static bool is_name(const char *text)
+{
+        return text && *text && strlen(text) <= DEVICE_MAX;
+}
+
+/* NULL where one is no id, or there twice. */
+static const char **read_devices(struct arena *arena, const json_t *list)
+{
+        _cleanup_(map_done) struct map seen = MAP_INIT;
+        size_t count = json_array_size(list);
+        const char **devices = ARENA_ARRAY(arena, const char *, count);
+
+        for (size_t i = 0; i < count; i++) {
+                devices[i] = json_string_value(json_array_get(list, i));
+                if (!is_name(devices[i]) || !map_add(&seen, devices[i], (void *)devices))
+                        return NULL;
+        }
+        return devices;
+}
+
+static void read_grant(struct grants *grants, struct arena *arena, struct map *ids, const json_t *json)
+{
+        const char *id = json_string_value(json_object_get(json, "id"));
+        const json_t *unit = json_object_get(json, "unit");
+        const json_t *since = json_object_get(json, "since");
+        const json_t *list = json_object_get(json, "devices");
+        const char **devices;
+        struct holding *holding;
+
+        if (!id || !is_id(id) || map_find(ids, id) || !json_is_integer(since) || json_array_size(list) == 0)
+                return;
+        if (unit && !is_name(json_string_value(unit)))
+                return;
+        devices = read_devices(arena, list);
+        if (!devices)
+                return;
+        holding = holding_new(id, json_string_value(unit), devices, json_array_size(list), json_integer_value(since));
+        map_add(ids, holding->id, holding);
+        books_add(grants, holding);
+}
+
+int grants_read(struct grants *grants, const char *text, size_t length, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(map_done) struct map ids = MAP_INIT;
+        json_error_t fault;
+        json_t *root;
+        const json_t *list;
+
+        if (length > GRANTS_TEXT_MAX)
+                return error_set(err, ERROR_INVALID, "%zu bytes are more than the %zu that a record of grants may have",
+                        length, GRANTS_TEXT_MAX);
+        root = json_loadb(text, length, 0, &fault);
+        list = json_object_get(root, "grants");
+        if (!json_is_array(list)) {
+                json_decref(root);
+                return error_set(
+                        err, ERROR_INVALID, "no record of grants: %s", root ? "it has no list 'grants'" : fault.text);
+        }
+        for (size_t i = 0; i < grants->n_all; i++)
+                map_add(&ids, grants->all[i]->id, grants->all[i]);
+        for (size_t i = 0; i < json_array_size(list); i++)
+                read_grant(grants, &arena, &ids, json_array_get(list, i));
+        books_count(grants);
+        json_decref(root);
+        return 0;
+}

@@ -1,0 +1,594 @@
+#include "rig.h"
+
+#include <stdio.h>
+
+#include "share/grants.h"
+
+/* ---- a resource, its books, and what they say ---- */
+
+struct books {
+        struct rig *rig;
+        struct grants *grants;
+        struct error err;
+        int64_t now;
+        unsigned int n_asked;
+        struct strbuf released;
+};
+
+static struct rig *new_rig(const char *units)
+{
+        struct rig *rig = xcalloc(1, sizeof(*rig));
+
+        rig_init(rig, units);
+        return rig;
+}
+
+static void free_rig(struct rig *rig)
+{
+        rig_done(rig);
+        free(rig);
+}
+
+static void books_init(struct books *books, const char *units, unsigned int max_per_request)
+{
+        *books = (struct books){.rig = new_rig(units), .now = 1000, .released = STRBUF_INIT};
+        books->grants = grants_new(&books->rig->resource, max_per_request);
+}
+
+static void books_done(struct books *books)
+{
+        grants_free(books->grants);
+        strbuf_done(&books->released);
+        free_rig(books->rig);
+}
+
+/* Another plan. */
+static void books_replan(struct books *books, const char *units, unsigned int max_per_request)
+{
+        struct rig *rig = new_rig(units);
+
+        grants_set_resource(books->grants, &rig->resource, max_per_request);
+        free_rig(books->rig);
+        books->rig = rig;
+}
+
+/* Ids separated by blanks. The grants are called g1, g2, … */
+static int try(struct books *books, const char *ids, const struct grant **ret)
+{
+        const char **devices;
+        size_t n_devices = rig_split(books->rig, ids, &devices);
+        char id[16];
+
+        snprintf(id, sizeof(id), "g%u", books->n_asked + 1);
+        if (grants_allocate(books->grants, devices, n_devices, books->now, id, ret, &books->err) < 0)
+                return -1;
+        books->n_asked++;
+        return 0;
+}
+
+/* The unit that it is bound to. */
+static const char *ask(struct books *books, const char *ids)
+{
+        const struct grant *grant = NULL;
+
+        assert_ok(try(books, ids, &grant), &books->err);
+        return grant->unit ? grant->unit : "-";
+}
+
+static void on_released(const char *id, void *data)
+{
+        struct books *books = data;
+
+        strbuf_printf(&books->released, "%s%s", books->released.size ? " " : "", id);
+}
+
+/* Containers separated by ';'. What is over is compared with |expected|. */
+static void sync_at(struct books *books, const char *list, int64_t as_of, const char *expected)
+{
+        char *copy = arena_strdup(&books->rig->arena, list);
+        struct grants_held *held = ARENA_ARRAY(&books->rig->arena, struct grants_held, strlen(list) + 1);
+        size_t n_held = 0;
+        char *rest;
+
+        for (char *one = strtok_r(copy, ";", &rest); one; one = strtok_r(NULL, ";", &rest)) {
+                const char **devices;
+
+                held[n_held].n_devices = rig_split(books->rig, one, &devices);
+                held[n_held++].devices = devices;
+        }
+        strbuf_clear(&books->released);
+        grants_sync(books->grants, held, n_held, as_of, on_released, books);
+        assert_string_equal(books->released.data, expected);
+}
+
+static void sync_all(struct books *books, const char *list, const char *expected)
+{
+        sync_at(books, list, INT64_MAX, expected);
+}
+
+/* "A:g1=A::0,A::1" for each grant, oldest first. */
+static void assert_grants(struct books *books, const char *expected)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < grants_count(books->grants); i++) {
+                const struct grant *grant = grants_get(books->grants, i);
+
+                strbuf_printf(&text, "%s%s:%s=", i ? " " : "", grant->unit ? grant->unit : "-", grant->id);
+                for (size_t j = 0; j < grant->n_devices; j++)
+                        strbuf_printf(&text, "%s%s", j ? "," : "", grant->devices[j]);
+        }
+        assert_string_equal(text.data, expected);
+}
+
+static void assert_hidden(struct books *books, const char *expected)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const bool *hidden = grants_hidden(books->grants);
+
+        for (size_t i = 0; i < books->rig->resource.n_devices; i++)
+                if (hidden[i])
+                        strbuf_printf(&text, "%s%s", text.size ? " " : "", books->rig->resource.devices[i].id);
+        assert_string_equal(text.data, expected);
+}
+
+/* ---- how many are advertised ---- */
+
+static void test_the_bound_is_that_of_the_design(void **state UNUSED)
+{
+        static const struct {
+                const char *units;
+                unsigned int max_per_request;
+                size_t expected;
+        } rows[] = {
+                {"A*20 B*20 C*20 D*20", 0, 80},
+                {"A*20 B*20 C*20 D*20", 1, 80},
+                {"A*20 B*20 C*20 D*20", 5, 68},
+                {"A*20 B*20 C*20 D*20", 20, 23},
+                {"A*20 B*20 C*20 D*20", 1000, 23},
+                {"A*20", 20, 20},
+                {"A*20 B*10", 5, 26},
+                /* A unit that is smaller than the request is no help to it, and lends nothing. */
+                {"A*20 B*3", 5, 20},
+                {"A*20 B", 5, 20},
+                {"A*4 B*3 C*2", 3, 5},
+                {"A B C", 1, 3},
+                {"A B C", 9, 3},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                _cleanup_(rig_done) struct rig rig;
+
+                rig_init(&rig, rows[i].units);
+                assert_int_equal(grants_capacity(&rig.resource, rows[i].max_per_request), rows[i].expected);
+        }
+}
+
+/* ---- requests ---- */
+
+static void test_a_request_goes_to_the_unit_of_its_ids(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        assert_string_equal(ask(&books, "B::1 B::0"), "B");
+        assert_string_equal(ask(&books, "A::0"), "A");
+        assert_grants(&books, "B:g1=B::1,B::0 A:g2=A::0");
+        assert_string_equal(grants_of_device(books.grants, "B::0")->id, "g1");
+        assert_null(grants_of_device(books.grants, "B::2"));
+        assert_null(grants_of_device(books.grants, "X::2"));
+}
+
+static void test_a_mixed_request_is_bound_to_one_unit_whatever_its_ids_say(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 3);
+        assert_string_equal(ask(&books, "A::0 A::1 A::2"), "A");
+        assert_string_equal(ask(&books, "A::3 B::0"), "B");
+        /* A has an id less than room, B one more. */
+        assert_string_equal(ask(&books, "B::1 B::2"), "B");
+        assert_string_equal(ask(&books, "B::3"), "A");
+        assert_grants(&books, "A:g1=A::0,A::1,A::2 B:g2=A::3,B::0 B:g3=B::1,B::2 A:g4=B::3");
+}
+
+static void test_among_units_with_as_many_of_the_ids_it_fits_tightest(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4 C*4", 2);
+        assert_string_equal(ask(&books, "B::3"), "B");
+        assert_string_equal(ask(&books, "A::0 B::0"), "B");
+}
+
+static void test_an_id_that_is_there_twice_counts_once(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        assert_string_equal(ask(&books, "A::0 A::1 A::0"), "A");
+        assert_grants(&books, "A:g1=A::0,A::1");
+}
+
+static void test_without_a_guarantee_each_id_counts_for_its_own_unit(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*2 B*2", 0);
+        assert_string_equal(ask(&books, "A::0 B::0 B::1"), "-");
+        assert_string_equal(ask(&books, "A::0 A::1"), "-");
+        assert_grants(&books, "-:g1=A::0,B::0,B::1 -:g2=A::0,A::1");
+        assert_hidden(&books, "");
+}
+
+static void test_requests_that_can_never_be_met_are_refused_for_good(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const struct grant *grant;
+
+        books_init(&books, "A*4 B*2", 3);
+        assert_fails(try(&books, "A::0 A::1 A::2 A::3", &grant), &books.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': 4 replicas are asked for, but maxPerRequest is 3: ask for "
+                "fewer, or raise it");
+        assert_fails(try(&books, "A::0 A::1 A::2 A::3 B::0", &grant), &books.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': 5 replicas are asked for, but all must be of one unit, and "
+                "the largest has 4: ask for fewer");
+        assert_fails(try(&books, "", &grant), &books.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': it names no device");
+        assert_fails(try(&books, "A::0 C::1", &grant), &books.err, ERROR_NOT_FOUND,
+                "invalid request for resource 'nvidia.com/gpu': unknown device 'C::1'");
+        assert_grants(&books, "");
+}
+
+static void test_where_the_books_have_no_room_kubelet_is_to_be_asked(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const struct grant *grant;
+
+        books_init(&books, "A*2 B*2", 2);
+        ask(&books, "A::0");
+        ask(&books, "B::0 B::1");
+        assert_fails(try(&books, "A::1 B::0", &grant), &books.err, ERROR_UNAVAILABLE,
+                "no unit of resource 'nvidia.com/gpu' has 2 free replicas: the most is 1; 0 of 2 units are not healthy");
+        assert_grants(&books, "A:g1=A::0 B:g2=B::0,B::1");
+        sync_all(&books, "A::0", "g2");
+        assert_string_equal(ask(&books, "A::1 B::0"), "B");
+}
+
+/* ---- ids that another grant has ---- */
+
+static void test_an_app_container_takes_over_from_its_init_container_on_the_same_unit(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 4);
+        assert_string_equal(ask(&books, "B::0 B::1 B::2"), "B"); /* init */
+        assert_string_equal(ask(&books, "B::1 A::0"), "B");      /* app */
+        assert_string_equal(grants_of_device(books.grants, "B::1")->id, "g2");
+        assert_string_equal(grants_of_device(books.grants, "B::2")->id, "g1");
+        /* The init container keeps two, so B is full. */
+        assert_string_equal(ask(&books, "B::3"), "A");
+}
+
+static void test_a_container_that_is_asked_for_again_keeps_its_unit(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*2 B*2", 2);
+        assert_string_equal(ask(&books, "A::0 B::0"), "A");
+        assert_string_equal(ask(&books, "B::1"), "B");
+        assert_string_equal(ask(&books, "B::0 A::0"), "A");
+        sync_all(&books, "A::0 B::0;B::1", "g1");
+}
+
+static void test_an_init_container_that_kubelet_still_has_is_not_over(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 3);
+        ask(&books, "A::0 A::1 A::2");
+        ask(&books, "A::0");
+        sync_all(&books, "A::0 A::1 A::2;A::0", "");
+        sync_all(&books, "A::0", "g1");
+        assert_grants(&books, "A:g2=A::0");
+        /* One whose ids were all taken over is found, too. */
+        ask(&books, "A::0");
+        sync_all(&books, "A::0;A::0", "");
+        sync_all(&books, "A::0", "g2");
+        assert_grants(&books, "A:g3=A::0");
+}
+
+/* ---- kubelet's list ---- */
+
+static void test_what_kubelet_does_not_list_is_over(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        ask(&books, "A::0 A::1");
+        ask(&books, "B::0");
+        ask(&books, "B::1");
+        sync_all(&books, "A::1 A::0;B::1", "g2");
+        sync_all(&books, "", "g1 g3");
+        assert_int_equal(grants_count(books.grants), 0);
+        assert_null(grants_of_device(books.grants, "B::1"));
+}
+
+static void test_a_list_says_nothing_about_what_was_granted_since(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        books.now = 1000;
+        ask(&books, "A::0");
+        books.now = 1001;
+        ask(&books, "A::1");
+        sync_at(&books, "", 1001, "g1");
+        assert_grants(&books, "A:g2=A::1");
+        sync_at(&books, "", 1002, "g2");
+}
+
+static void test_an_entry_about_an_id_that_was_granted_since_is_out_of_date(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        ask(&books, "A::0 A::1");
+        sync_at(&books, "A::0 A::2", 1000, "");
+        assert_grants(&books, "A:g1=A::0,A::1");
+        /* But one from later is right. */
+        sync_at(&books, "A::0 A::2", 1001, "g1");
+        assert_int_equal(grants_count(books.grants), 1);
+        assert_int_equal(grants_get(books.grants, 0)->n_devices, 2);
+}
+
+static void test_holdings_that_the_books_lost_are_entered(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const struct grant *grant;
+        _free_ char *id = NULL;
+
+        books_init(&books, "A*4 B*4", 3);
+        sync_all(&books, "A::0 B::0 B::1;A::3;X::1", "");
+        assert_int_equal(grants_count(books.grants), 3);
+        grant = grants_get(books.grants, 0);
+        assert_string_equal(grant->unit, "B");
+        assert_int_equal(grant->since, 0);
+        assert_int_equal(grants_of_device(books.grants, "A::0"), grant);
+        assert_null(grants_of_device(books.grants, "X::1")->unit);
+        /* Under the same name if that happens again, in whatever order they come. */
+        id = xstrdup(grant->id);
+        grants_free(books.grants);
+        books.grants = grants_new(&books.rig->resource, 3);
+        sync_all(&books, "A::3;B::1 A::0 B::0", "");
+        assert_string_equal(grants_of_device(books.grants, "A::0")->id, id);
+}
+
+/* ---- what is hidden ---- */
+
+static size_t count_hidden(const struct books *books)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < books->rig->resource.n_devices; i++)
+                count += grants_hidden(books->grants)[i];
+        return count;
+}
+
+static void test_the_rest_is_hidden_and_stays_hidden_while_that_is_enough(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4 C*4", 2);
+        assert_hidden(&books, "A::2 A::3");
+        ask(&books, "A::0 A::1");
+        ask(&books, "B::0");
+        ask(&books, "B::1 B::2");
+        ask(&books, "C::0 C::1");
+        assert_hidden(&books, "A::2 A::3");
+        /* Now the next two would be split. */
+        ask(&books, "C::2");
+        assert_hidden(&books, "B::3 C::3");
+        sync_all(&books, "A::0 A::1", "g2 g3 g4 g5");
+        assert_hidden(&books, "B::3 C::3");
+}
+
+static void test_a_hidden_id_that_kubelet_took_is_hidden_no_more(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        assert_hidden(&books, "A::3");
+        assert_string_equal(ask(&books, "A::3"), "A");
+        assert_int_equal(count_hidden(&books), 1);
+        assert_hidden(&books, "B::3");
+}
+
+static void test_ids_without_room_are_hidden_first(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        ask(&books, "B::0 B::1");
+        ask(&books, "A::0 A::1");
+        assert_hidden(&books, "A::3");
+        ask(&books, "A::2");
+        /* A has one replica left and B two; of the ids, A has none left but the hidden one. */
+        assert_string_equal(ask(&books, "A::3"), "A");
+        assert_hidden(&books, "B::3");
+}
+
+/* ---- health ---- */
+
+static void test_a_unit_that_is_not_healthy_has_no_room_and_nothing_hidden(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const struct grant *grant;
+
+        books_init(&books, "A*4 B*4 C*4", 3);
+        assert_int_equal(count_hidden(&books), 4);
+        grants_set_unit_health(books.grants, "A", false);
+        grants_set_unit_health(books.grants, "X", false);
+        /* 8 − 2 */
+        assert_hidden(&books, "B::3 C::3");
+        assert_string_equal(ask(&books, "A::0 A::1"), "B");
+        grants_set_unit_health(books.grants, "B", false);
+        assert_hidden(&books, "");
+        grants_set_unit_health(books.grants, "C", false);
+        assert_fails(try(&books, "C::0", &grant), &books.err, ERROR_UNAVAILABLE,
+                "no unit of resource 'nvidia.com/gpu' has 1 free replicas: the most is 0; 3 of 3 units are not healthy");
+        grants_set_unit_health(books.grants, "A", true);
+        grants_set_unit_health(books.grants, "B", true);
+        grants_set_unit_health(books.grants, "C", true);
+        assert_int_equal(count_hidden(&books), 4);
+}
+
+static void test_no_more_ids_are_hidden_than_are_free(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4 C*4", 3);
+        ask(&books, "B::0 B::1 B::2");
+        ask(&books, "B::3");
+        ask(&books, "C::0 C::1 C::2");
+        ask(&books, "C::3");
+        grants_set_unit_health(books.grants, "A", false);
+        assert_hidden(&books, "");
+        sync_all(&books, "B::0 B::1 B::2;B::3;C::3", "g3");
+        assert_int_equal(count_hidden(&books), 2);
+}
+
+/* ---- another plan ---- */
+
+static void test_holdings_and_health_survive_another_plan(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const struct grant *grant;
+
+        books_init(&books, "A*4 B*4", 4);
+        ask(&books, "A::0 A::3");
+        ask(&books, "B::0 B::1");
+        grants_set_unit_health(books.grants, "B", false);
+        books_replan(&books, "C*4 B*4 A*3", 3);
+        assert_grants(&books, "A:g1=A::0,A::3 B:g2=B::0,B::1");
+        assert_string_equal(grants_of_device(books.grants, "A::3")->id, "g1");
+        /* A has one left, B is sick. */
+        assert_string_equal(ask(&books, "A::1 A::2"), "C");
+        assert_string_equal(ask(&books, "B::2 B::3"), "C");
+        assert_fails(try(&books, "B::2 B::1", &grant), &books.err, ERROR_UNAVAILABLE,
+                "no unit of resource 'nvidia.com/gpu' has 2 free replicas: the most is 1; 1 of 3 units are not healthy");
+}
+
+static void test_holdings_of_a_unit_that_is_gone_do_not_count(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 4);
+        ask(&books, "B::0 B::1");
+        books_replan(&books, "A*4", 4);
+        assert_grants(&books, "B:g1=B::0,B::1");
+        assert_string_equal(ask(&books, "A::0 A::1 A::2 A::3"), "A");
+        sync_all(&books, "B::0 B::1", "g2");
+        sync_all(&books, "", "g1");
+}
+
+/* ---- the record ---- */
+
+static void test_the_books_survive_as_text(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        _free_ char *text = NULL;
+        _free_ char *again = NULL;
+
+        books_init(&books, "A*4 B*4", 3);
+        ask(&books, "A::0 A::1 B::0");
+        ask(&books, "A::1");
+        text = grants_write(books.grants);
+        assert_string_equal(text,
+                "{\"version\":1,\"grants\":["
+                "{\"id\":\"g1\",\"unit\":\"A\",\"since\":1000,\"devices\":[\"A::0\",\"A::1\",\"B::0\"]},"
+                "{\"id\":\"g2\",\"unit\":\"A\",\"since\":1000,\"devices\":[\"A::1\"]}]}");
+        grants_free(books.grants);
+        books.grants = grants_new(&books.rig->resource, 3);
+        assert_ok(grants_read(books.grants, text, strlen(text), &books.err), &books.err);
+        again = grants_write(books.grants);
+        assert_string_equal(again, text);
+        assert_string_equal(grants_of_device(books.grants, "A::1")->id, "g2");
+        assert_string_equal(ask(&books, "B::1 B::2"), "B");
+        assert_string_equal(ask(&books, "B::3 A::3"), "B");
+}
+
+static void test_what_is_malformed_in_the_record_is_left_out(void **state UNUSED)
+{
+        static const char text[] = "{\"future\":true,\"grants\":[7,{},{\"id\":\"g1\"},"
+                                   "{\"id\":\"g/../2\",\"since\":1,\"devices\":[\"A::0\"]},"
+                                   "{\"id\":\"g3\",\"since\":1,\"devices\":[]},"
+                                   "{\"id\":\"g4\",\"since\":1,\"devices\":[\"A::0\",\"A::0\"]},"
+                                   "{\"id\":\"g5\",\"since\":1,\"devices\":[\"A::0\",5]},"
+                                   "{\"id\":\"g6\",\"since\":\"1\",\"devices\":[\"A::0\"]},"
+                                   "{\"id\":\"g7\",\"unit\":7,\"since\":1,\"devices\":[\"A::0\"]},"
+                                   "{\"id\":\"g8\",\"unit\":\"A\",\"since\":1,\"devices\":[\"A::0\"],\"future\":1},"
+                                   "{\"id\":\"g8\",\"unit\":\"A\",\"since\":1,\"devices\":[\"A::1\"]},"
+                                   "{\"id\":\"g9\",\"since\":1,\"devices\":[\"gone\"]}]}";
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4", 3);
+        assert_ok(grants_read(books.grants, text, strlen(text), &books.err), &books.err);
+        assert_grants(&books, "A:g8=A::0 -:g9=gone");
+}
+
+static void test_what_is_no_record_changes_nothing(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                const char *expected;
+        } rows[] = {
+                {"", "no record of grants: '[' or '{' expected near end of file"},
+                {"{\"grants\":[", "no record of grants: ']' expected near end of file"},
+                {"[]", "no record of grants: it has no list 'grants'"},
+                {"{\"grants\":{}}", "no record of grants: it has no list 'grants'"},
+        };
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4", 3);
+        ask(&books, "A::0");
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                assert_fails(grants_read(books.grants, rows[i].text, strlen(rows[i].text), &books.err), &books.err,
+                        ERROR_INVALID, rows[i].expected);
+        assert_fails(grants_read(books.grants, "", GRANTS_TEXT_MAX + 1, &books.err), &books.err, ERROR_INVALID,
+                "16777217 bytes are more than the 16777216 that a record of grants may have");
+        assert_grants(&books, "A:g1=A::0");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_the_bound_is_that_of_the_design),
+                cmocka_unit_test(test_a_request_goes_to_the_unit_of_its_ids),
+                cmocka_unit_test(test_a_mixed_request_is_bound_to_one_unit_whatever_its_ids_say),
+                cmocka_unit_test(test_among_units_with_as_many_of_the_ids_it_fits_tightest),
+                cmocka_unit_test(test_an_id_that_is_there_twice_counts_once),
+                cmocka_unit_test(test_without_a_guarantee_each_id_counts_for_its_own_unit),
+                cmocka_unit_test(test_requests_that_can_never_be_met_are_refused_for_good),
+                cmocka_unit_test(test_where_the_books_have_no_room_kubelet_is_to_be_asked),
+                cmocka_unit_test(test_an_app_container_takes_over_from_its_init_container_on_the_same_unit),
+                cmocka_unit_test(test_a_container_that_is_asked_for_again_keeps_its_unit),
+                cmocka_unit_test(test_an_init_container_that_kubelet_still_has_is_not_over),
+                cmocka_unit_test(test_what_kubelet_does_not_list_is_over),
+                cmocka_unit_test(test_a_list_says_nothing_about_what_was_granted_since),
+                cmocka_unit_test(test_an_entry_about_an_id_that_was_granted_since_is_out_of_date),
+                cmocka_unit_test(test_holdings_that_the_books_lost_are_entered),
+                cmocka_unit_test(test_the_rest_is_hidden_and_stays_hidden_while_that_is_enough),
+                cmocka_unit_test(test_a_hidden_id_that_kubelet_took_is_hidden_no_more),
+                cmocka_unit_test(test_ids_without_room_are_hidden_first),
+                cmocka_unit_test(test_a_unit_that_is_not_healthy_has_no_room_and_nothing_hidden),
+                cmocka_unit_test(test_no_more_ids_are_hidden_than_are_free),
+                cmocka_unit_test(test_holdings_and_health_survive_another_plan),
+                cmocka_unit_test(test_holdings_of_a_unit_that_is_gone_do_not_count),
+                cmocka_unit_test(test_the_books_survive_as_text),
+                cmocka_unit_test(test_what_is_malformed_in_the_record_is_left_out),
+                cmocka_unit_test(test_what_is_no_record_changes_nothing),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
