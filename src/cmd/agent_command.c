@@ -21,6 +21,7 @@ struct manner {
         const char *log_format; /* where neither command line nor environment names one */
         int usage_status;
         bool usage_shows_help;
+        bool drop_in; /* see struct option_set */
 };
 
 static void put_help(const struct manner *manner, struct strbuf *text)
@@ -100,27 +101,24 @@ static int run_agent(const struct manner *manner, struct option_set *options)
 
 static int run(const struct manner *manner, int argc, char **argv)
 {
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct option_set options;
-        struct arena arena = ARENA_INIT;
         struct error err;
-        int status;
 
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
         if (option_set_parse(&options, &arena, argc, argv, environ, &err) < 0)
-                status = fail_usage(manner, &err);
-        else if (options.help)
-                status = print_help(manner);
-        else if (options.version)
-                status = puts(manner->version) < 0;
-        else if (options.print_schema)
-                status = print_schema();
-        else if (options.check)
-                status = check(&options);
-        else
-                status = run_agent(manner, &options);
-        arena_done(&arena);
-        return status;
+                return fail_usage(manner, &err);
+        options.drop_in = manner->drop_in;
+        if (options.help)
+                return print_help(manner);
+        if (options.version)
+                return puts(manner->version) < 0;
+        if (options.print_schema)
+                return print_schema();
+        if (options.check)
+                return check(&options);
+        return run_agent(manner, &options);
 }
 
 int command_agent(int argc, char **argv)
@@ -149,6 +147,7 @@ int command_device_plugin(int argc, char **argv)
                 .log_format = "klog",
                 .usage_status = EXIT_FAILED,
                 .usage_shows_help = true,
+                .drop_in = true,
         };
 
         return run(&manner, argc, argv);

@@ -19,13 +19,16 @@
 /*
  * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a lower
  * bound, which the plan checks); the largest number of entries of one sharing section, and of patterns for GPUs and for MIG;
- * the largest number of devices that an entry lists or counts, and one more than the largest index; the largest number of
- * rules for Xids, and the largest Xid (gpu/xid.h has room for no other).
+ * the largest number of devices that an entry lists or counts, and one more than the largest index; the most SMs of a replica
+ * and the largest memory reserve, both beyond any GPU; the largest number of rules for Xids, and the largest Xid (gpu/xid.h has
+ * room for no other).
  */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
 #define CONFIG_MAX_REPLICAS 1000U
 #define CONFIG_MAX_RESOURCES 64U
 #define CONFIG_MAX_DEVICES 512U
+#define CONFIG_MAX_SMS 4096U
+#define CONFIG_MAX_RESERVE_MIB 1048576U
 #define CONFIG_MAX_XIDS ((size_t)256)
 #define CONFIG_MAX_XID 1023U
 
@@ -103,8 +106,9 @@ struct shared_resource {
         const char *path;   /* "sharing.mps.resources[0]", for errors */
         const char *name;   /* "nvidia.com/gpu" */
         const char *rename; /* the name advertised, or NULL to keep |name|; "<name>.shared" under renameByDefault */
+        bool is_suffixed;   /* |rename| is "<name>.shared" */
         unsigned int replicas;
-        unsigned int sms;   /* provisioning sm: SMs of one replica; 0: the unit's SMs by the replicas */
+        unsigned int sms;   /* provisioning sm: SMs of one replica; 0: the unit's chunks of SMs by the replicas */
         bool has_placement; /* else that of the config counts */
         enum placement placement;
         struct device_selector devices;
@@ -121,7 +125,7 @@ struct sharing_section {
         enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
         bool has_memory_reserve;      /* else a figure by the unit and its clients: share/budget.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
-        unsigned int max_per_request; /* 0: not set, the replicas of the largest unit */
+        unsigned int max_per_request; /* both strategies; 0: not set, the replicas of the largest unit */
         const struct shared_resource *resources;
         size_t n_resources;
         int line;

@@ -162,6 +162,8 @@ static int read_text(struct config_file *file, const char *path, const struct st
         struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
         struct tree_node node = {.path = "", .fold = true};
         struct file_root *root = ARENA_NEW(arena, struct file_root);
+        struct sharing_defaults defaults = {.drop_in = options->drop_in};
+        size_t policy = option_find("shared-devices-allocation-policy");
 
         if (yaml_load(&yaml, name, text->data, text->size, tree.warn, warn_data, err) < 0)
                 return -1;
@@ -175,9 +177,10 @@ static int read_text(struct config_file *file, const char *path, const struct st
                 return -1;
         read_resources(file, &tree, root->resources);
         read_health(file, &tree, root->health);
+        defaults.policy = options->values[policy] ? options->values[policy] : file->values[policy];
         if (root->flags && tree_has(&tree, &root->flags->node, "useNodeFeatureAPI"))
                 file->use_node_feature_api = &root->flags->use_node_feature_api;
-        return config_sharing_build(&file->sharing, &tree, root->sharing, err);
+        return config_sharing_build(&file->sharing, &tree, root->sharing, &defaults, err);
 }
 
 int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,

@@ -36,14 +36,21 @@ struct file_resource {
         struct device_selector devices;
         unsigned int replicas;
         unsigned int placement;
+        unsigned int sms;
 };
 
 struct file_section {
         struct tree_node node;
         bool rename_by_default;
         bool fail_requests_greater_than_one;
+        unsigned int scope;
         unsigned int placement;
+        unsigned int max_per_request;
         unsigned int provisioning;
+        unsigned int daemon_scope;
+        struct memory_size memory_reserve;
+        unsigned int guard;
+        unsigned int tier;
         struct schema_list resources; /* struct file_resource */
 };
 
@@ -100,6 +107,16 @@ struct file_root {
         struct file_health *health;
 };
 
+/* What counts where the section is silent. */
+struct sharing_defaults {
+        const char *policy; /* sharedDevicesAllocationPolicy, if anybody said it; else NULL */
+        bool drop_in;
+};
+
 /* config_sharing.c: what the section "sharing" means; |sharing| may be NULL. */
-int config_sharing_build(
-        struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing, struct error *err) MUST_USE;
+int config_sharing_build(struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing,
+        const struct sharing_defaults *defaults, struct error *err) MUST_USE;
+
+/* config_section.c: what the keys of one section mean together: its defaults by each other, and what they cannot say at once. */
+int config_sharing_settle(struct sharing_section *section, struct shared_resource *resources, const struct tree *tree,
+        const struct file_section *file, const struct sharing_defaults *defaults, struct error *err) MUST_USE;

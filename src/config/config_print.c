@@ -128,9 +128,24 @@ static json_t *print_resource(const struct shared_resource *resource)
                 json_object_set_new(item, "rename", text(resource->rename));
         json_object_set_new(item, "devices", print_devices(&resource->devices));
         json_object_set_new(item, "replicas", json_integer(resource->replicas));
+        if (resource->sms)
+                json_object_set_new(item, "sms", json_integer(resource->sms));
         if (resource->has_placement)
                 json_object_set_new(item, "placement", text(placement_name(resource->placement)));
         return item;
+}
+
+static void print_mps(json_t *section, const struct sharing_section *sharing)
+{
+        bool has_limit = sharing->tier_limit != MPS_TIER_NAMESPACE;
+
+        json_object_set_new(section, "provisioning", text(provisioning_name(sharing->provisioning)));
+        json_object_set_new(section, "daemonScope", text(daemon_scope_name(sharing->daemon_scope)));
+        json_object_set_new(section, "memoryReserve",
+                sharing->has_memory_reserve ? json_sprintf("%lluMi", (unsigned long long)sharing->memory_reserve_mib)
+                                            : text("auto"));
+        json_object_set_new(section, "guard", text(guard_mode_name(sharing->guard)));
+        json_object_set_new(section, "tier", text(has_limit ? mps_tier_name(sharing->tier_limit) : "auto"));
 }
 
 static json_t *print_section(const struct sharing_section *sharing)
@@ -140,8 +155,11 @@ static json_t *print_section(const struct sharing_section *sharing)
 
         json_object_set_new(
                 section, "failRequestsGreaterThanOne", json_boolean(sharing->fail_requests_greater_than_one));
+        json_object_set_new(section, "scope", text(sharing_scope_name(sharing->scope)));
+        if (sharing->max_per_request)
+                json_object_set_new(section, "maxPerRequest", json_integer(sharing->max_per_request));
         if (sharing->strategy == SHARING_MPS)
-                json_object_set_new(section, "provisioning", text(provisioning_name(sharing->provisioning)));
+                print_mps(section, sharing);
         for (size_t i = 0; i < sharing->n_resources; i++)
                 json_array_append_new(resources, print_resource(&sharing->resources[i]));
         json_object_set_new(section, "resources", resources);

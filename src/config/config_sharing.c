@@ -35,6 +35,7 @@ static int build_names(const struct tree *tree, const struct file_resource *file
                         "', the name that renameByDefault gives, has %zu characters, at most %zu: set rename",
                         file->name, length, RESOURCE_NAME_MAX);
         resource->rename = arena_printf(tree->arena, "%s" SHARED_SUFFIX, file->name);
+        resource->is_suffixed = true;
         return 0;
 }
 
@@ -48,6 +49,7 @@ static int build_resource(const struct tree *tree, const struct draft *draft, co
                 .section = draft->section,
                 .path = file->node.path,
                 .replicas = file->replicas,
+                .sms = file->sms,
                 .devices = file->devices,
                 .line = replicas.line,
         };
@@ -64,7 +66,7 @@ static int build_resource(const struct tree *tree, const struct draft *draft, co
 /* ---- one section ---- */
 
 static int build_section(const struct tree *tree, const struct file_section *file, enum sharing_strategy strategy,
-        struct draft *ret, struct error *err)
+        const struct sharing_defaults *defaults, struct draft *ret, struct error *err)
 {
         struct sharing_section *section = ARENA_NEW(tree->arena, struct sharing_section);
         const struct file_resource *items = file->resources.items;
@@ -90,7 +92,7 @@ static int build_section(const struct tree *tree, const struct file_section *fil
                 if (build_resource(tree, ret, &items[i], &ret->resources[i], err) < 0)
                         return -1;
         }
-        return 0;
+        return config_sharing_settle(section, ret->resources, tree, file, defaults, err);
 }
 
 /* ---- entries beside each other ---- */
@@ -206,17 +208,17 @@ static int check_entries(const struct tree *tree, const struct entry *entries, s
         return 0;
 }
 
-int config_sharing_build(
-        struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing, struct error *err)
+int config_sharing_build(struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing,
+        const struct sharing_defaults *defaults, struct error *err)
 {
         struct entry entries[2 * CONFIG_MAX_RESOURCES];
         struct draft drafts[2] = {0};
         size_t n_entries = 0;
 
         if (sharing && sharing->time_slicing &&
-                build_section(tree, sharing->time_slicing, SHARING_TIME_SLICING, &drafts[0], err) < 0)
+                build_section(tree, sharing->time_slicing, SHARING_TIME_SLICING, defaults, &drafts[0], err) < 0)
                 return -1;
-        if (sharing && sharing->mps && build_section(tree, sharing->mps, SHARING_MPS, &drafts[1], err) < 0)
+        if (sharing && sharing->mps && build_section(tree, sharing->mps, SHARING_MPS, defaults, &drafts[1], err) < 0)
                 return -1;
         if (drafts[0].section && drafts[1].section)
                 drop_slicing(tree, &drafts[0], &drafts[1]);

@@ -39,10 +39,18 @@ static const struct schema_key shared_keys[] = {
                 MEMBER(file_resource, placement),
                 .choices = placement_words,
                 .help = "which replicas are preferred, instead of the section's placement"},
+        {.name = "sms",
+                .type = SCHEMA_UINT,
+                MEMBER(file_resource, sms),
+                .least = 1,
+                .most = CONFIG_MAX_SMS,
+                .help = "only for provisioning sm: SMs of one replica, a multiple of the GPU's chunk (8 from Hopper on, 4 "
+                        "before); default: as many chunks as there are for each"},
 };
 static const struct schema_object shared_object = {OBJECT(shared_keys, file_resource)};
 
-/* The last key is only for mps. */
+/* The keys from |provisioning| on are only for mps. */
+#define N_MPS_KEYS 5
 static const struct schema_key section_keys[] = {
         {.name = "renameByDefault",
                 .type = SCHEMA_BOOL,
@@ -67,18 +75,56 @@ static const struct schema_key section_keys[] = {
                 MEMBER(file_section, placement),
                 .choices = placement_words,
                 .help = "which replicas are preferred: of the emptiest unit (distributed), of the fullest (packed), each of "
-                        "another unit (distinct), or all of one unit (same-gpu); default: "
-                        "flags.plugin.sharedDevicesAllocationPolicy"},
+                        "another unit (distinct), all of one unit (same-gpu), or of one unit if it can be "
+                        "(prefer-same-gpu); default: "
+                        "flags.plugin.sharedDevicesAllocationPolicy, or same-gpu where a container cannot have several GPUs"},
+        {.name = "scope",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, scope),
+                .choices = sharing_scope_words,
+                .help = "one resource for all units (aggregate, the default), or one for each: nvidia.com/gpu0, "
+                        "nvidia.com/gpu1 (individual)"},
+        {.name = "maxPerRequest",
+                .type = SCHEMA_UINT,
+                MEMBER(file_section, max_per_request),
+                .least = 1,
+                .most = CONFIG_MAX_REPLICAS,
+                .help = "only with placement same-gpu: the most replicas that a container may ask for (default: all of a "
+                        "unit); the fewer, the more can be advertised"},
         {.name = "provisioning",
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_section, provisioning),
                 .choices = provisioning_words,
                 .help = "what k of N replicas are worth: one part whatever k is (uniform, the default), k parts with twice "
-                        "the threads (half), or k parts (weighted)"},
+                        "the threads (half), k parts (weighted), or k times so many SMs (sm)"},
+        {.name = "daemonScope",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, daemon_scope),
+                .choices = daemon_scope_words,
+                .help = "an MPS control daemon for each unit (gpu, the default), or one for all units of a resource "
+                        "(resource, the default under the names of NVIDIA's programs)"},
+        {.name = "memoryReserve",
+                .type = SCHEMA_MEMORY,
+                MEMBER(file_section, memory_reserve),
+                .most = CONFIG_MAX_RESERVE_MIB,
+                .help = "memory of each unit that no share gets, for driver and MPS server: auto (the default), MiB, or "
+                        "512Mi, 1Gi; not under provisioning uniform"},
+        {.name = "guard",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, guard),
+                .choices = guard_mode_words,
+                .help = "what is done about a process that has more than it was granted: nothing (off), say so (report, the "
+                        "default), or end it (terminate)"},
+        {.name = "tier",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, tier),
+                .choices = tier_limit_words,
+                .help = "the best way to enforce shares that may be used: default, verified, partition or namespace; auto "
+                        "(the default): the best that GPU and driver have"},
 };
 static const struct schema_object mps_object = {OBJECT(section_keys, file_section), .exact = true};
 static const struct schema_object slicing_object = {.keys = section_keys,
-        .n_keys = ARRAY_SIZE(section_keys) - 1,
+        .n_keys = ARRAY_SIZE(section_keys) - N_MPS_KEYS,
         .size = sizeof(struct file_section),
         .exact = true};
 

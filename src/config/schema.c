@@ -68,10 +68,10 @@ static int read_list(const struct tree *tree, const struct tree_node *node, cons
 static int read_choice(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
         unsigned int *ret, struct error *err)
 {
-        const char *text;
+        const char *text = json_is_true(node->json) ? "on" : "off"; /* what YAML 1.1 makes booleans of */
         size_t position;
 
-        if (tree_string(tree, node, &text, err) < 0)
+        if (!json_is_boolean(node->json) && tree_string(tree, node, &text, err) < 0)
                 return -1;
         if (word_check(text, strlen(text), key->choices, key->unsupported, &position, err) < 0)
                 return tree_prefix(tree, node, err);
@@ -126,6 +126,8 @@ static int read_value(const struct tree *tree, const struct tree_node *node, con
                 return check_duration(tree, node, err);
         case SCHEMA_DEVICES:
                 return schema_read_devices(tree, node, member, err);
+        case SCHEMA_MEMORY:
+                return schema_read_memory(tree, node, key->most, member, err);
         case SCHEMA_XIDS:
                 return schema_read_xids(tree, node, member, err);
         }

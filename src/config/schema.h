@@ -19,6 +19,7 @@ enum schema_type {       /* and the type of the member that it fills */
         SCHEMA_NAME,     /* const char *, a resource name with its prefix */
         SCHEMA_DURATION, /* none: only checked */
         SCHEMA_DEVICES,  /* struct device_selector */
+        SCHEMA_MEMORY,   /* struct memory_size, at most |most| MiB */
         SCHEMA_XIDS,     /* struct xid_list */
 };
 
@@ -48,6 +49,11 @@ struct schema_list {
         size_t count;
 };
 
+struct memory_size {
+        bool is_given; /* false: "auto" */
+        uint64_t mib;
+};
+
 struct xid_list {
         const struct xid_rule *rules;
         size_t count;
@@ -67,9 +73,11 @@ int schema_read(const struct tree *tree, const struct tree_node *node, const str
 struct option;
 const char *schema_option_key(const struct schema_object *object, const struct option *option);
 
-/* schema_values.c: the two values with a form of their own. */
+/* schema_values.c: the values with a form of their own. */
 struct device_selector;
 int schema_read_devices(
         const struct tree *tree, const struct tree_node *node, struct device_selector *ret, struct error *err) MUST_USE;
+int schema_read_memory(const struct tree *tree, const struct tree_node *node, unsigned int most,
+        struct memory_size *ret, struct error *err) MUST_USE;
 int schema_read_xids(
         const struct tree *tree, const struct tree_node *node, struct xid_list *ret, struct error *err) MUST_USE;

@@ -19,6 +19,7 @@
 #define DURATION_PATTERN "^(infinite|[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+))$"
 #define UUID "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 #define DEVICE_PATTERN "^([0-9]+(:[0-9]+)?|(GPU|MIG)-" UUID "|MIG-GPU-" UUID "/[0-9]+/[0-9]+)$"
+#define MEMORY_PATTERN "^[0-9]+((Mi|Gi)B?)?$"
 #define XID_PATTERN "^[1-9][0-9]{0,4}$"
 
 /* null is the same as absent, so it is legal wherever a key may be absent. */
@@ -31,8 +32,11 @@ static json_t *enumeration(const char *const *words, bool is_needed)
 {
         json_t *list = json_array();
 
-        for (; *words; words++)
+        for (; *words; words++) {
                 json_array_append_new(list, json_string(*words));
+                if (strcmp(*words, "off") == 0) /* in YAML 1.1, without quotes */
+                        json_array_append_new(list, json_false());
+        }
         if (!is_needed)
                 json_array_append_new(list, json_null());
         return json_pack("{s:o}", "enum", list);
@@ -135,6 +139,12 @@ static json_t *devices_schema(void)
                 integer(1, CONFIG_MAX_DEVICES), array_of(device, true, 1, CONFIG_MAX_DEVICES));
 }
 
+static json_t *memory_schema(const struct schema_key *key)
+{
+        return json_pack("{s:[ooo]}", "anyOf", enumeration((const char *const[]){"auto", NULL}, false),
+                integer(0, key->most), patterned(true, MEMORY_PATTERN));
+}
+
 static json_t *xids_schema(void)
 {
         json_t *schema = typed(false, "object");
@@ -184,6 +194,8 @@ static json_t *key_schema(const struct schema_key *key)
                 return duration_schema();
         case SCHEMA_DEVICES:
                 return devices_schema();
+        case SCHEMA_MEMORY:
+                return memory_schema(key);
         case SCHEMA_XIDS:
                 return xids_schema();
         }

@@ -1,5 +1,5 @@
 /*
- * The values of the file that have a form of their own: "devices" and "health.xids".
+ * The values of the file that have a form of their own: "devices", "memoryReserve" and "health.xids".
  */
 #include <stdint.h>
 #include <string.h>
@@ -166,6 +166,54 @@ int schema_read_devices(
         if (count == 0)
                 return tree_fail(tree, node, err, "[], must have at least one device; leave the key out for all");
         return read_refs(tree, node, count, ret, err);
+}
+
+/* ---- memory ---- */
+
+/* "512", "512Mi", "512MiB", "1Gi", "1GiB": digits and a unit, nothing between them. */
+static bool parse_size(const char *text, unsigned int most, uint64_t *ret_mib)
+{
+        size_t length = strspn(text, "0123456789");
+        const char *unit = text + length;
+        char digits[16];
+        uint64_t factor = 1;
+        uint64_t value;
+
+        if (length == 0 || length >= sizeof(digits))
+                return false;
+        memcpy(digits, text, length);
+        digits[length] = '\0';
+        if (strcmp(unit, "Gi") == 0 || strcmp(unit, "GiB") == 0)
+                factor = 1024;
+        else if (*unit && strcmp(unit, "Mi") != 0 && strcmp(unit, "MiB") != 0)
+                return false;
+        if (!text_to_uint(digits, most, &value) || value * factor > most)
+                return false;
+        *ret_mib = value * factor;
+        return true;
+}
+
+int schema_read_memory(const struct tree *tree, const struct tree_node *node, unsigned int most,
+        struct memory_size *ret, struct error *err)
+{
+        char text[TREE_VALUE_SIZE];
+        unsigned int number;
+
+        if (json_is_integer(node->json)) {
+                if (tree_uint(tree, node, 0, most, &number, err) < 0)
+                        return -1;
+                *ret = (struct memory_size){.is_given = true, .mib = number};
+                return 0;
+        }
+        if (json_is_string(node->json) && strcmp(json_string_value(node->json), "auto") == 0)
+                return 0;
+        if (!json_is_string(node->json) || !parse_size(json_string_value(node->json), most, &ret->mib))
+                return tree_fail(tree, node, err,
+                        "%s, must be auto, or an amount of memory from 0 to %u MiB: a number of MiB, or one with its unit "
+                        "(512Mi, 1Gi)",
+                        tree_print(node, text), most);
+        ret->is_given = true;
+        return 0;
 }
 
 /* ---- Xids ---- */

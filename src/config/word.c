@@ -28,6 +28,9 @@ const char *const mps_tier_words[] = {[MPS_TIER_DEFAULT] = "default",
         [MPS_TIER_PARTITION] = "partition",
         [MPS_TIER_NAMESPACE] = "namespace",
         NULL};
+const char *const tier_limit_words[] = {"auto", [1 + MPS_TIER_DEFAULT] = "default",
+        [1 + MPS_TIER_VERIFIED] = "verified", [1 + MPS_TIER_PARTITION] = "partition",
+        [1 + MPS_TIER_NAMESPACE] = "namespace", NULL};
 const char *const mig_strategy_words[] = {
         [MIG_STRATEGY_NONE] = "none", [MIG_STRATEGY_SINGLE] = "single", [MIG_STRATEGY_MIXED] = "mixed", NULL};
 const char *const discovery_words[] = {

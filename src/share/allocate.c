@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "share/cdi_name.h"
+#include "share/mps_wanted.h"
 
 #define VOLUME_ROOT "/var/run/nvidia-container-devices"
 #define IMEX_CHANNEL "0" /* no other is legal */
@@ -28,8 +29,8 @@ static const struct control_node {
         {NODE_MODESET, "/dev/nvidia-modeset"},
 };
 
-/* The most that one answer can have. MPS: the pipe and two limits; the devices and the IMEX channel. */
-#define MAX_PAIRS (3 + ARRAY_SIZE(extras) + 2)
+/* The most that one answer can have. MPS: the pipe, two limits and seven facts; the devices and the IMEX channel. */
+#define MAX_PAIRS (3 + 7 + ARRAY_SIZE(extras) + 2)
 /* MPS: pipe and shared memory; the units and the IMEX channel. */
 #define MAX_MOUNTS(n_units) (2 + (n_units) + 1)
 /* A MIG device has three: its GPU, its GPU instance and itself. */
@@ -42,8 +43,9 @@ struct request {
         const struct config *config;
         const struct resource *resource;
         const char *tag;
-        struct allocation *allocation; /* arrays have room for what is above */
-        const char **names;            /* of the parts' units, as containers know them */
+        const struct allocate_binding *binding; /* NULL: none */
+        struct allocation *allocation;          /* arrays have room for what is above */
+        const char **names;                     /* of the parts' units, as containers know them */
 };
 
 static void add_pair(const struct request *request, const char *name, const char *value)
@@ -119,32 +121,86 @@ static int collect_parts(const struct request *request, const char *const *ids, 
                 }
                 allocation->parts[*part - 1].replicas++;
         }
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                struct allocate_part *one = &allocation->parts[i];
-
-                one->share = share_of(resource, one->unit, one->replicas);
-        }
         return 0;
 }
 
-static bool has_shared_unit(const struct allocation *allocation)
+static const struct unit *find_unit(const struct resource *resource, const char *uuid)
+{
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (strcmp(resource->units[i].uuid, uuid) == 0)
+                        return &resource->units[i];
+        return NULL;
+}
+
+/* All replicas are of the unit that the request is bound to: ids are tokens, and the books follow the grant. */
+static int bind_parts(const struct request *request, struct error *err)
+{
+        const struct resource *resource = request->resource;
+        struct allocation *allocation = request->allocation;
+        const struct unit *unit;
+        unsigned int replicas = 0;
+
+        if (!request->binding || !request->binding->unit || allocation->n_parts == 0)
+                return 0;
+        unit = find_unit(resource, request->binding->unit);
+        if (!unit)
+                return error_set(err, ERROR_NOT_FOUND,
+                        "invalid request for resource '%s': it has no longer the unit '%.100s', which was chosen for this "
+                        "container",
+                        resource->name, request->binding->unit);
+        for (size_t i = 0; i < allocation->n_parts; i++)
+                replicas += allocation->parts[i].replicas;
+        if (replicas > unit->replicas)
+                return error_set(err, ERROR_INVALID,
+                        "invalid request for resource '%s': %u replicas of %s, which has %u", resource->name, replicas,
+                        unit->uuid, unit->replicas);
+        allocation->parts[0] = (struct allocate_part){.unit = unit, .replicas = replicas};
+        allocation->n_parts = 1;
+        return 0;
+}
+
+static void add_shares(const struct request *request)
+{
+        for (size_t i = 0; i < request->allocation->n_parts; i++) {
+                struct allocate_part *part = &request->allocation->parts[i];
+
+                part->share = share_of(request->resource, part->unit, part->replicas);
+        }
+}
+
+/* NULL: none. */
+static const struct unit *first_shared_unit(const struct allocation *allocation)
 {
         for (size_t i = 0; i < allocation->n_parts; i++)
                 if (allocation->parts[i].unit->shared)
-                        return true;
-        return false;
+                        return allocation->parts[i].unit;
+        return NULL;
 }
 
 static int check_size(const struct request *request, size_t n_ids, struct error *err)
 {
         const struct resource *resource = request->resource;
 
-        if (!resource->fail_requests_greater_than_one || n_ids <= 1 || !has_shared_unit(request->allocation))
+        if (!resource->fail_requests_greater_than_one || n_ids <= 1 || !first_shared_unit(request->allocation))
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "invalid request for resource '%s': maximum request size for shared resources is 1; found %zu; to allow "
                 "more, set sharing.%s.failRequestsGreaterThanOne to false",
                 resource->name, n_ids, resource->strategy == SHARING_MPS ? "mps" : "timeSlicing");
+}
+
+/* An MPS client has one control daemon, which sees one unit where each has its own. */
+static int check_units(const struct request *request, struct error *err)
+{
+        const struct resource *resource = request->resource;
+
+        if (resource->strategy != SHARING_MPS || resource->daemon_scope != DAEMON_SCOPE_GPU ||
+                request->allocation->n_parts <= 1 || !first_shared_unit(request->allocation))
+                return 0;
+        return error_set(err, ERROR_INVALID,
+                "invalid request for resource '%s': devices of %zu units, but with daemonScope gpu a container has those of "
+                "one; set sharing.mps.placement to same-gpu, or sharing.mps.daemonScope to resource",
+                resource->name, request->allocation->n_parts);
 }
 
 static void collect_names(struct request *request)
@@ -193,49 +249,110 @@ static void add_cdi(const struct request *request)
 
 /* ---- MPS ---- */
 
-static void add_mps(const struct request *request)
+/* |unit| is shared; where there are others, they have the same daemon. */
+static void add_mps(const struct request *request, const struct unit *unit)
 {
-        const char *path = arena_printf(request->arena, "/%s/pipe", request->resource->name);
+        const char *name = mps_daemon_name(request->arena, request->resource, unit);
+        const char *path = arena_printf(request->arena, "/%s/pipe", name);
         const char *pipe = arena_printf(request->arena, "/mps%s", path);
 
+        if (request->binding && request->binding->pipe)
+                path = arena_printf(request->arena, "/%s", request->binding->pipe);
         add_pair(request, "CUDA_MPS_PIPE_DIRECTORY", pipe);
         add_mount(request, pipe, below(request, request->config->mps_root, path));
         add_mount(request, "/dev/shm", below(request, request->config->mps_root, "/shm"));
 }
 
 /*
- * The limits of this container, where they are not the daemon's. One percentage counts for the whole process, so over several
- * units the least one is what no unit grants too little for. Memory limits go by CUDA's ordinal; which unit that is depends on
- * CUDA_DEVICE_ORDER and, by default, on which GPU CUDA thinks is faster, so here too each gets the least, and none too much.
- * Units that are not shared are none of the daemon's, and have no ordinal.
+ * Memory limits go by CUDA's ordinal; which unit that is depends on CUDA_DEVICE_ORDER and, by default, on which GPU CUDA
+ * thinks is faster, so over several units each gets the least, and none too much. Units that are not shared are none of the
+ * daemon's, and have no ordinal.
  */
-static void add_limits(const struct request *request)
+static void add_memory_limit(const struct request *request)
 {
         const struct allocation *allocation = request->allocation;
         _cleanup_(strbuf_done) struct strbuf memory = STRBUF_INIT;
-        unsigned int permille = 1000;
         uint64_t mib = UINT64_MAX;
         unsigned int n_shared = 0;
 
         for (size_t i = 0; i < allocation->n_parts; i++) {
                 const struct share *share = &allocation->parts[i].share;
 
-                permille = MIN(permille, share->threads_permille);
                 if (share->memory_mib)
                         mib = MIN(mib, share->memory_mib);
                 n_shared += allocation->parts[i].unit->shared != NULL;
         }
+        if (mib == UINT64_MAX)
+                return; /* no unit knows its memory */
+        for (unsigned int i = 0; i < n_shared; i++)
+                strbuf_printf(&memory, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)mib);
+        add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", arena_strdup(request->arena, memory.data));
+}
+
+/* One percentage counts for the whole process, so over several units it is the least: none grants more than that. */
+static void add_threads(const struct request *request)
+{
+        const struct allocation *allocation = request->allocation;
+        unsigned int permille = 1000;
+
+        for (size_t i = 0; i < allocation->n_parts; i++)
+                permille = MIN(permille, allocation->parts[i].share.threads_permille);
         if (permille % 10)
                 add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
                         arena_printf(request->arena, "%u.%u", permille / 10, permille % 10));
         else
                 add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
                         arena_printf(request->arena, "%u", permille / 10));
-        if (mib == UINT64_MAX)
-                return; /* no unit knows its memory */
-        for (unsigned int i = 0; i < n_shared; i++)
-                strbuf_printf(&memory, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)mib);
-        add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", arena_strdup(request->arena, memory.data));
+}
+
+/* The limits of this container, where they are not the daemon's. In a partition percentages count for nothing. */
+static void add_limits(const struct request *request)
+{
+        if (request->binding && request->binding->partition)
+                add_pair(request, "CUDA_MPS_SM_PARTITION", request->binding->partition);
+        else
+                add_threads(request);
+        add_memory_limit(request);
+}
+
+/* |k| / |n| with four decimals at most, none of them for show: "0.35", "1". */
+static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)
+{
+        char *text = arena_printf(arena, "%u.%04u", k / n, 10000 * (k % n) / n);
+        size_t length = strlen(text);
+
+        while (text[length - 1] == '0')
+                text[--length] = '\0';
+        if (text[length - 1] == '.')
+                text[--length] = '\0';
+        return text;
+}
+
+/* What frameworks that size themselves can go by; CUDA shows them the whole GPU. */
+static void add_facts(const struct request *request)
+{
+        const struct allocate_binding *binding = request->binding;
+        const struct allocate_part *part = &request->allocation->parts[0];
+        unsigned int n = part->unit->replicas;
+        unsigned int worth = request->resource->provisioning == PROVISIONING_UNIFORM ? 1 : part->replicas;
+        unsigned int sms = binding && binding->sms ? binding->sms : part->share.sms;
+        enum mps_tier tier = binding ? binding->tier : share_tier(request->plan, request->resource, part->unit);
+
+        if (binding && binding->grant)
+                add_pair(request, "WARPSHARE_GRANT", binding->grant);
+        if (request->allocation->n_parts > 1)
+                return;
+        add_pair(request, "WARPSHARE_REPLICAS", arena_printf(request->arena, "%u/%u", part->replicas, n));
+        add_pair(request, "WARPSHARE_FRACTION", fraction(request->arena, worth, n));
+        if (part->share.memory_mib)
+                add_pair(request, "WARPSHARE_MEMORY_LIMIT_MIB",
+                        arena_printf(request->arena, "%llu", (unsigned long long)part->share.memory_mib));
+        add_pair(request, "WARPSHARE_THREAD_PERCENTAGE",
+                arena_printf(
+                        request->arena, "%u.%u", part->share.threads_permille / 10, part->share.threads_permille % 10));
+        if (sms)
+                add_pair(request, "WARPSHARE_SMS", arena_printf(request->arena, "%u", sms));
+        add_pair(request, "WARPSHARE_TIER", mps_tier_name(tier));
 }
 
 /* ---- what NVIDIA's container runtime reads ---- */
@@ -330,15 +447,17 @@ static void answer(const struct request *request)
 {
         const struct config *config = request->config;
         struct allocation *allocation = request->allocation;
+        const struct unit *shared = first_shared_unit(allocation);
 
         allocation->environment = ARENA_ARRAY(request->arena, struct allocate_pair, MAX_PAIRS);
         allocation->mounts = ARENA_ARRAY(request->arena, struct allocate_mount, MAX_MOUNTS(allocation->n_parts));
         if (config->device_lists & DEVICE_LIST_CDI)
                 add_cdi(request);
-        if (request->resource->strategy == SHARING_MPS && has_shared_unit(allocation)) {
-                add_mps(request);
+        if (request->resource->strategy == SHARING_MPS && shared) {
+                add_mps(request, shared);
                 if (request->resource->provisioning != PROVISIONING_UNIFORM)
                         add_limits(request);
+                add_facts(request);
         }
         for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
                 if (config->extras & extras[i].bit)
@@ -362,12 +481,15 @@ int allocate(struct allocation *ret, struct arena *arena, const struct plan *pla
                 .config = plan->config,
                 .resource = resource,
                 .tag = wanted->tag,
+                .binding = wanted->binding,
                 .allocation = &allocation,
         };
 
         if (collect_parts(&request, wanted->ids, wanted->n_ids, err) < 0 ||
-                check_size(&request, wanted->n_ids, err) < 0)
+                check_size(&request, wanted->n_ids, err) < 0 || bind_parts(&request, err) < 0 ||
+                check_units(&request, err) < 0)
                 return -1;
+        add_shares(&request);
         collect_names(&request);
         answer(&request);
         *ret = allocation;

@@ -8,8 +8,9 @@
  *
  *   cdi-annotations  annotation "<prefix>nvidia-device-plugin_<tag>": qualified CDI names, joined by commas
  *   cdi-cri          the same names as a list
- *   always           MPS: its pipe directory and shared memory, and the limits unless they are the daemon's; and
- *                    NVIDIA_GDRCOPY, NVIDIA_GDS, NVIDIA_MOFED "enabled"
+ *   always           MPS: its pipe directory and shared memory, the limits unless they are the daemon's, and what the
+ *                    container was given, for frameworks that size themselves; and NVIDIA_GDRCOPY, NVIDIA_GDS,
+ *                    NVIDIA_MOFED "enabled"
  *   envvar           NVIDIA_VISIBLE_DEVICES: the names; NVIDIA_IMEX_CHANNELS
  *   volume-mounts    /dev/null below /var/run/nvidia-container-devices for each name, and NVIDIA_VISIBLE_DEVICES says to look
  *                    there, which replaces the value of envvar
@@ -17,6 +18,18 @@
  *
  * A unit is named once however many replicas are asked for, by UUID or index. What cannot be had is left out: an IMEX channel
  * without its node, an extra without a CDI device, a node whose minor is unknown.
+ *
+ * What an MPS container was given, where it is of one unit:
+ *
+ *   WARPSHARE_GRANT              the grant's id, where there is one; of several units, too
+ *   WARPSHARE_REPLICAS           "7/20"
+ *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
+ *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
+ *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
+ *   WARPSHARE_SMS                "24", under provisioning sm
+ *   WARPSHARE_TIER               "verified"
+ *
+ * Over several units these have no meaning for any one of them, and CUDA's order of the units is unknown: they are left out.
  *
  * Better than there: a node is in the list once, units are in the order of the request by index too, and a container without
  * a shared unit has no part in MPS.
@@ -84,9 +97,10 @@ struct allocate_request {
 };
 
 /*
- * Errors carry the text that kubelet shows in the pod's status. An id that the resource does not have: ERROR_NOT_FOUND. More
- * than one id, a replica among them, where failRequestsGreaterThanOne forbids it: ERROR_INVALID; here an id that is there twice
- * counts twice, everywhere else once.
+ * Errors carry the text that kubelet shows in the pod's status. An id that the resource does not have, or a bound unit that
+ * it does not have: ERROR_NOT_FOUND. More than one id, a replica among them, where failRequestsGreaterThanOne forbids it:
+ * ERROR_INVALID; here an id that is there twice counts twice, everywhere else once. Several units, one of them shared by MPS,
+ * where each has a daemon of its own: ERROR_INVALID.
  */
 int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *request, struct error *err) MUST_USE;

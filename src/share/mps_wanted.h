@@ -9,8 +9,9 @@
  * The name is a relative path below the MPS root: <root>/<name>/pipe, <root>/<name>/log. Characters that a UUID of an old
  * driver has beyond letters, digits, '.', '-' and '_' (MIG-GPU-…/1/0) are written '-'; those of a resource name stay.
  *
- * Daemon defaults hold for every client and cannot be raised by one. So under uniform they are the share; under the other
- * provisionings they are the most that any container may have there, and each container lowers them for itself.
+ * Daemon defaults hold for every client and cannot be raised by one. So under uniform they are the share, by NVIDIA's formulas
+ * (with one daemon for several units, the percentage is 100 by the units' mean number of replicas, all rounded down); under the
+ * other provisionings they are the most that any container may have there, and each container lowers them for itself.
  */
 #pragma once
 
@@ -27,9 +28,11 @@ struct mps_unit {
         bool is_mig;
         uint64_t memory; /* bytes, total; 0 unknown */
         unsigned int replicas;
-        unsigned int sms;     /* 0 unknown */
-        uint64_t limit_mib;   /* default pinned device memory limit of a client; 0: none */
-        unsigned int clients; /* the most that the server takes on this unit */
+        unsigned int sms;       /* of the whole unit; 0 unknown */
+        unsigned int chunk_sms; /* SMs of one chunk, by which static partitions are made */
+        uint64_t limit_mib;     /* default pinned device memory limit of a client; 0: none */
+        uint64_t replica_mib;   /* what one replica is worth, for people; 0 unknown */
+        unsigned int clients;   /* the most that the server takes on this unit */
 };
 
 struct mps_daemon_wanted {
@@ -53,5 +56,15 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
 /* The name of the daemon that serves |unit| of |resource|. */
 const char *mps_daemon_name(struct arena *arena, const struct resource *resource, const struct unit *unit);
 
-/* True when a running daemon need not be touched to serve |b| instead of |a|. */
+/*
+ * "Set device pinned memory limit: device=0, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630", the line that
+ * admins look for, without its newline. Nothing where the memory is unknown.
+ */
+struct strbuf;
+void mps_limit_line(struct strbuf *text, const struct mps_unit *unit);
+
+/*
+ * True when a running daemon need not be touched to serve |b| instead of |a|: what differs at most is what it does not know of,
+ * as the number of replicas or the resource's name.
+ */
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/resource_name.h"
 #include "share/plan_build.h"
+#include "share/share.h"
 
 #define DEVICES_PER_MESSAGE "kubelet takes a list of at most 4 MiB"
 
@@ -33,9 +35,27 @@ const char *plan_unit_text(const struct plan_builder *builder, const struct unit
 
 /* ---- resources ---- */
 
-static const char *advertised_name(const struct unit *unit)
+static const char *individual_name(const struct plan_builder *builder, const struct unit *unit)
 {
-        return unit->shared && unit->shared->rename ? unit->shared->rename : unit->base_name;
+        const struct shared_resource *entry = unit->shared;
+        const char *stem = entry->rename && !entry->is_suffixed ? entry->rename : unit->base_name;
+        const char *suffix = entry->is_suffixed ? entry->rename + strlen(entry->name) : "";
+
+        if (unit->mig)
+                return arena_printf(builder->arena, "%s%u-%u%s", stem, unit->gpu->index, unit->mig->index, suffix);
+        return arena_printf(builder->arena, "%s%u%s", stem, unit->gpu->index, suffix);
+}
+
+static int name_unit(const struct plan_builder *builder, struct unit *unit)
+{
+        const struct shared_resource *entry = unit->shared;
+
+        unit->name = entry && entry->rename ? entry->rename : unit->base_name;
+        if (!entry || entry->section->scope != SCOPE_INDIVIDUAL)
+                return 0;
+        if (resource_name_check(individual_name(builder, unit), builder->arena, &unit->name, builder->err) < 0)
+                return error_prefix(builder->err, "%s: scope individual", plan_entry_place(builder, entry));
+        return 0;
 }
 
 static int count_unit(const struct plan_builder *builder, struct plan *plan, const char *name)
@@ -49,7 +69,7 @@ static int count_unit(const struct plan_builder *builder, struct plan *plan, con
         if (plan->n_resources == PLAN_MAX_RESOURCES)
                 return error_set(builder->err, ERROR_INVALID,
                         "config '%.150s': more than %zu resources on this node: let resources.gpus, resources.mig and "
-                        "rename give some of them the same name",
+                        "rename give some of them the same name, or share them with scope aggregate",
                         builder->config->path, PLAN_MAX_RESOURCES);
         plan->resources[plan->n_resources++] = (struct resource){.name = name, .n_units = 1};
         return 0;
@@ -71,7 +91,7 @@ static void collect_units(const struct plan_builder *builder, struct resource *r
         size_t count = 0;
 
         for (size_t i = 0; i < builder->n_units; i++) {
-                if (strcmp(advertised_name(&builder->units[i]), resource->name) != 0)
+                if (strcmp(builder->units[i].name, resource->name) != 0)
                         continue;
                 units[count] = builder->units[i];
                 units[count].first_device = resource->n_devices;
@@ -99,6 +119,38 @@ static const char *find_difference(
         return placement_of(builder, a) != placement_of(builder, b) ? "placement" : NULL;
 }
 
+/* The largest request that is promised to fit on one unit. */
+static unsigned int max_per_request(const struct resource *resource, const struct sharing_section *section)
+{
+        unsigned int most = 0;
+
+        if (resource->placement != PLACEMENT_SAME_GPU || section->fail_requests_greater_than_one)
+                return 0;
+        for (size_t i = 0; i < resource->n_units; i++)
+                most = MAX(most, resource->units[i].replicas);
+        return section->max_per_request ? MIN(section->max_per_request, most) : most;
+}
+
+/* Where the driver cannot keep SMs apart, that is worth a line. */
+static void check_tier(const struct plan_builder *builder, const struct resource *resource)
+{
+        const struct plan plan = {.config = builder->config, .inventory = builder->inventory};
+
+        for (size_t i = 0; resource->provisioning == PROVISIONING_SM && i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+                enum mps_tier tier = share_tier(&plan, resource, unit);
+
+                if (!unit->shared || tier == MPS_TIER_PARTITION)
+                        continue;
+                plan_warn(builder,
+                        "%s: '%s' gets its SMs by percentages that a container can drop (tier %s): partitions need driver "
+                        "590, compute capability 8.0 and tier partition or better, and %s does not have them all",
+                        plan_entry_place(builder, unit->shared), resource->name, mps_tier_name(tier),
+                        plan_unit_text(builder, unit));
+                return;
+        }
+}
+
 /* What the shared units have in common is what the resource has. */
 static int settle(const struct plan_builder *builder, struct resource *resource)
 {
@@ -123,6 +175,11 @@ static int settle(const struct plan_builder *builder, struct resource *resource)
         }
         if (!first)
                 return 0;
+        if (first->section->scope == SCOPE_INDIVIDUAL && resource->n_units > 1)
+                return error_set(builder->err, ERROR_INVALID,
+                        "%s: scope individual: '%s' would be %s and %s: give one of them a rename of its own",
+                        plan_entry_place(builder, first), resource->name, plan_unit_text(builder, &resource->units[0]),
+                        plan_unit_text(builder, &resource->units[1]));
         if (n_shared < resource->n_units)
                 plan_warn(builder,
                         "%s: '%s' mixes shared and whole units (%zu and %zu), and pods cannot say which they want: give "
@@ -132,6 +189,10 @@ static int settle(const struct plan_builder *builder, struct resource *resource)
         resource->provisioning = first->section->provisioning;
         resource->placement = placement_of(builder, first);
         resource->fail_requests_greater_than_one = first->section->fail_requests_greater_than_one;
+        resource->daemon_scope = first->section->daemon_scope;
+        resource->tier_limit = first->section->tier_limit;
+        resource->max_per_request = max_per_request(resource, first->section);
+        check_tier(builder, resource);
         return 0;
 }
 
@@ -213,11 +274,14 @@ static int fill_resource(const struct plan_builder *builder, struct resource *re
 
 static int build(struct plan_builder *builder, struct plan *plan)
 {
-        if (plan_find_units(builder) < 0 || plan_claim_units(builder) < 0)
+        if (plan_find_units(builder) < 0 || plan_claim_units(builder) < 0 || plan_check_shares(builder) < 0)
                 return -1;
-        for (size_t i = 0; i < builder->n_units; i++)
-                if (count_unit(builder, plan, advertised_name(&builder->units[i])) < 0)
+        for (size_t i = 0; i < builder->n_units; i++) {
+                if (name_unit(builder, &builder->units[i]) < 0)
                         return -1;
+                if (count_unit(builder, plan, builder->units[i].name) < 0)
+                        return -1;
+        }
         qsort(plan->resources, plan->n_resources, sizeof(*plan->resources), compare_resources);
         for (size_t i = 0; i < plan->n_resources; i++)
                 if (fill_resource(builder, &plan->resources[i]) < 0)
@@ -271,6 +335,17 @@ static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
                a->compute_instance_cap == b->compute_instance_cap;
 }
 
+/* Of all replicas together, which shows what one of them may hide by rounding. */
+static bool share_is_same(
+        const struct resource *a, const struct unit *unit_a, const struct resource *b, const struct unit *unit_b)
+{
+        struct share share_a = share_of(a, unit_a, unit_a->replicas);
+        struct share share_b = share_of(b, unit_b, unit_b->replicas);
+
+        return share_a.memory_mib == share_b.memory_mib && share_a.threads_permille == share_b.threads_permille &&
+               share_a.sms == share_b.sms;
+}
+
 /* Ids follow from UUID, replicas and whether it is shared, and need no comparison of their own. */
 static bool unit_is_same(const struct unit *a, const struct unit *b)
 {
@@ -284,10 +359,12 @@ bool resource_is_same(const struct resource *a, const struct resource *b)
         if (strcmp(a->name, b->name) != 0 || strcmp(a->base_name, b->base_name) != 0)
                 return false;
         if (a->strategy != b->strategy || a->provisioning != b->provisioning || a->placement != b->placement ||
-                a->fail_requests_greater_than_one != b->fail_requests_greater_than_one || a->n_units != b->n_units)
+                a->fail_requests_greater_than_one != b->fail_requests_greater_than_one ||
+                a->daemon_scope != b->daemon_scope || a->tier_limit != b->tier_limit ||
+                a->max_per_request != b->max_per_request || a->n_units != b->n_units)
                 return false;
         for (size_t i = 0; i < a->n_units; i++)
-                if (!unit_is_same(&a->units[i], &b->units[i]))
+                if (!unit_is_same(&a->units[i], &b->units[i]) || !share_is_same(a, &a->units[i], b, &b->units[i]))
                         return false;
         return true;
 }

@@ -23,6 +23,10 @@
  * stays whole. Under one name there may be several entries if they agree in all but the number of replicas, and whole units
  * beside shared ones, though with a warning: so nobody may assume that units of a resource have equally many devices.
  *
+ * With scope individual each unit of an entry is a resource of its own: the index of the GPU is appended, of a MIG device
+ * "<GPU>-<MIG>", and ".shared" stays last: "nvidia.com/gpu0", "nvidia.com/gpu0.shared", "nvidia.com/mig-1g.10gb0-3". So a
+ * unit's name depends on no other unit.
+ *
  * The order is always the same: resources by name with nvidia.com/gpu first, units by position of the GPU, then MIG index.
  *
  * A plan is immutable and lives in the arena it was built in; the index from id to device is on the heap.
@@ -49,6 +53,7 @@ struct unit {
         const char *uuid;
         const char *index;                    /* "0", "0:1", as text: NVIDIA_VISIBLE_DEVICES by index; "all" on WSL */
         const char *base_name;                /* of its resource, before renaming: "nvidia.com/mig-1g.10gb" */
+        const char *name;                     /* of its resource, as advertised */
         const struct gpu *gpu;                /* of a MIG device: its parent */
         const struct mig_device *mig;         /* NULL: the whole GPU */
         const struct shared_resource *shared; /* NULL: not shared */
@@ -71,6 +76,10 @@ struct resource {
         enum provisioning provisioning;
         enum placement placement; /* of its shared units; the default of the config when no unit is shared */
         bool fail_requests_greater_than_one;
+        enum daemon_scope daemon_scope; /* MPS */
+        enum mps_tier tier_limit;       /* MPS */
+        /* With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. */
+        unsigned int max_per_request;
         const struct unit *units;
         size_t n_units;
         const struct device *devices;

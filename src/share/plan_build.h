@@ -3,6 +3,7 @@
  *
  *         plan_units.c    what there is to share, and under which names before any renaming
  *         plan_claims.c   which entry of the configuration shares which unit
+ *         plan_shares.c   whether a unit has as much as its replicas need
  *         plan.c          units to resources, resources to devices
  */
 #pragma once
@@ -30,8 +31,8 @@ int plan_find_units(struct plan_builder *builder) MUST_USE;
 /* Sets |shared| and |replicas| of the units that an entry of the configuration shares. */
 int plan_claim_units(const struct plan_builder *builder) MUST_USE;
 
-/* Clients that MPS can serve on |unit|: share/plan_clients.c. */
-unsigned int plan_mps_clients(const struct unit *unit, const char *driver_version);
+/* Sees that every replica gets enough of its unit to be of use. */
+int plan_check_shares(const struct plan_builder *builder) MUST_USE;
 
 /* "config '/config.yaml' line 12: sharing.mps.resources[0]", in the arena: errors and warnings go on with ".key: …". */
 const char *plan_entry_place(const struct plan_builder *builder, const struct shared_resource *entry);

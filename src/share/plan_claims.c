@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "share/capability.h"
 #include "share/plan_build.h"
 
 #define N_SECTIONS 2
@@ -158,7 +159,7 @@ static int check_clients(const struct plan_builder *builder)
 
                 if (!unit->shared || unit->shared->section->strategy != SHARING_MPS)
                         continue;
-                most = plan_mps_clients(unit, version);
+                most = capability_clients(unit, version);
                 if (unit->replicas > most)
                         return error_set(builder->err, ERROR_INVALID,
                                 "%s.replicas: %u, at most %u for this %s and driver (%s%s%.100s, %.50s)",

@@ -2,25 +2,61 @@
 
 #include <assert.h>
 
+#include "share/budget.h"
+#include "share/capability.h"
+#include "share/sm.h"
+
 #define MIB ((uint64_t)1024 * 1024)
+
+static struct share share_by_sm(const struct unit *unit, unsigned int k)
+{
+        unsigned int sms = k * sm_of_replica(unit);
+
+        return (struct share){.memory_mib = budget_share_mib(unit, k),
+                .threads_permille = sm_permille(sms, sm_count(unit)),
+                .sms = sms};
+}
 
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k)
 {
         unsigned int n = unit->replicas;
-        uint64_t one_mib = unit->memory / n / MIB;
 
         assert(k >= 1 && k <= n);
         if (!unit->shared || resource->strategy != SHARING_MPS)
                 return (struct share){.memory_mib = 0, .threads_permille = 1000};
         switch (resource->provisioning) {
         case PROVISIONING_UNIFORM:
-        case PROVISIONING_SM: /* refused by the file's schema so far */
                 break;
         case PROVISIONING_HALF:
-                return (struct share){.memory_mib = k * one_mib, .threads_permille = MIN(2000 * k / n, 1000U)};
+                return (struct share){
+                        .memory_mib = budget_share_mib(unit, k), .threads_permille = MIN(2000 * k / n, 1000U)};
         case PROVISIONING_WEIGHTED:
-                return (struct share){.memory_mib = k * unit->memory / n / MIB, .threads_permille = 1000 * k / n};
+                return (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n};
+        case PROVISIONING_SM:
+                return share_by_sm(unit, k);
         }
         /* NVIDIA's formula knows whole percent only. */
-        return (struct share){.memory_mib = one_mib, .threads_permille = 100 / n * 10};
+        return (struct share){.memory_mib = unit->memory / n / MIB, .threads_permille = 100 / n * 10};
+}
+
+struct share share_largest(const struct resource *resource, const struct unit *unit)
+{
+        unsigned int most = resource->max_per_request ? resource->max_per_request : unit->replicas;
+
+        if (resource->fail_requests_greater_than_one)
+                most = 1;
+        return share_of(resource, unit, MIN(most, unit->replicas));
+}
+
+enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit)
+{
+        const char *version = plan->inventory->driver_version;
+        enum mps_tier limit = resource->tier_limit;
+
+        if (resource->provisioning == PROVISIONING_UNIFORM)
+                return MPS_TIER_DEFAULT;
+        if (resource->provisioning == PROVISIONING_SM)
+                return limit >= MPS_TIER_PARTITION && capability_partitions(unit->gpu, version) ? MPS_TIER_PARTITION
+                                                                                                : MPS_TIER_VERIFIED;
+        return limit >= MPS_TIER_NAMESPACE && capability_namespaces(version) ? MPS_TIER_NAMESPACE : MPS_TIER_VERIFIED;
 }

@@ -17,7 +17,17 @@ struct share {
  *
  * uniform:  memory total/N in MiB, truncated, and 100/N percent whatever k is: the control daemon's defaults, NVIDIA's
  *           formula, which no client can raise.
- * half:     the same, with min(100, 200·k/N) percent of threads and k times the memory.
- * weighted: k·total/N in MiB, k·100/N percent.
+ * half:     k/N of the usable memory (share/budget.h), min(100, 200·k/N) percent.
+ * weighted: k/N of the usable memory, k·100/N percent.
+ * sm:       k/N of the usable memory, k times the SMs of a replica (share/sm.h), and the percentage that gives as many.
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
+
+/* The most that one container may get of |unit|: what the control daemon must allow every client. */
+struct share share_largest(const struct resource *resource, const struct unit *unit);
+
+/*
+ * How shares of |unit| are expected to be enforced, by its GPU, the driver and the configuration's limit: default for uniform, partition
+ * for sm, namespace for the rest, and verified where driver or limit do not have those. What is in force is for the daemon to say.
+ */
+enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);

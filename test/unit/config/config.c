@@ -355,7 +355,12 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                                        "    \"timeSlicing\": {},\n"
                                        "    \"mps\": {\n"
                                        "      \"failRequestsGreaterThanOne\": true,\n"
+                                       "      \"scope\": \"aggregate\",\n"
                                        "      \"provisioning\": \"uniform\",\n"
+                                       "      \"daemonScope\": \"gpu\",\n"
+                                       "      \"memoryReserve\": \"auto\",\n"
+                                       "      \"guard\": \"report\",\n"
+                                       "      \"tier\": \"auto\",\n"
                                        "      \"resources\": [\n"
                                        "        {\n"
                                        "          \"name\": \"nvidia.com/gpu\",\n"
@@ -411,12 +416,17 @@ static void test_the_printed_config_is_a_config_again(void **state UNUSED)
                 "  mps:\n"
                 "    provisioning: weighted\n"
                 "    placement: packed\n"
+                "    daemonScope: resource\n"
+                "    memoryReserve: 1Gi\n"
+                "    guard: terminate\n"
+                "    tier: verified\n"
                 "    resources:\n"
                 "    - {name: gpu, devices: 1, replicas: 4}\n"
                 "    - {name: a, rename: c, replicas: 1, placement: same-gpu}\n"
                 "imex: {channelIDs: [0], required: true}\n"
                 "health: {xids: {79: ignore, 43: unhealthy}, recover: false}\n";
-        const char *const texts[] = {"", MPS("      rename: gpu.small\n    provisioning: weighted\n"), everything};
+        const char *const texts[] = {"", MPS("      rename: gpu.small\n    provisioning: weighted\n"),
+                MPS("      sms: 8\n    provisioning: sm\n    scope: individual\n    maxPerRequest: 2\n"), everything};
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 _cleanup_(fixture_done) struct fixture fixture = fixture_new();

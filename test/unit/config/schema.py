@@ -33,6 +33,14 @@ GOOD = [
     "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
     "sharing: {mps: {provisioning: half, placement: same-gpu, resources: [{name: gpu, rename: a.b, replicas: 1000}]}}",
+    "sharing: {mps: {provisioning: sm, scope: individual, maxPerRequest: 2, resources: [{name: gpu, replicas: 2, sms: 8}]}}",
+    "sharing: {mps: {provisioning: half, daemonScope: resource, placement: prefer-same-gpu, guard: terminate, "
+    "tier: verified, resources: [{name: gpu, replicas: 2}]}}",
+    *(f"sharing: {{mps: {{provisioning: half, memoryReserve: {value}, resources: [{{name: gpu, replicas: 2}}]}}}}"
+      for value in ("auto", "null", "0", "512", "'512'", "512Mi", "512MiB", "1Gi", "1GiB")),
+    *(f"sharing: {{mps: {{guard: {value}, resources: [{{name: gpu, replicas: 2}}]}}}}" for value in ("off", "'off'")),
+    "sharing: {timeSlicing: {scope: individual, placement: same-gpu, maxPerRequest: 2, resources: "
+    "[{name: gpu, replicas: 2}]}}",
     f"sharing: {{mps: {{resources: [{{name: gpu, replicas: 2, devices: [0, '1', '0:1', GPU-{UUID}]}}]}}}}",
     f"sharing: {{mps: {{resources: [{{name: gpu, replicas: 2, devices: [MIG-{UUID}, MIG-GPU-{UUID}/1/0]}}]}}}}",
     "sharing: {mps: {resources: [{name: gpu, replicas: 2, devices: 3, placement: distinct}]}}",
@@ -69,7 +77,13 @@ BAD = [
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1001}]}}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: '2'}]}}",
     "sharing: {timeSlicing: {provisioning: half, resources: [{name: gpu, replicas: 2}]}}",
-    "sharing: {mps: {provisioning: sm, resources: [{name: gpu, replicas: 2}]}}",
+    "sharing: {timeSlicing: {guard: report, resources: [{name: gpu, replicas: 2}]}}",
+    *(f"sharing: {{mps: {{provisioning: half, {key}: {value}, resources: [{{name: gpu, replicas: 2}}]}}}}"
+      for key, value in (("scope", "gpu"), ("daemonScope", "node"), ("guard", "kill"), ("tier", "best"),
+                         ("maxPerRequest", "0"), ("maxPerRequest", "1001"), ("placement", "same_gpu"),
+                         ("memoryReserve", "-1"), ("memoryReserve", "1.5Gi"), ("memoryReserve", "512MB"),
+                         ("memoryReserve", "1048577"), ("memoryReserve", "true"))),
+    "sharing: {mps: {provisioning: sm, resources: [{name: gpu, replicas: 2, sms: 0}]}}",
     *(f"sharing: {{mps: {{resources: [{{name: gpu, replicas: 2, devices: {value}}}]}}}}"
       for value in ("0", "-1", "513", "[]", "[-1]", "some", "['0:']", "[GPU-UUID]", f"[MIG-GPU-{UUID}]", "{}")),
 ]

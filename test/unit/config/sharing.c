@@ -184,6 +184,245 @@ static void test_placement_is_that_of_the_entry_or_of_the_section(void **state U
         assert_string_equal(fixture.warnings.data, "");
 }
 
+static void test_a_section_of_mps_says_how_its_daemons_are(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                const char *expected; /* scope, daemon scope, guard, tier, reserve, largest request, SMs */
+        } table[] = {
+                {"", "aggregate gpu report namespace auto 0 0"},
+                {"    scope: individual\n    guard: off\n    tier: auto\n    memoryReserve: auto\n",
+                        "individual gpu off namespace auto 0 0"},
+                {"    daemonScope: resource\n    guard: terminate\n    tier: namespace\n",
+                        "aggregate resource terminate namespace auto 0 0"},
+                {"    tier: default\n    guard: 'off'\n", "aggregate gpu off default auto 0 0"},
+                {"    provisioning: half\n    tier: verified\n    memoryReserve: 0\n",
+                        "aggregate gpu report verified 0 0 0"},
+                {"    provisioning: weighted\n    memoryReserve: 300\n    maxPerRequest: 1\n",
+                        "aggregate gpu report namespace 300 1 0"},
+                {"    provisioning: weighted\n    memoryReserve: '300'\n    maxPerRequest: 4\n",
+                        "aggregate gpu report namespace 300 4 0"},
+                {"    provisioning: weighted\n    memoryReserve: 512MiB\n", "aggregate gpu report namespace 512 0 0"},
+                {"    provisioning: weighted\n    memoryReserve: 512Mi\n", "aggregate gpu report namespace 512 0 0"},
+                {"    provisioning: weighted\n    memoryReserve: 2GiB\n", "aggregate gpu report namespace 2048 0 0"},
+                {"    provisioning: weighted\n    memoryReserve: 1024Gi\n",
+                        "aggregate gpu report namespace 1048576 0 0"},
+                {"      sms: 16\n    provisioning: sm\n    tier: partition\n",
+                        "aggregate gpu report partition auto 0 16"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                const struct sharing_section *mps;
+                const char *reserve;
+
+                assert_ok(build(&fixture, arena_printf(&fixture.arena, MPS("%s"), table[i].text), mps_root),
+                        &fixture.err);
+                assert_string_equal(fixture.warnings.data, "");
+                mps = fixture.config->sharing.mps;
+                reserve = mps->has_memory_reserve
+                                  ? arena_printf(&fixture.arena, "%llu", (unsigned long long)mps->memory_reserve_mib)
+                                  : "auto";
+                assert_string_equal(
+                        arena_printf(&fixture.arena, "%s %s %s %s %s %u %u", sharing_scope_name(mps->scope),
+                                daemon_scope_name(mps->daemon_scope), guard_mode_name(mps->guard),
+                                mps_tier_name(mps->tier_limit), reserve, mps->max_per_request, mps->resources[0].sms),
+                        table[i].expected);
+        }
+}
+
+/* ---- what a daemon for each unit means ---- */
+
+/* As build(), under the name of a program of NVIDIA's. */
+static int build_drop_in(struct fixture *fixture, const char *text)
+{
+        char *argv[] = {arena_strdup(&fixture->arena, "nvidia-device-plugin"),
+                arena_printf(&fixture->arena, "--config-file=%s", fixture->path), NULL};
+        char *environment[] = {arena_strdup(&fixture->arena, "MPS_ROOT=/run/nvidia/mps"), NULL};
+        struct option_set set;
+
+        assert_ok(file_write(fixture->path, text, strlen(text), &fixture->err), &fixture->err);
+        assert_ok(option_set_parse(&set, &fixture->arena, 2, argv, environment, &fixture->err), &fixture->err);
+        set.drop_in = true;
+        return config_build(&set, &fixture->arena, &fixture->config, collect, fixture, &fixture->err);
+}
+
+static void test_under_a_name_of_nvidias_a_daemon_serves_a_resource(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                enum daemon_scope scope;
+        } table[] = {
+                {MPS(""), DAEMON_SCOPE_RESOURCE},
+                {MPS("    provisioning: weighted\n    placement: packed\n"), DAEMON_SCOPE_RESOURCE},
+                {MPS("    daemonScope: gpu\n"), DAEMON_SCOPE_GPU},
+                {MPS("    provisioning: sm\n"), DAEMON_SCOPE_GPU},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_ok(build_drop_in(&fixture, table[i].text), &fixture.err);
+                assert_int_equal(fixture.config->sharing.mps->daemon_scope, table[i].scope);
+                assert_ok(build(&fixture, MPS(""), mps_root), &fixture.err);
+                assert_int_equal(fixture.config->sharing.mps->daemon_scope, DAEMON_SCOPE_GPU);
+        }
+}
+
+static void test_where_a_container_cannot_have_several_units_they_are_not_offered(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                bool has_placement;
+                enum placement placement;
+        } table[] = {
+                {MPS("    provisioning: weighted\n"), true, PLACEMENT_SAME_GPU},
+                {MPS("    failRequestsGreaterThanOne: false\n"), true, PLACEMENT_SAME_GPU},
+                {MPS("    provisioning: weighted\n    placement: same-gpu\n"), true, PLACEMENT_SAME_GPU},
+                {MPS("    provisioning: half\n    scope: individual\n"), true, PLACEMENT_SAME_GPU},
+                {MPS("    provisioning: half\n    scope: individual\n    placement: packed\n"), true, PLACEMENT_PACKED},
+                /* A request is one replica. */
+                {MPS(""), false, PLACEMENT_DISTRIBUTED},
+                {MPS("      placement: distinct\n"), true, PLACEMENT_DISTINCT},
+                {MPS("    provisioning: weighted\n    placement: packed\n    failRequestsGreaterThanOne: true\n"), true,
+                        PLACEMENT_PACKED},
+                /* A container may have several. */
+                {MPS("    provisioning: weighted\n    daemonScope: resource\n"), false, PLACEMENT_DISTRIBUTED},
+                {MPS("    provisioning: weighted\n    daemonScope: resource\n    placement: prefer-same-gpu\n"), true,
+                        PLACEMENT_PREFER_SAME_GPU},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                const struct shared_resource *resource;
+
+                assert_ok(build(&fixture, table[i].text, mps_root), &fixture.err);
+                resource = fixture.config->sharing.mps->resources;
+                assert_int_equal(resource->has_placement, table[i].has_placement);
+                assert_int_equal(resource->placement, table[i].placement);
+                assert_string_equal(fixture.warnings.data, "");
+        }
+}
+
+#define WEIGHTED "    provisioning: weighted\n"
+#define NOT_SEVERAL(way_out)                                                                                           \
+        "but with daemonScope gpu a container cannot have replicas of several units: " way_out                         \
+        ", or set daemonScope: resource, or failRequestsGreaterThanOne: true"
+
+static void test_keys_of_a_section_that_exclude_each_other_are_named(void **state UNUSED)
+{
+        static const char *const table[][2] = {
+                {MPS(WEIGHTED "    placement: distributed\n"),
+                        "config 'FILE' line 7: sharing.mps.placement: distributed, " NOT_SEVERAL("use same-gpu")},
+                {MPS("      placement: packed\n" WEIGHTED),
+                        "config 'FILE' line 6: sharing.mps.resources[0].placement: packed, " NOT_SEVERAL(
+                                "use same-gpu")},
+                {MPS("    failRequestsGreaterThanOne: false\n    placement: distinct\n"),
+                        "config 'FILE' line 7: sharing.mps.placement: distinct, " NOT_SEVERAL("use same-gpu")},
+                {MPS(WEIGHTED "    placement: prefer-same-gpu\n"),
+                        "config 'FILE' line 7: sharing.mps.placement: prefer-same-gpu, " NOT_SEVERAL("use same-gpu")},
+                {MPS(WEIGHTED "flags: {plugin: {sharedDevicesAllocationPolicy: distributed}}\n"),
+                        "config 'FILE' line 2: sharing.mps: sharedDevicesAllocationPolicy is distributed, " NOT_SEVERAL(
+                                "set placement: same-gpu here")},
+                {MPS("    maxPerRequest: 2\n"),
+                        "config 'FILE' line 6: sharing.mps.maxPerRequest: 2, but failRequestsGreaterThanOne is true, so a request "
+                        "is one replica: set that to false, or remove this"},
+                {MPS(WEIGHTED "    maxPerRequest: 5\n"),
+                        "config 'FILE' line 7: sharing.mps.maxPerRequest: 5, at most 4, the replicas of one unit: a request has "
+                        "to fit on one"},
+                {MPS(WEIGHTED "    maxPerRequest: 0\n"),
+                        "config 'FILE' line 7: sharing.mps.maxPerRequest: 0, must be from 1 to 1000"},
+                {MPS(WEIGHTED "    maxPerRequest: 2\n    daemonScope: resource\n"),
+                        "config 'FILE' line 7: sharing.mps.maxPerRequest: 2, only with placement same-gpu, which "
+                        "sharing.mps.resources[0] (line 4) does not have: set it there or for the section, or remove this"},
+                {"sharing:\n  timeSlicing:\n    maxPerRequest: 2\n    resources:\n    - {name: gpu, replicas: 2}\n",
+                        "config 'FILE' line 3: sharing.timeSlicing.maxPerRequest: 2, only with placement same-gpu, which "
+                        "sharing.timeSlicing.resources[0] (line 5) does not have: set it there or for the section, or remove "
+                        "this"},
+                {MPS("      sms: 8\n" WEIGHTED),
+                        "config 'FILE' line 6: sharing.mps.resources[0].sms: 8, only with provisioning sm: set "
+                        "sharing.mps.provisioning: sm, or remove it"},
+                {"sharing:\n  timeSlicing:\n    resources:\n    - {name: gpu, replicas: 2, sms: 8}\n",
+                        "config 'FILE' line 4: sharing.timeSlicing.resources[0].sms: 8, only with provisioning sm: set "
+                        "sharing.mps.provisioning: sm, or remove it"},
+                {MPS("      sms: 0\n    provisioning: sm\n"),
+                        "config 'FILE' line 6: sharing.mps.resources[0].sms: 0, must be from 1 to 4096"},
+                {MPS("    provisioning: sm\n    daemonScope: resource\n"),
+                        "config 'FILE' line 7: sharing.mps.daemonScope: resource, but provisioning sm gives SMs of one GPU: use "
+                        "gpu, or another provisioning"},
+                {MPS("    provisioning: half\n    tier: default\n"),
+                        "config 'FILE' line 7: sharing.mps.tier: default, which has the same limits for every container, but with "
+                        "provisioning half they differ: use verified or better, or provisioning uniform"},
+                {MPS("    tier: best\n"),
+                        "config 'FILE' line 6: sharing.mps.tier: 'best' is not a known value, use auto, default, verified, "
+                        "partition or namespace"},
+                {MPS("    scope: gpu\n"),
+                        "config 'FILE' line 6: sharing.mps.scope: 'gpu' is not a known value, use aggregate or individual"},
+                {MPS("    daemonScope: node\n"),
+                        "config 'FILE' line 6: sharing.mps.daemonScope: 'node' is not a known value, use gpu or resource"},
+                {MPS("    guard: kill\n"),
+                        "config 'FILE' line 6: sharing.mps.guard: 'kill' is not a known value, use off, report or terminate"},
+                {MPS("    guard: on\n"),
+                        "config 'FILE' line 6: sharing.mps.guard: 'on' is not a known value, use off, report or terminate"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_fails(build(&fixture, table[i][0], mps_root), &fixture.err, ERROR_INVALID, table[i][1]);
+        }
+}
+
+static void test_a_policy_of_the_environment_is_as_explicit_as_one_of_the_file(void **state UNUSED)
+{
+        static const char *const environment[] = {
+                "MPS_ROOT=/run/nvidia/mps", "SHARED_DEVICES_ALLOCATION_POLICY=packed", NULL};
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+        assert_fails(build(&fixture, MPS(WEIGHTED), environment), &fixture.err, ERROR_INVALID,
+                "config 'FILE' line 2: sharing.mps: sharedDevicesAllocationPolicy is packed, " NOT_SEVERAL(
+                        "set placement: same-gpu here"));
+        assert_ok(build(&fixture, MPS(WEIGHTED "    placement: same-gpu\n"), environment), &fixture.err);
+        assert_ok(build(&fixture, MPS(""), environment), &fixture.err);
+}
+
+static void test_what_is_no_amount_of_memory_is_refused(void **state UNUSED)
+{
+        static const char *const table[][2] = {{"1.5Gi", "\"1.5Gi\""}, {"512MB", "\"512MB\""}, {"512 Mi", "\"512 Mi\""},
+                {"Mi", "\"Mi\""}, {"-1Mi", "\"-1Mi\""}, {"1025Gi", "\"1025Gi\""}, {"1048577Mi", "\"1048577Mi\""},
+                {"true", "true"}, {"[1]", "[1]"}, {"99999999999999999999", "1e20"},
+                {"99999999999999999999Gi", "\"99999999999999999999Gi\""}, {"AUTO", "\"AUTO\""}, {"''", "\"\""}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                const char *text = arena_printf(&fixture.arena, MPS(WEIGHTED "    memoryReserve: %s\n"), table[i][0]);
+                const char *expected = arena_printf(&fixture.arena,
+                        "config 'FILE' line 7: sharing.mps.memoryReserve: %s, must be auto, or an amount of memory from 0 to "
+                        "1048576 MiB: a number of MiB, or one with its unit (512Mi, 1Gi)",
+                        table[i][1]);
+
+                assert_fails(build(&fixture, text, mps_root), &fixture.err, ERROR_INVALID, expected);
+        }
+}
+
+static void test_time_slicing_has_scope_and_a_largest_request_too(void **state UNUSED)
+{
+        static const char text[] = "sharing:\n"
+                                   "  timeSlicing:\n"
+                                   "    scope: individual\n"
+                                   "    placement: same-gpu\n"
+                                   "    maxPerRequest: 3\n"
+                                   "    resources: [{name: gpu, replicas: 4}]\n";
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+        const struct sharing_section *slicing;
+
+        assert_ok(build(&fixture, text, NULL), &fixture.err);
+        slicing = fixture.config->sharing.time_slicing;
+        assert_int_equal(slicing->scope, SCOPE_INDIVIDUAL);
+        assert_int_equal(slicing->max_per_request, 3);
+        assert_string_equal(fixture.warnings.data, "");
+}
+
 static void test_wrong_values_of_sharing_are_named(void **state UNUSED)
 {
         static const struct {
@@ -216,12 +455,9 @@ static void test_wrong_values_of_sharing_are_named(void **state UNUSED)
                         "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: \"4\", must be a whole number"},
                 {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4.0}]}}", ERROR_INVALID,
                         "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: 4.0, must be a whole number"},
-                {MPS("    provisioning: sm\n"), ERROR_UNSUPPORTED,
-                        "config 'FILE' line 6: sharing.mps.provisioning: 'sm' is not supported by this version, use uniform, half "
-                        "or weighted"},
                 {MPS("    provisioning: fair\n"), ERROR_INVALID,
-                        "config 'FILE' line 6: sharing.mps.provisioning: 'fair' is not a known value, use uniform, half or "
-                        "weighted"},
+                        "config 'FILE' line 6: sharing.mps.provisioning: 'fair' is not a known value, use uniform, half, "
+                        "weighted or sm"},
                 {MPS("    renameByDefault: 1\n"), ERROR_INVALID,
                         "config 'FILE' line 6: sharing.mps.renameByDefault: 1, must be true or false"},
                 {MPS("      rename: GPU\n"), ERROR_INVALID,
@@ -229,7 +465,7 @@ static void test_wrong_values_of_sharing_are_named(void **state UNUSED)
                         "letters, digits, '-' and '.', a letter or digit first and last"},
                 {MPS("    placement: random\n"), ERROR_INVALID,
                         "config 'FILE' line 6: sharing.mps.placement: 'random' is not a known value, use distributed, packed, "
-                        "distinct or same-gpu"},
+                        "distinct, same-gpu or prefer-same-gpu"},
                 {MPS("      name: " NAME_OF_50 "x\n    renameByDefault: true\n"), ERROR_INVALID,
                         "config 'FILE' line 4: sharing.mps.resources[0]: 'nvidia.com/" NAME_OF_50
                         "x.shared', the name that renameByDefault gives, has 69 characters, at most 63: set rename"},
@@ -255,9 +491,14 @@ static void test_unknown_keys_of_sharing_are_warned_about(void **state UNUSED)
                 {"sharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2, Rename: x}]\n",
                         "config 'FILE' line 3: sharing.timeSlicing.resources[0].Rename: unknown key, ignored; did you mean "
                         "'rename'?\n"},
-                {MPS("    guard: report\n    maxPerRequest: 2\n"),
-                        "config 'FILE' line 6: sharing.mps.guard: unknown key, ignored\n"
-                        "config 'FILE' line 7: sharing.mps.maxPerRequest: unknown key, ignored\n"},
+                {"sharing:\n  timeSlicing:\n    guard: report\n    resources: [{name: gpu, replicas: 2}]\n",
+                        "config 'FILE' line 3: sharing.timeSlicing.guard: unknown key, ignored\n"},
+                {MPS("    maxPerRequests: 2\n"),
+                        "config 'FILE' line 6: sharing.mps.maxPerRequests: unknown key, ignored; did you mean "
+                        "'maxPerRequest'?\n"},
+                {MPS("    memoryReserve: 512Mi\n"),
+                        "config 'FILE' line 6: sharing.mps.memoryReserve: ignored, since provisioning uniform shares out all of "
+                        "the memory\n"},
                 {MPS("      devices: [0, 1, '0']\n"),
                         "config 'FILE' line 6: sharing.mps.resources[0].devices[2]: listed already, counts once\n"},
         };
@@ -394,6 +635,13 @@ int main(void)
                 cmocka_unit_test(test_devices_are_all_a_number_or_a_list),
                 cmocka_unit_test(test_what_is_no_device_is_refused),
                 cmocka_unit_test(test_placement_is_that_of_the_entry_or_of_the_section),
+                cmocka_unit_test(test_a_section_of_mps_says_how_its_daemons_are),
+                cmocka_unit_test(test_under_a_name_of_nvidias_a_daemon_serves_a_resource),
+                cmocka_unit_test(test_where_a_container_cannot_have_several_units_they_are_not_offered),
+                cmocka_unit_test(test_keys_of_a_section_that_exclude_each_other_are_named),
+                cmocka_unit_test(test_a_policy_of_the_environment_is_as_explicit_as_one_of_the_file),
+                cmocka_unit_test(test_what_is_no_amount_of_memory_is_refused),
+                cmocka_unit_test(test_time_slicing_has_scope_and_a_largest_request_too),
                 cmocka_unit_test(test_wrong_values_of_sharing_are_named),
                 cmocka_unit_test(test_unknown_keys_of_sharing_are_warned_about),
                 cmocka_unit_test(test_entries_for_different_devices_stand_beside_each_other),

@@ -1,6 +1,9 @@
+#include "share/capability.h"
+
 #include <stdlib.h>
 
-#include "share/plan_build.h"
+#define PARTITION_BRANCH 590
+#define NAMESPACE_BRANCH 615
 
 static unsigned int driver_branch(const char *version)
 {
@@ -18,7 +21,7 @@ static unsigned int gpu_clients(const struct gpu *gpu, const char *driver_versio
 
         if (is_old)
                 return 16;
-        return driver_branch(driver_version) >= 590 ? 60 : 48;
+        return driver_branch(driver_version) >= PARTITION_BRANCH ? 60 : 48;
 }
 
 /* Of the largest profile, "7g.80gb": the whole GPU. 0: unknown. */
@@ -31,7 +34,7 @@ static unsigned int gpu_slices(const struct gpu *gpu)
         return most;
 }
 
-unsigned int plan_mps_clients(const struct unit *unit, const char *driver_version)
+unsigned int capability_clients(const struct unit *unit, const char *driver_version)
 {
         unsigned int clients = gpu_clients(unit->gpu, driver_version);
         unsigned int slices = unit->mig ? unit->mig->attributes.compute_slices : 0;
@@ -39,4 +42,16 @@ unsigned int plan_mps_clients(const struct unit *unit, const char *driver_versio
 
         /* On a MIG device the number shrinks with the compute instance, says the same documentation. */
         return slices > 0 && slices < of ? MAX(1U, clients * slices / of) : clients;
+}
+
+bool capability_partitions(const struct gpu *gpu, const char *driver_version)
+{
+        bool is_new = gpu->compute_major > 0 ? gpu->compute_major >= 8 : gpu->architecture >= GPU_ARCHITECTURE_AMPERE;
+
+        return is_new && driver_branch(driver_version) >= PARTITION_BRANCH;
+}
+
+bool capability_namespaces(const char *driver_version)
+{
+        return driver_branch(driver_version) >= NAMESPACE_BRANCH;
 }

@@ -1,0 +1,16 @@
+/*
+ * What a GPU and its driver can do for MPS, from NVIDIA's MPS manual. Pure. What the control program of the node really can is
+ * found out by asking it (mps/control.h); this is what a plan may expect.
+ */
+#pragma once
+
+#include "share/plan.h"
+
+/* Clients that one MPS server can serve on |unit|. |driver_version|: "580.105.08", or NULL for unknown. */
+unsigned int capability_clients(const struct unit *unit, const char *driver_version);
+
+/* Static SM partitions: from driver branch 590 and compute capability 8.0 on. */
+bool capability_partitions(const struct gpu *gpu, const char *driver_version);
+
+/* A namespace for each container: from driver branch 615 on. */
+bool capability_namespaces(const char *driver_version);
