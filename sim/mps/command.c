@@ -1,0 +1,399 @@
+/* The control interface of releases up to r610: one line, one answer. Texts as 535.309.01 and 550.163.01 print them. */
+#include "sim/mps/daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define MAX_WORDS 8U
+
+struct request {
+        struct daemon *daemon;
+        const struct peer *peer;
+        const char *words[MAX_WORDS]; /* "" where there is none */
+        struct strbuf *out;
+        bool quits;
+};
+
+static int number(const char *word)
+{
+        return atoi(word); /* NOLINT(cert-err34-c): the real one reads numbers like this, which has consequences */
+}
+
+static bool is_privileged(const struct request *request)
+{
+        return request->peer->who.uid == 0 || request->peer->who.uid == geteuid();
+}
+
+/* ---- settings ---- */
+
+/* 535 lets anybody; 550 does not. */
+static bool may_change_defaults(const struct request *request)
+{
+        if (is_privileged(request) || request->daemon->scenario.version < 550)
+                return true;
+        strbuf_printf(request->out,
+                "Insufficient privileges for UID %u. Control deamon settings can only be modified by the user started it or "
+                "by the root user.\n",
+                request->peer->who.uid);
+        return false;
+}
+
+static bool may_change_server(const struct request *request, const struct instance *instance, const char *what)
+{
+        if (is_privileged(request) || request->peer->who.uid == instance->uid ||
+                request->daemon->scenario.version < 550)
+                return true;
+        strbuf_printf(request->out, "Insufficient privileges for UID %u. Only the root user may %s.\n",
+                request->peer->who.uid, what);
+        return false;
+}
+
+/* A device as the daemon takes it; -1: out of range, said in the log alone. */
+static int device(const struct request *request, const char *word)
+{
+        const struct mps_scenario *scenario = &request->daemon->scenario;
+        unsigned int visible[MPS_SIM_GPUS];
+        int count = mps_scenario_visible(scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
+        int ordinal = number(word);
+
+        for (int i = 0; scenario->version >= 615 && i < count; i++) {
+                if (strcmp(scenario->gpus[visible[i]].uuid, word) == 0)
+                        return i;
+        }
+        if (ordinal >= 0 && (unsigned int)ordinal < LIMITS_DEVICES)
+                return ordinal;
+        journal_line(&request->daemon->journal, "Invalid device ordinal!");
+        return -1;
+}
+
+static void get_default_percentage(struct request *request)
+{
+        strbuf_printf(request->out, "%.1f\n", request->daemon->limits.percentage);
+}
+
+static void set_default_percentage(struct request *request)
+{
+        struct daemon *daemon = request->daemon;
+
+        if (!may_change_defaults(request))
+                return;
+        if (!limits_read_percentage(&daemon->limits.percentage, request->words[1]))
+                journal_line(&daemon->journal, "Invalid percentage, expected between (0.0, 100.0]");
+        get_default_percentage(request);
+}
+
+static void get_default_limit(struct request *request)
+{
+        int ordinal = device(request, request->words[1]);
+
+        if (ordinal < 0)
+                return;
+        if (!request->daemon->limits.memory_mib[ordinal])
+                journal_line(&request->daemon->journal, "No default pinned memory limit set for the device!");
+        limits_put_memory(request->out, request->daemon->limits.memory_mib[ordinal]);
+}
+
+static void set_default_limit(struct request *request)
+{
+        int ordinal;
+
+        if (may_change_defaults(request) && (ordinal = device(request, request->words[1])) >= 0)
+                request->daemon->limits.memory_mib[ordinal] = limits_read_memory(request->words[2]);
+}
+
+static void get_priority(struct request *request)
+{
+        strbuf_printf(request->out, "%u\n", request->daemon->limits.priority);
+}
+
+static void set_priority(struct request *request)
+{
+        int priority = number(request->words[1]);
+
+        if (!may_change_defaults(request))
+                return;
+        if (priority == 0 || priority == 1)
+                request->daemon->limits.priority = (unsigned int)priority;
+        else
+                strbuf_puts(request->out, "Invalid priority value - must be 0 or 1!\n");
+}
+
+/* ---- servers ---- */
+
+/* The server of the command's first argument, or NULL after saying that there is none. */
+static struct instance *named_server(struct request *request)
+{
+        pid_t pid = number(request->words[1]);
+        struct instance *instance = daemon_find(request->daemon, pid);
+
+        if (!instance)
+                strbuf_printf(request->out, "Server %d not found\n", (int)pid);
+        return instance;
+}
+
+/* Puts a question to the server named, with two more words of the command. */
+static void ask_named(struct request *request, const char *question)
+{
+        struct instance *instance = named_server(request);
+
+        if (instance)
+                instance_ask(request->daemon, instance, request->out, "%s %s %s", question, request->words[2],
+                        request->words[3]);
+}
+
+static void get_server_list(struct request *request)
+{
+        LIST_FOR_EACH(link, &request->daemon->instances)
+                strbuf_printf(request->out, "%d\n", (int)container_of(link, struct instance, link)->pid);
+}
+
+static void get_server_status(struct request *request)
+{
+        struct instance *instance;
+
+        if (!request->words[1][0]) {
+                strbuf_puts(request->out, "A server PID is required\n");
+                return;
+        }
+        instance = named_server(request);
+        if (instance && !instance->ready)
+                strbuf_puts(request->out, "INITIALIZING\n");
+        else if (instance)
+                instance_ask(request->daemon, instance, request->out, "status");
+}
+
+static void start_server(struct request *request)
+{
+        struct daemon *daemon = request->daemon;
+        const char *text = request->words[2];
+        char *end;
+        long uid = strtol(text, &end, 10);
+
+        if (strcmp(request->words[1], "-uid") != 0 || end == text) {
+                strbuf_puts(request->out, "A user id (UID) is required to start a new server\n");
+                return;
+        }
+        if (request->peer->who.uid != 0 && request->peer->who.uid != (uid_t)uid) {
+                strbuf_printf(request->out, "Insufficient privileges for UID %u%s\n", request->peer->who.uid,
+                        daemon->scenario.version < 550 ? ""
+                                                       : ". Only the root user may start server for another user.");
+                return;
+        }
+        daemon->wanted_uid = (uid_t)uid;
+        daemon_advance(daemon);
+}
+
+static void shutdown_server(struct request *request)
+{
+        struct instance *instance = named_server(request);
+
+        if (!instance || !may_change_server(request, instance, "shutdown another user's server"))
+                return;
+        if (strcmp(request->words[2], "-f") == 0)
+                kill(instance->pid, SIGKILL);
+        else
+                instance_stop(instance);
+}
+
+static void get_client_list(struct request *request)
+{
+        ask_named(request, "clients");
+}
+
+static void get_device_client_list(struct request *request)
+{
+        if (request->words[1][0]) {
+                ask_named(request, "device-clients");
+                return;
+        }
+        LIST_FOR_EACH(link, &request->daemon->instances)
+                instance_ask(
+                        request->daemon, container_of(link, struct instance, link), request->out, "device-clients");
+}
+
+static void get_percentage(struct request *request)
+{
+        ask_named(request, "percentage");
+}
+
+static void set_percentage(struct request *request)
+{
+        struct instance *instance = named_server(request);
+
+        if (!instance || !may_change_server(request, instance, "change settings for another user's server"))
+                return;
+        if (instance_ask(request->daemon, instance, request->out, "set-percentage %s", request->words[2]))
+                instance_ask(request->daemon, instance, request->out, "percentage");
+}
+
+static void get_limit(struct request *request)
+{
+        ask_named(request, "limit");
+}
+
+static void set_limit(struct request *request)
+{
+        struct instance *instance = named_server(request);
+
+        if (instance && may_change_server(request, instance, "change settings for another user's server"))
+                instance_ask(request->daemon, instance, request->out, "set-limit %s %s", request->words[2],
+                        request->words[3]);
+}
+
+static void terminate_client(struct request *request)
+{
+        struct instance *instance = named_server(request);
+
+        if (instance && !may_change_server(request, instance, "terminate clients on another user's server"))
+                return;
+        if (instance && instance_ask(request->daemon, instance, request->out, "terminate %s", request->words[2]))
+                return;
+        strbuf_printf(request->out, "Server %d not found!\n1\n", number(request->words[1]));
+}
+
+/* ---- processes ---- */
+
+static void put_ps_head(struct strbuf *out)
+{
+        strbuf_printf(out, "%-10s%-10s%-15s%-15s%-15s%-15s\n", "PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND");
+}
+
+static void ps_of_one(struct request *request)
+{
+        pid_t pid = number(request->words[2]);
+        struct instance *instance = daemon_find(request->daemon, pid);
+        _cleanup_(strbuf_done) struct strbuf lines = STRBUF_INIT;
+
+        if (!instance)
+                strbuf_printf(request->out, "Server %d not found\n", (int)pid);
+        if (!instance || !instance_ask(request->daemon, instance, &lines, "ps")) {
+                strbuf_printf(request->out, "Server %d not found\n\n", (int)pid);
+                return;
+        }
+        put_ps_head(request->out);
+        strbuf_puts(request->out, lines.data);
+}
+
+static void ps(struct request *request)
+{
+        _cleanup_(strbuf_done) struct strbuf lines = STRBUF_INIT;
+        bool answered = false;
+
+        if (strcmp(request->words[1], "-p") == 0) {
+                ps_of_one(request);
+                return;
+        }
+        LIST_FOR_EACH(link, &request->daemon->instances)
+                answered |= instance_ask(request->daemon, container_of(link, struct instance, link), &lines, "ps");
+        if (answered)
+                put_ps_head(request->out);
+        strbuf_puts(request->out, answered ? lines.data : "Server not found\n");
+}
+
+/* ---- the end ---- */
+
+static void quit(struct request *request)
+{
+        struct daemon *daemon = request->daemon;
+        int seconds = number(request->words[2]);
+
+        if (!is_privileged(request)) {
+                strbuf_puts(request->out, "Not enough privilege to execute quit command\n");
+                return;
+        }
+        if (strcmp(request->words[1], "-t") == 0 && request->words[2][0]) {
+                journal_line(&daemon->journal, "quit command issued with timeout of %d", seconds);
+                daemon->kill_ms = now_ms() + seconds * INT64_C(1000);
+        }
+        daemon->quits = request->quits = true;
+        LIST_FOR_EACH(link, &daemon->instances)
+                instance_stop(container_of(link, struct instance, link));
+        daemon_advance(daemon);
+}
+
+/* ---- the table ---- */
+
+static const struct command {
+        const char *name;
+        void (*run)(struct request *request);
+        unsigned int since;
+} commands[] = {
+        {"get_server_list", get_server_list, 0},
+        {"get_server_status", get_server_status, 550},
+        {"start_server", start_server, 0},
+        {"shutdown_server", shutdown_server, 0},
+        {"get_client_list", get_client_list, 0},
+        {"get_device_client_list", get_device_client_list, 0},
+        {"terminate_client", terminate_client, 0},
+        {"ps", ps, 0},
+        {"set_default_active_thread_percentage", set_default_percentage, 0},
+        {"get_default_active_thread_percentage", get_default_percentage, 0},
+        {"set_active_thread_percentage", set_percentage, 0},
+        {"get_active_thread_percentage", get_percentage, 0},
+        {"set_default_device_pinned_mem_limit", set_default_limit, 0},
+        {"get_default_device_pinned_mem_limit", get_default_limit, 0},
+        {"set_device_pinned_mem_limit", set_limit, 0},
+        {"get_device_pinned_mem_limit", get_limit, 0},
+        {"set_default_client_priority", set_priority, 0},
+        {"get_default_client_priority", get_priority, 0},
+        {"quit", quit, 0},
+};
+
+static const struct command *find_command(const char *name, unsigned int version)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+                if (strcmp(commands[i].name, name) == 0 && commands[i].since <= version)
+                        return &commands[i];
+        }
+        return NULL;
+}
+
+static void split(struct request *request, char *line)
+{
+        char *rest = NULL;
+        char *word = strtok_r(line, " \t\r", &rest);
+
+        for (size_t i = 0; i < MAX_WORDS; i++) {
+                request->words[i] = word ? word : "";
+                word = word ? strtok_r(NULL, " \t\r", &rest) : NULL;
+        }
+}
+
+/* What the scenario wants said or not done; true: then that is all. */
+static bool befall(const struct request *request)
+{
+        const struct mps_scenario *scenario = &request->daemon->scenario;
+        const struct mps_fault *told = mps_scenario_fault(scenario, request->words[0], MPS_FAULT_ANSWER);
+
+        if (scenario->daemon == MPS_DAEMON_GARBAGE) {
+                strbuf_puts(request->out, "\x01\xff\xfe\x1b[31m%s%n 99999999999999999999 -1 nan\n\n\t\x80");
+                return true;
+        }
+        if (told) {
+                strbuf_printf(request->out, "%s\n", told->answer);
+                return true;
+        }
+        return mps_scenario_fault(scenario, request->words[0], MPS_FAULT_IGNORE) != NULL;
+}
+
+bool command_run(struct daemon *daemon, const struct peer *peer, const char *line, struct strbuf *out)
+{
+        _free_ char *copy = xstrdup(line);
+        struct request request = {.daemon = daemon, .peer = peer, .out = out};
+        const struct command *command;
+
+        split(&request, copy);
+        if (befall(&request))
+                return false;
+        command = find_command(request.words[0], daemon->scenario.version);
+        if (command)
+                command->run(&request);
+        else
+                strbuf_printf(out, "Unknown command \"%s\"\n", request.words[0]);
+        journal_text(&daemon->journal, out->data);
+        return request.quits;
+}

@@ -1,0 +1,63 @@
+/* nvidia-cuda-mps-control without options: lines from standard input to the daemon, its answers to standard output. */
+#include "sim/mps/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define LINE_SIZE 4096
+
+static int connect_daemon(const char *pipe_directory, struct error *err)
+{
+        _free_ char *privileged = xasprintf("%s/control_privileged", pipe_directory);
+        _free_ char *open = xasprintf("%s/control", pipe_directory);
+        int fd = channel_connect(privileged, err);
+
+        return fd < 0 ? channel_connect(open, err) : fd;
+}
+
+/* False: the connection broke. */
+static bool ask(int fd, const char *line, bool *quits)
+{
+        static struct packet packet;
+
+        if (!channel_send(fd, "CMD %s", line) || !channel_receive(fd, &packet))
+                return false;
+        if (packet_is(&packet, "QUIT"))
+                *quits = true;
+        else
+                fputs(packet.text + 5, stdout);
+        fflush(stdout);
+        return true;
+}
+
+int frontend_run(const char *pipe_directory)
+{
+        static struct packet packet;
+        char line[LINE_SIZE];
+        struct error err;
+        bool quits = false;
+        _close_ int fd = connect_daemon(pipe_directory, &err);
+
+        if (fd < 0 || !channel_send(fd, "UI")) {
+                fputs("Cannot find MPS control daemon process\n", stderr);
+                return 1;
+        }
+        while (fgets(line, sizeof(line), stdin)) {
+                line[strcspn(line, "\n")] = '\0';
+                if (!ask(fd, line, &quits))
+                        return 1;
+        }
+        channel_send(fd, "END");
+        if (!quits)
+                return 0;
+        while (channel_receive(fd, &packet)) {
+                const char *status = packet_is(&packet, "EXIT");
+
+                if (status)
+                        return (int)strtol(status, NULL, 10);
+        }
+        return 1;
+}

@@ -1,0 +1,15 @@
+/*
+ * Lines in the form of the MPS programs' logs: "[2026-11-21 22:19:56.234 Control  7699] NEW UI", local time.
+ */
+#pragma once
+
+#include "base/macro.h"
+
+struct journal {
+        int fd;           /* -1: nowhere */
+        const char *kind; /* "Control", "Server", "Other" */
+};
+
+void journal_line(const struct journal *journal, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Each line of |text| as one. */
+void journal_text(const struct journal *journal, const char *text);

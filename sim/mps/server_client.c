@@ -1,0 +1,290 @@
+/* Who may connect, what each gets, and what becomes of all when one of them faults. */
+#include "sim/mps/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+/* cuda.h */
+#define CUDA_ERROR_NO_DEVICE 100
+#define CUDA_ERROR_OUT_OF_MEMORY 2
+#define CUDA_ERROR_MPS_SERVER_NOT_READY 807
+#define CUDA_ERROR_MPS_MAX_CLIENTS_REACHED 808
+#define CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION 915
+
+unsigned int server_count(const struct server *server)
+{
+        unsigned int count = 0;
+
+        LIST_FOR_EACH(link, &server->clients)
+                count++;
+        return count;
+}
+
+bool server_is_faulty(const struct server *server)
+{
+        LIST_FOR_EACH(link, &server->clients) {
+                if (container_of(link, struct client, link)->faulted)
+                        return true;
+        }
+        return server->scenario.server == MPS_SERVER_FAULT;
+}
+
+void server_fault(struct server *server, unsigned int gpus)
+{
+        bool grows = true;
+
+        journal_line(&server->journal, "Volta MPS: Server is handling a fatal GPU error.");
+        while (grows) {
+                grows = false;
+                LIST_FOR_EACH(link, &server->clients) {
+                        struct client *client = container_of(link, struct client, link);
+
+                        if (client->faulted || !(client->gpus & gpus))
+                                continue;
+                        client->faulted = grows = true;
+                        gpus |= client->gpus;
+                        channel_send(client->fd, "FAULT");
+                        journal_line(&server->journal, "Client {PID: %d, Context ID: %u}", (int)client->pid,
+                                client->context);
+                }
+        }
+        for (unsigned int i = 0; i < server->n_gpus; i++) {
+                if (gpus & (1U << i))
+                        journal_line(&server->journal, "Destroy server context on device %u", i);
+        }
+}
+
+void client_drop(struct server *server, struct client *client)
+{
+        bool was_faulty = server_is_faulty(server);
+        unsigned int gpus = client->gpus;
+        bool kills = !client->polite && !client->faulted && server->scenario.killed_client_faults;
+
+        journal_line(&server->journal, "Client {PID: %d, Context ID: %u} exit", (int)client->pid, client->context);
+        for (unsigned int i = 0; i < server->n_gpus; i++)
+                process_hide(server, i, client->pid);
+        channel_send(server->control, "LEFT %d", (int)client->pid);
+        list_remove(&client->link);
+        close(client->fd);
+        free(client);
+        if (kills)
+                server_fault(server, gpus);
+        if (!was_faulty || server_is_faulty(server))
+                return;
+        for (unsigned int i = 0; i < server->n_gpus; i++)
+                journal_line(
+                        &server->journal, "Creating server context on device %u (%s)", i, server_gpu(server, i)->name);
+}
+
+/* ---- admission ---- */
+
+/* CUDA_VISIBLE_DEVICES of a client: UUIDs, or indices into what the daemon shows. */
+static unsigned int visible_mask(const struct server *server, const char *hello)
+{
+        char devices[1024];
+        char *rest = NULL;
+        unsigned int mask = 0;
+
+        if (!packet_value(hello, "devices", devices, sizeof(devices)))
+                return (1U << server->n_gpus) - 1;
+        for (char *word = strtok_r(devices, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+                uint64_t index;
+                unsigned int found = server->n_gpus;
+
+                if (text_to_uint(word, MPS_SIM_GPUS, &index))
+                        found = (unsigned int)index;
+                for (unsigned int i = 0; i < server->n_gpus && found == server->n_gpus; i++) {
+                        if (text_starts_with(server_gpu(server, i)->uuid, word))
+                                found = i;
+                }
+                if (found >= server->n_gpus)
+                        break; /* as CUDA does: nothing from the first wrong one on */
+                mask |= 1U << found;
+        }
+        return mask;
+}
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+        return !a || (b && b < a) ? b : a;
+}
+
+static void set_percentage(const struct server *server, struct client *client, const char *hello)
+{
+        char text[32];
+        double asked = server->limits.percentage;
+        double namespace_percentage = 0;
+
+        client->percentage = server->limits.percentage;
+        if (server->is_static)
+                client->percentage = 100; /* dynamic percentages are ignored */
+        else if (packet_value(hello, "namespace-percentage", text, sizeof(text)) &&
+                 limits_read_percentage(&namespace_percentage, text))
+                client->percentage = MIN(client->percentage, namespace_percentage);
+        else if (packet_value(hello, "percentage", text, sizeof(text)) && limits_read_percentage(&asked, text))
+                client->percentage = MIN(client->percentage, asked);
+}
+
+static void set_limits(const struct server *server, struct client *client, const char *hello)
+{
+        char asked[1024];
+        char of_namespace[1024];
+
+        packet_value(hello, "memory", asked, sizeof(asked));
+        packet_value(hello, "namespace-memory", of_namespace, sizeof(of_namespace));
+        for (unsigned int i = 0; i < server->n_gpus; i++) {
+                const char *uuid = server_gpu(server, i)->uuid;
+                uint64_t limit = lower(server->limits.memory_mib[i], limits_from_list(of_namespace, (int)i, uuid));
+
+                client->limit_mib[i] = lower(limit, limits_from_list(asked, (int)i, uuid));
+        }
+}
+
+static unsigned int first_gpu(const struct client *client)
+{
+        return (unsigned int)__builtin_ctz(client->gpus);
+}
+
+/* Whole TPCs of two SMs, rounded down; at least one. */
+static void set_sms(const struct server *server, struct client *client, const char *hello)
+{
+        char text[32];
+        uint64_t sms;
+
+        client->sms = (unsigned int)(server_gpu(server, first_gpu(client))->sms * client->percentage / 100) & ~1U;
+        client->sms = MAX(client->sms, 2U);
+        if (packet_value(hello, "partition-sms", text, sizeof(text)) && text_to_uint(text, 10000, &sms))
+                client->sms = (unsigned int)sms;
+}
+
+static uint64_t used_of_gpu(const struct server *server, unsigned int ordinal)
+{
+        uint64_t used = 0;
+
+        LIST_FOR_EACH(link, &server->clients)
+                used += container_of(link, struct client, link)->used_mib[ordinal];
+        return used;
+}
+
+static bool may_use(const struct server *server, const struct client *client, unsigned int ordinal, uint64_t mib)
+{
+        if (client->limit_mib[ordinal] && client->used_mib[ordinal] + mib > client->limit_mib[ordinal])
+                return false;
+        return used_of_gpu(server, ordinal) + mib <= server_gpu(server, ordinal)->memory_mib;
+}
+
+static bool take_context(struct server *server, struct client *client)
+{
+        for (unsigned int i = 0; i < server->n_gpus; i++) {
+                if (!(client->gpus & (1U << i)))
+                        continue;
+                if (!may_use(server, client, i, server->scenario.context_mib))
+                        return false;
+                client->used_mib[i] = server->scenario.context_mib;
+        }
+        return true;
+}
+
+/* 0, or the number of the CUDA error with which it is refused. */
+static int judge(struct server *server, struct client *client, const char *hello)
+{
+        client->gpus = visible_mask(server, hello);
+        if (server_is_faulty(server))
+                return CUDA_ERROR_MPS_SERVER_NOT_READY;
+        if (server_count(server) >= mps_scenario_max_clients(&server->scenario))
+                return CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
+        if (!client->gpus)
+                return CUDA_ERROR_NO_DEVICE;
+        set_percentage(server, client, hello);
+        set_limits(server, client, hello);
+        set_sms(server, client, hello);
+        return take_context(server, client) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void show_client(const struct server *server, const struct client *client)
+{
+        for (unsigned int i = 0; i < server->n_gpus; i++) {
+                if (client->gpus & (1U << i))
+                        process_show(server, i, client->pid, client->used_mib[i], "M+C");
+        }
+}
+
+void client_admit(struct server *server, int fd, const char *hello)
+{
+        struct client *client = xcalloc(1, sizeof(*client));
+        const struct journal *journal = &server->journal;
+        int refused;
+
+        *client = (struct client){.fd = fd, .pid = channel_peer(fd).pid, .context = server->next_context++};
+        journal_line(journal, "Received new client request for {PID: %d, Context ID: %u}", (int)client->pid,
+                client->context);
+        refused = judge(server, client, hello);
+        if (refused) {
+                journal_line(journal, "Client {PID: %d, Context ID: %u} refused: error %d", (int)client->pid,
+                        client->context, refused);
+                channel_send(fd, "ERROR %d", refused);
+                channel_send(server->control, "LEFT %d", (int)client->pid);
+                close(fd);
+                free(client);
+                return;
+        }
+        list_append(&server->clients, &client->link);
+        show_client(server, client);
+        channel_send(fd, "OK server=%d percentage=%.1f sms=%u limit=%llu", (int)getpid(), client->percentage,
+                client->sms, (unsigned long long)client->limit_mib[first_gpu(client)]);
+        if (server->scenario.version >= 580)
+                journal_line(journal, "Client {PID: %d, Context ID: %u} connected", (int)client->pid, client->context);
+        else
+                journal_line(journal, "New client %d connected", (int)client->pid);
+        journal_line(journal, "Creating worker thread for client {PID: %d, Context ID: %u}", (int)client->pid,
+                client->context);
+}
+
+/* ---- a client's wishes ---- */
+
+/* It gets what fits, and hears how much that was. */
+static void allocate(struct server *server, struct client *client, const char *text)
+{
+        unsigned int gpu = first_gpu(client);
+        uint64_t asked = 0;
+        uint64_t got = 0;
+
+        if (text_to_uint(text, UINT32_MAX, &asked) && may_use(server, client, gpu, asked))
+                got = asked;
+        client->used_mib[gpu] += got;
+        show_client(server, client);
+        channel_send(client->fd, "TEXT %llu", (unsigned long long)got);
+}
+
+/* From r610 on a fault stays in its static partition. */
+static void fault_by(struct server *server, struct client *client)
+{
+        if (server->is_static && server->scenario.version >= 610) {
+                client->faulted = true;
+                channel_send(client->fd, "FAULT");
+        } else {
+                server_fault(server, client->gpus);
+        }
+}
+
+void client_serve(struct server *server, struct client *client)
+{
+        static struct packet packet;
+        const char *rest;
+
+        if (!channel_receive(client->fd, &packet)) {
+                client_drop(server, client);
+                return;
+        }
+        if (packet.fd >= 0)
+                close(packet.fd);
+        if ((rest = packet_is(&packet, "ALLOCATE")))
+                allocate(server, client, rest);
+        else if (packet_is(&packet, "FAULT"))
+                fault_by(server, client);
+        else if (packet_is(&packet, "BYE"))
+                client->polite = true;
+}
