@@ -381,11 +381,19 @@ static void stop_round(struct mps_link *link)
                 mps_control_close(TAKE_PTR(link->control), NULL, NULL);
 }
 
-/* Nobody listens at our socket. */
+/* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
+static void lose(struct mps_link *link, const char *reason)
+{
+        stop_round(link);
+        link->is_foreign = false;
+        link->round_ms = 0;
+        tell_nobody(link, reason);
+}
+
+/* There is no socket of ours. */
 static void look_for_others(struct mps_link *link)
 {
-        if (link->is_closing || link->n_targets == 0 || link->control ||
-                (link->round_ms != 0 && now_ms(link) - link->round_ms < FOREIGN_MS))
+        if (link->is_closing || link->control || (link->round_ms != 0 && now_ms(link) - link->round_ms < FOREIGN_MS))
                 return;
         link->round_ms = now_ms(link);
         link->asked = 0;
@@ -532,9 +540,10 @@ static void on_retry(uv_timer_t *timer)
                 connected(link);
                 return;
         }
-        if (link->n_targets == 0)
-                tell_nobody(link, err.text);
-        look_for_others(link);
+        if (err.kind == ERROR_NOT_FOUND && link->n_targets > 0)
+                look_for_others(link);
+        else
+                lose(link, err.text);
         retry_later(link);
 }
 

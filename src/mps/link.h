@@ -2,9 +2,12 @@
  * The agent's end: a connection to `warpshare mps` that comes back by itself, or, where a control daemon of NVIDIA's own
  * container runs instead, a question to it at intervals.
  *
- * Which of the two is there is found out again whenever nothing answers: <directory>/warpshare.sock is ours; else each daemon
- * is asked get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once at its start. Of
- * those only "ready" and "fault" are known, and the tier is default.
+ * Which of the two is there is found out again whenever nothing answers: <directory>/warpshare.sock is ours, also while nobody
+ * listens there, since the supervisor left it when it was killed; else each daemon is asked
+ * get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once at its start, and again every
+ * 10 s. Of those only "ready" and "fault" are known, and the tier is default. Where none of them answers there is no status.
+ *
+ * Requests have a deadline of 30 s. A supervisor that is silent for that long, though it is pinged, is one that is not there.
  */
 #pragma once
 
@@ -32,7 +35,10 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
 /* What is wanted from now on; copied, and said again at each new connection. */
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
 
-/* ERROR_UNAVAILABLE when nobody is there. Called back exactly once, from the loop. */
+/*
+ * ERROR_UNAVAILABLE when nobody is there, ERROR_UNSUPPORTED where the daemons are NVIDIA's. Called back exactly once, from the
+ * loop, at the latest while the link closes.
+ */
 void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data);
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data);
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
