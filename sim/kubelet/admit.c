@@ -28,6 +28,7 @@ void held_free(struct held *held)
 {
         list_remove(&held->link);
         free(held->pod);
+        free(held->resource);
         free(held->id);
         free(held);
 }
@@ -96,6 +97,7 @@ static void on_allocated(struct rpc_call *call UNUSED, const uint8_t *message, s
                 struct held *held = xcalloc(1, sizeof(*held));
 
                 held->pod = xstrdup(admission->pod);
+                held->resource = xstrdup(admission->endpoint->resource);
                 held->id = xstrdup(admission->chosen[i]);
                 list_append(&admission->kubelet->held, &held->link);
         }

@@ -43,6 +43,7 @@ struct peer {
 struct held {
         struct list link;
         char *pod;
+        char *resource;
         char *id;
 };
 
@@ -50,12 +51,14 @@ struct kubelet {
         struct kubelet_options options;
         char *directory;
         struct rpc_server *server;
+        struct rpc_server *pods_server; /* NULL: none */
         struct list endpoints;
         struct list peers;
         struct list held;
         unsigned int registrations;
         uint32_t random;
         bool closing;
+        unsigned int open; /* servers */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -63,3 +66,6 @@ struct kubelet {
 struct endpoint *endpoint_find(const struct kubelet *kubelet, const char *resource);
 void held_free(struct held *held);
 const struct held *held_find(const struct kubelet *kubelet, const char *id);
+
+/* The method List, over |context|, a struct kubelet. */
+void pods_handle_list(struct rpc_call *call, const uint8_t *message, size_t size, void *context);

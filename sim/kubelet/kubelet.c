@@ -240,25 +240,40 @@ static void handle_register(struct rpc_call *call, const uint8_t *message, size_
 
 /* ---- public ---- */
 
-int kubelet_new(struct kubelet **ret, const struct kubelet_options *options, struct error *err)
+static int serve(struct kubelet *kubelet, struct error *err)
 {
         static const struct rpc_method registration[] = {{"/v1beta1.Registration/Register", handle_register}};
+        static const struct rpc_method pods[] = {{"/v1.PodResourcesLister/List", pods_handle_list}};
+        const struct kubelet_options *options = &kubelet->options;
+        _free_ char *path = xasprintf("%s/kubelet.sock", kubelet->directory);
+        struct rpc_server_options server = {.service = {.n_methods = 1, .context = kubelet}};
+
+        server.service.methods = registration;
+        if (rpc_server_new(&kubelet->server, options->loop, path, &server, err) < 0)
+                return -1;
+        server.service.methods = pods;
+        if (!options->pod_resources ||
+                rpc_server_new(&kubelet->pods_server, options->loop, options->pod_resources, &server, err) == 0)
+                return 0;
+        rpc_server_close(kubelet->server, 0, NULL, NULL);
+        return -1;
+}
+
+int kubelet_new(struct kubelet **ret, const struct kubelet_options *options, struct error *err)
+{
         struct kubelet *kubelet = xcalloc(1, sizeof(*kubelet));
-        _free_ char *path = xasprintf("%s/kubelet.sock", options->directory);
-        struct rpc_server_options server = {
-                .service = {.methods = registration, .n_methods = ARRAY_SIZE(registration), .context = kubelet},
-        };
 
         kubelet->options = *options;
+        kubelet->directory = xstrdup(options->directory);
         kubelet->random = 1;
         list_init(&kubelet->endpoints);
         list_init(&kubelet->peers);
         list_init(&kubelet->held);
-        if (rpc_server_new(&kubelet->server, options->loop, path, &server, err) < 0) {
+        if (serve(kubelet, err) < 0) {
+                free(kubelet->directory);
                 free(kubelet);
                 return -1;
         }
-        kubelet->directory = xstrdup(options->directory);
         *ret = kubelet;
         return 0;
 }
@@ -269,6 +284,8 @@ static void on_server_closed(void *data)
         void (*closed)(void *) = kubelet->closed;
         void *closed_data = kubelet->closed_data;
 
+        if (--kubelet->open)
+                return;
         while (!list_is_empty(&kubelet->endpoints))
                 endpoint_free(container_of(kubelet->endpoints.next, struct endpoint, link));
         while (!list_is_empty(&kubelet->held))
@@ -285,7 +302,10 @@ void kubelet_close(struct kubelet *kubelet, void (*closed)(void *data), void *da
         kubelet->closed_data = data;
         while (!list_is_empty(&kubelet->peers))
                 peer_drop(container_of(kubelet->peers.next, struct peer, link));
+        kubelet->open = 1 + !!kubelet->pods_server;
         rpc_server_close(kubelet->server, 0, on_server_closed, kubelet);
+        if (kubelet->pods_server)
+                rpc_server_close(kubelet->pods_server, 0, on_server_closed, kubelet);
 }
 
 size_t kubelet_capacity(const struct kubelet *kubelet, const char *resource)

@@ -5,7 +5,8 @@
  *
  * It behaves as kubelet 1.36 does, defects included where plugins must live with them: plugins are known by resource name
  * alone, a second registration replaces the first without closing it, and the end of an old stream disconnects whatever plugin
- * has the name by then. Devices that a pod holds stay held until pod_remove. It has no pods, no scheduler and no checkpoint.
+ * has the name by then. Devices that a pod holds stay held until pod_remove, and PodResourcesLister/List tells of them. It has
+ * no scheduler and no checkpoint, and of pods no more than their names.
  *
  * One thread, the loop's.
  */
@@ -23,7 +24,8 @@ struct kubelet;
 
 struct kubelet_options {
         uv_loop_t *loop;
-        const char *directory; /* kubelet.sock is made in it */
+        const char *directory;     /* kubelet.sock is made in it */
+        const char *pod_resources; /* path of the socket for List; NULL: none */
         /* A Register request arrived, before anything is made of it. May be NULL. */
         void (*on_register)(const char *resource, void *data);
         /* Capacity or allocatable of a resource changed. May be NULL. */
@@ -33,7 +35,7 @@ struct kubelet_options {
 
 int kubelet_new(struct kubelet **ret, const struct kubelet_options *options, struct error *err) MUST_USE;
 
-/* Ends every connection and removes kubelet.sock; |closed| is called from the loop. */
+/* Ends every connection and removes its sockets; |closed| is called from the loop. */
 void kubelet_close(struct kubelet *kubelet, void (*closed)(void *data), void *data);
 
 /* Zero for a resource that was never registered. */

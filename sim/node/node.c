@@ -26,10 +26,14 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->config = xasprintf("%s/config.yaml", node->folder);
         node->log = xasprintf("%s/agent.log", node->folder);
         node->kubelet_directory = xasprintf("%s/device-plugins", node->folder);
+        node->pod_resources_directory = xasprintf("%s/pod-resources", node->folder);
+        node->pod_resources = xasprintf("%s/kubelet.sock", node->pod_resources_directory);
         if (mkdir(node->scenario_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->scenario_directory);
         if (mkdir(node->kubelet_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->kubelet_directory);
+        if (mkdir(node->pod_resources_directory, 0750) < 0)
+                return error_errno(err, errno, "create '%s'", node->pod_resources_directory);
         if (file_write(node->config, options->config, strlen(options->config), err) < 0)
                 return -1;
         return sim_node_set_scenario(node, options->scenario, err);
@@ -102,6 +106,7 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
                 return -1;
         kubelet.loop = options->loop;
         kubelet.directory = node->kubelet_directory;
+        kubelet.pod_resources = node->pod_resources;
         if (kubelet_new(&node->kubelet, &kubelet, err) < 0)
                 return -1;
         return start_agent(node, options, err);
@@ -176,5 +181,7 @@ void sim_node_stop(struct sim_node *node)
         free(node->config);
         free(node->log);
         free(node->kubelet_directory);
+        free(node->pod_resources_directory);
+        free(node->pod_resources);
         *node = (struct sim_node){0};
 }

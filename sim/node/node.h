@@ -31,6 +31,8 @@ struct sim_node {
         char *config;
         char *log; /* the agent's */
         char *kubelet_directory;
+        char *pod_resources_directory; /* beside it, as in a real kubelet's folder */
+        char *pod_resources;           /* the socket in it */
 };
 
 /* Returns when the agent's process is made. After a failure sim_node_stop() is still due. */

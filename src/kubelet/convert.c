@@ -4,42 +4,7 @@
 
 #include <deviceplugin.pb-c.h>
 
-/*
- * protobuf-c asks for memory field by field. An arena answers, so that a request of 10,000 ids costs a few large
- * allocations and is freed in one step; beyond the limit it says no, and the message is refused.
- */
-struct budget {
-        struct arena *arena;
-        size_t left;
-};
-
-static void *budget_alloc(void *data, size_t size)
-{
-        struct budget *budget = data;
-
-        /* What the arena adds to a small object counts too. */
-        if (size > budget->left || size + 16 > budget->left)
-                return NULL;
-        budget->left -= size + 16;
-        return arena_alloc(budget->arena, 1, size);
-}
-
-static void budget_free(void *data UNUSED, void *pointer UNUSED)
-{
-}
-
-static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, const uint8_t *bytes,
-        size_t size, struct error *err)
-{
-        struct budget budget = {.arena = arena, .left = CONVERT_MEMORY_LIMIT};
-        ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
-        ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, size, bytes);
-
-        if (!message)
-                error_set(err, ERROR_INVALID, "%s of %zu bytes: cannot be decoded within %zu bytes of memory",
-                        descriptor->short_name, size, CONVERT_MEMORY_LIMIT);
-        return message;
-}
+#include "kubelet/unpack.h"
 
 static struct rpc_message *pack(const ProtobufCMessage *source)
 {
@@ -153,7 +118,7 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
         size_t size, struct error *err)
 {
         const V1beta1__AllocateRequest *request = (const V1beta1__AllocateRequest *)unpack(
-                &v1beta1__allocate_request__descriptor, arena, bytes, size, err);
+                &v1beta1__allocate_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
         struct container_ids *containers;
 
         if (!request || check_containers(request->n_container_requests, err) < 0)
@@ -278,7 +243,7 @@ int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struc
         size_t size, struct error *err)
 {
         const V1beta1__PreferredAllocationRequest *request = (const V1beta1__PreferredAllocationRequest *)unpack(
-                &v1beta1__preferred_allocation_request__descriptor, arena, bytes, size, err);
+                &v1beta1__preferred_allocation_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
         struct prefer_request *containers;
 
         if (!request || check_containers(request->n_container_requests, err) < 0)

@@ -1,5 +1,5 @@
 /*
- * Between kubelet's protobuf messages and our structs. The only file that includes generated code.
+ * Between kubelet's protobuf messages and our structs: device plugins. The only file that includes that generated code.
  *
  * Requests come from outside: what cannot be decoded is ERROR_INVALID, and decoding one message takes at most
  * CONVERT_MEMORY_LIMIT of memory however the message is made. Decoded strings live in the caller's arena.

@@ -1,0 +1,14 @@
+/*
+ * protobuf → struct in an arena, within a limit of memory however the message is made. Private to kubelet/: with it come the
+ * types of generated code.
+ */
+#pragma once
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* NULL on failure, and |err| says ERROR_INVALID. Strings and all else live in |arena|. */
+ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, size_t limit,
+        const uint8_t *bytes, size_t size, struct error *err);
