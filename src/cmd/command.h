@@ -7,6 +7,7 @@
 int command_agent(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_device_plugin(int argc, char **argv);
+int command_probe(int argc, char **argv);
 
 /* Exit statuses beside 0. */
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
