@@ -280,7 +280,7 @@ int daemon_open(struct daemon *daemon, struct error *err)
                 return -1;
         }
         umask(022);
-        if (daemon->scenario.version >= 550 && !daemon->foreground)
+        if (daemon->scenario.version >= 550)
                 write_pid(daemon);
         journal_line(&daemon->journal, "Starting control daemon using socket %s", control);
         journal_line(&daemon->journal,

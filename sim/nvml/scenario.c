@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const top_keys[] = {"driverVersion", "nvmlVersion", "cudaVersion", "init", "cpusPerNumaNode", "gpus",
-        "topology", "p2p", "events", "errors", "delays", NULL};
+        "topology", "p2p", "events", "errors", "delays", "processDirectory", NULL};
 
 static uint64_t hash(uint64_t seed, const char *text)
 {
@@ -209,6 +209,7 @@ static int parse_top(const struct decode *decode, struct scenario *scenario, str
         if (decode_object(decode, top_keys, err) < 0 || parse_versions(decode, scenario, err) < 0 ||
                 parse_init(decode, scenario, err) < 0 ||
                 decode_uint32(decode, "cpusPerNumaNode", 1024, &scenario->cpus_per_numa_node, err) < 0 ||
+                decode_text(decode, "processDirectory", 4096, &scenario->process_directory, err) < 0 ||
                 scenario_parse_faults(decode, &scenario->faults, err) < 0 || parse_gpus(decode, scenario, err) < 0 ||
                 parse_pairs(decode, "topology", "level", levels, scenario, &scenario->topology, &scenario->n_topology,
                         err) < 0 ||

@@ -73,6 +73,8 @@ struct scenario_gpu {
 
         const struct scenario_process *processes;
         size_t n_processes;
+        struct scenario_process *room; /* for those of process_directory: world_processes.c */
+        size_t n_listed;               /* of |processes|, by the scenario itself */
 
         unsigned int utilization;
         unsigned int memory_utilization;
@@ -123,7 +125,8 @@ struct scenario {
         unsigned int init_delay_ms;
         unsigned int cpus_per_numa_node;
         struct fault_list faults;
-        const struct scenario_gpu *gpus;
+        const char *process_directory; /* NULL: none */
+        struct scenario_gpu *gpus;
         size_t n_gpus;
         const struct scenario_pair *topology;
         size_t n_topology;

@@ -184,6 +184,7 @@ void world_refresh(struct world *world)
                 world->problem = problem;
         else if (loaded > 0)
                 world->problem.kind = ERROR_NONE;
+        world_read_processes(world);
 }
 
 struct world *world_new(const char *path)

@@ -106,6 +106,9 @@ struct world *world_free(struct world *world); /* accepts NULL, returns NULL */
 /* Reads the file again if it changed. If it is bad, the last good scenario stays, and |problem| says why. */
 void world_refresh(struct world *world);
 
+/* The processes of the scenario's directory as they are now; part of world_refresh(). */
+void world_read_processes(struct world *world);
+
 /* At the first nvmlInit: from now on NVML counts the GPUs that are there now, whatever comes or goes. */
 void world_attach(struct world *world);
 

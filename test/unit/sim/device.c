@@ -1,6 +1,9 @@
 #include "sim.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB(n) ((unsigned long long)(n) << 20)
 
@@ -196,6 +199,63 @@ static void test_process_lists_ask_for_room(void **state)
         assert_nvml(NVML_ERROR_NOT_FOUND, sim->nvmlSystemGetProcessName(99, name, sizeof(name)));
 }
 
+static void write_process(const char *folder, const char *name, const char *line)
+{
+        char path[128];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(line, file);
+        fclose(file);
+}
+
+/* The simulated MPS server keeps one file a process; one whose process is dead does not count. */
+static void test_processes_come_from_a_directory_too(void **state)
+{
+        struct sim *sim = *state;
+        char folder[] = "/tmp/warpshare-processes-XXXXXX";
+        char scenario[512];
+        char line[128];
+        nvmlProcessInfo_t infos[4];
+        nvmlMemory_t memory;
+        unsigned int count = 4;
+
+        assert_non_null(mkdtemp(folder));
+        snprintf(scenario, sizeof(scenario),
+                "processDirectory: %s\ngpus:\n- model: T4\n  uuid: GPU-a\n  processes: [{pid: 10, memory: 1GiB}]\n",
+                folder);
+        sim_start(sim, scenario);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeRunningProcesses_v3(sim_gpu(sim, 0), &count, infos));
+        assert_int_equal(count, 1);
+
+        snprintf(line, sizeof(line), "GPU-a %d 1073741824 M+C\n", (int)getpid());
+        write_process(folder, "alive", line);
+        write_process(folder, "dead", "GPU-a 2147483646 1073741824 C\n");
+        write_process(folder, "wrong", "GPU-a\n");
+        count = 4;
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMPSComputeRunningProcesses_v3(sim_gpu(sim, 0), &count, infos));
+        assert_int_equal(count, 1);
+        assert_int_equal(infos[0].pid, getpid());
+        assert_int_equal(infos[0].usedGpuMemory, MIB(1024));
+        count = 4;
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeRunningProcesses_v3(sim_gpu(sim, 0), &count, infos));
+        assert_int_equal(count, 2);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMemoryInfo(sim_gpu(sim, 0), &memory));
+        assert_true(memory.used >= MIB(2048) && memory.used < MIB(3072));
+
+        for (size_t i = 0; i < 3; i++) {
+                snprintf(scenario, sizeof(scenario), "%s/%s", folder,
+                        (const char *const[]){"alive", "dead", "wrong"}[i]);
+                unlink(scenario);
+        }
+        count = 4;
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeRunningProcesses_v3(sim_gpu(sim, 0), &count, infos));
+        assert_int_equal(count, 1);
+        rmdir(folder);
+}
+
 static void test_topology_follows_numa_unless_told(void **state)
 {
         struct sim *sim = *state;
@@ -302,6 +362,7 @@ int main(void)
                 SIM_TEST(test_memory_adds_up),
                 SIM_TEST(test_a_compute_mode_that_was_set_outlives_shutdown),
                 SIM_TEST(test_process_lists_ask_for_room),
+                SIM_TEST(test_processes_come_from_a_directory_too),
                 SIM_TEST(test_topology_follows_numa_unless_told),
                 SIM_TEST(test_nvlinks_go_round_the_peers),
                 SIM_TEST(test_health_fields_say_what_the_scenario_says),
