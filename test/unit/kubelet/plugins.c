@@ -24,7 +24,9 @@ struct fixture {
         struct kubelet *kubelet;
         struct plugins *plugins;
         unsigned int least_allocatable; /* seen since it was set */
+        unsigned int changes;           /* of what is allocatable */
         char answer[256];
+        struct broker broker;
 };
 
 struct deadline {
@@ -92,6 +94,7 @@ static void on_change(const char *resource UNUSED, size_t capacity UNUSED, size_
 {
         struct fixture *f = data;
 
+        f->changes++;
         f->least_allocatable = MIN(f->least_allocatable, (unsigned int)allocatable);
 }
 
@@ -447,6 +450,81 @@ static void test_sockets_of_nvidias_plugin_are_left_alone_and_our_own_stale_ones
         close(fds[1]);
 }
 
+/* ---- a broker ---- */
+
+/* Ids that are kept back, and an answer that takes its time. */
+struct keeper {
+        bool hidden[80];
+        bool hides;
+        broker_bound_fn *bound; /* owed, or NULL */
+        void *context;
+};
+
+static const bool *keeper_hidden(const struct resource *resource UNUSED, void *data)
+{
+        const struct keeper *keeper = data;
+
+        return keeper->hides ? keeper->hidden : NULL;
+}
+
+static void keeper_bind(const struct resource *resource UNUSED, const char *const *ids UNUSED, size_t n_ids UNUSED,
+        broker_bound_fn *bound, void *context, void *data)
+{
+        struct keeper *keeper = data;
+
+        assert_null(keeper->bound);
+        keeper->bound = bound;
+        keeper->context = context;
+}
+
+static void start_plugins_with(struct fixture *f, struct keeper *keeper)
+{
+        const struct broker broker = {.hidden = keeper_hidden, .bind = keeper_bind, .data = keeper};
+        const struct plugins_options options = {
+                .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .broker = &f->broker};
+        struct error err;
+
+        f->broker = broker;
+        assert_ok(plugins_new(&f->plugins, &options, &err), &err);
+}
+
+static void keep_back(struct keeper *keeper, size_t first, size_t count)
+{
+        keeper->hides = true;
+        memset(keeper->hidden, 0, sizeof(keeper->hidden));
+        memset(keeper->hidden + first, true, count);
+}
+
+static void test_what_the_broker_keeps_back_is_not_allocatable(void **state)
+{
+        struct fixture *f = *state;
+        struct keeper keeper = {0};
+        struct node node = node_new(4);
+
+        plan(&node, 20);
+        keep_back(&keeper, 0, 12);
+        start_kubelet(f);
+        start_plugins_with(f, &keeper);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 68, 5000));
+        assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 80);
+        assert_int_equal(f->changes, 1);
+        keep_back(&keeper, 8, 10); /* other ones, and fewer; told with a unit that falls */
+        plugins_set_health(f->plugins, "GPU-3", false);
+        plugins_refresh(f->plugins);
+        plugins_refresh(f->plugins);
+        assert_true(comes_true(f, allocatable_is, 50, 5000));
+        assert_int_equal(f->changes, 2);
+        plugins_refresh(f->plugins); /* the same again */
+        comes_true(f, never, 0, 30);
+        keeper.hides = false;
+        plugins_refresh(f->plugins);
+        assert_true(comes_true(f, allocatable_is, 60, 5000));
+        assert_int_equal(f->changes, 3);
+        stop_plugins(f);
+        node_done(&node);
+}
+
 static void on_answer(const struct kubelet_answer *answer, void *data)
 {
         struct fixture *f = data;
@@ -482,6 +560,49 @@ static void test_a_container_gets_its_gpu_or_the_reason_why_not(void **state)
         node_done(&node);
 }
 
+static bool broker_is_asked(struct fixture *f, size_t wanted UNUSED)
+{
+        return ((const struct keeper *)f->broker.data)->bound;
+}
+
+static void answer_bind(struct keeper *keeper)
+{
+        TAKE_PTR(keeper->bound)(NULL, &(const struct allocate_binding){.grant = "g1"}, keeper->context);
+}
+
+/* From kubelet's question to its answer, with another plan between, and a broker whose word comes too late for the second. */
+static void test_a_container_waits_for_the_broker_but_not_beyond_the_end_of_its_plugin(void **state)
+{
+        struct fixture *f = *state;
+        struct keeper keeper = {0};
+        struct node node = node_new(1);
+        struct node other = node_new(1);
+
+        plan(&node, 4);
+        plan(&other, 8);
+        start_kubelet(f);
+        start_plugins_with(f, &keeper);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 4, 5000));
+        kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 2, on_answer, f);
+        assert_true(comes_true(f, broker_is_asked, 0, 5000));
+        plugins_apply(f->plugins, other.plan);
+        assert_true(comes_true(f, allocatable_is, 8, 5000));
+        assert_string_equal(f->answer, "");
+        answer_bind(&keeper);
+        assert_true(comes_true(f, is_answered, 0, 5000));
+        assert_string_equal(f->answer, "GPU-0");
+        f->answer[0] = '\0';
+        kubelet_admit(f->kubelet, "next", "nvidia.com/gpu", 2, on_answer, f);
+        assert_true(comes_true(f, broker_is_asked, 0, 5000));
+        stop_plugins(f);
+        assert_true(comes_true(f, is_answered, 0, 5000));
+        assert_string_equal(f->answer, "resource 'nvidia.com/gpu' is being withdrawn");
+        answer_bind(&keeper); /* to nobody */
+        node_done(&node);
+        node_done(&other);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -505,6 +626,9 @@ int main(void)
                         test_sockets_of_nvidias_plugin_are_left_alone_and_our_own_stale_ones_are_not, set_up,
                         tear_down),
                 cmocka_unit_test_setup_teardown(test_a_container_gets_its_gpu_or_the_reason_why_not, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_what_the_broker_keeps_back_is_not_allocatable, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_container_waits_for_the_broker_but_not_beyond_the_end_of_its_plugin, set_up, tear_down),
         };
 
         signal(SIGPIPE, SIG_IGN); /* as the agent does */
