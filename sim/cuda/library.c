@@ -3,9 +3,10 @@
  * WARPSHARE_CUDA_SIM names (sim/cuda/scenario.h). Without it cuInit finds no device.
  *
  * PTX is not executed. A launch fills the buffers as the kernel of that name would (cuda/kernels.h has them and their
- * arguments), and the time that it takes on so many SMs passes for whoever waits for it. Limits are those of the process's
- * CUDA_MPS_* variables where MPS is in use, SMs rounded down to two, as the driver does. Small allocations have memory behind
- * them, large ones are only counted. One thread, as the probe has.
+ * arguments), and the time that it takes on so many SMs passes for whoever waits for it. Limits are those that the simulated
+ * MPS server grants (sim/mps), or, where the scenario says that MPS is in use and there is none, the process's CUDA_MPS_*
+ * variables, with SMs rounded down to two, as the driver does. Small allocations have memory behind them, large ones are only
+ * counted. One thread, as the probe has.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include "cuda/abi.h"
 #include "cuda/kernels.h"
 #include "sim/cuda/scenario.h"
+#include "sim/cuda/server.h"
 
 #pragma GCC visibility push(default)
 CUresult cuInit(unsigned int flags);
@@ -71,7 +73,7 @@ struct CUctx_st {
         uint64_t used;
         CUdeviceptr next;
         double busy_until; /* the work launched so far */
-        bool broken;
+        CUresult broken;   /* what every call answers from now on */
 };
 
 struct CUfunc_st {
@@ -82,6 +84,7 @@ static struct {
         struct scenario scenario;
         bool initialised;
         bool mps;
+        struct server server;
         struct CUctx_st *context;
         unsigned int calls[SCENARIO_CALLS_MAX];
         struct CUfunc_st functions[4];
@@ -105,6 +108,14 @@ static CUresult disturb(const char *name)
         return CUDA_SUCCESS;
 }
 
+/* The first error stays. */
+static bool is_broken(void)
+{
+        if (!gpu.context->broken)
+                gpu.context->broken = server_look(&gpu.server);
+        return gpu.context->broken;
+}
+
 /* What every call begins with: the scenario's fault, then the rules of the interface. */
 #define ENTER(name, needs_context)                                                                                     \
         do {                                                                                                           \
@@ -116,20 +127,11 @@ static CUresult disturb(const char *name)
                         return fault_;                                                                                 \
                 if ((needs_context) && !gpu.context)                                                                   \
                         return CUDA_ERROR_INVALID_CONTEXT;                                                             \
-                if ((needs_context) && gpu.context->broken)                                                            \
-                        return CUDA_ERROR_ILLEGAL_ADDRESS;                                                             \
+                if ((needs_context) && is_broken())                                                                    \
+                        return gpu.context->broken;                                                                    \
         } while (0)
 
 /* ---- limits ---- */
-
-static bool has_socket(void)
-{
-        const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-        char path[512];
-
-        snprintf(path, sizeof(path), "%s/control", folder && *folder ? folder : "/tmp/nvidia-mps");
-        return access(path, F_OK) == 0;
-}
 
 static unsigned int granted_sms(void)
 {
@@ -137,6 +139,8 @@ static unsigned int granted_sms(void)
         double percentage = text ? strtod(text, NULL) : 0;
         unsigned int sms;
 
+        if (gpu.server.sms && !gpu.scenario.ignores_limits)
+                return gpu.server.sms;
         if (!gpu.mps || gpu.scenario.ignores_limits || percentage <= 0 || percentage >= 100)
                 return gpu.scenario.multiprocessors;
         sms = (unsigned int)(percentage / 100 * gpu.scenario.multiprocessors) & ~1U;
@@ -151,6 +155,8 @@ static uint64_t granted_memory(void)
         uint64_t limit;
         char *end;
 
+        if (gpu.server.limit_mib && !gpu.scenario.ignores_limits)
+                return MIN(gpu.server.limit_mib * MIB, whole);
         if (!gpu.mps || gpu.scenario.ignores_limits || !text || !strchr(text, '='))
                 return whole;
         limit = strtoull(strchr(text, '=') + 1, &end, 10) * MIB * (*end == 'G' ? 1024 : 1);
@@ -163,6 +169,7 @@ CUresult cuInit(unsigned int flags)
 {
         const char *path = getenv("WARPSHARE_CUDA_SIM");
         struct error err;
+        CUresult code;
 
         if (flags)
                 return CUDA_ERROR_INVALID_VALUE;
@@ -176,9 +183,13 @@ CUresult cuInit(unsigned int flags)
                 fprintf(stderr, "warpshare-cuda-sim: %s\n", err.text);
                 return CUDA_ERROR_UNKNOWN;
         }
-        gpu.mps = gpu.scenario.mps == SCENARIO_MPS_ALWAYS || (gpu.scenario.mps != SCENARIO_MPS_NEVER && has_socket());
+        gpu.server = (struct server){.fd = -1};
         gpu.initialised = true;
-        return disturb("cuInit");
+        code = disturb("cuInit");
+        if (code == CUDA_SUCCESS && gpu.scenario.mps == SCENARIO_MPS_AUTO)
+                code = server_connect(&gpu.server);
+        gpu.mps = gpu.scenario.mps == SCENARIO_MPS_ALWAYS || gpu.server.fd >= 0;
+        return code;
 }
 
 CUresult cuDriverGetVersion(int *version)
@@ -295,6 +306,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
                 free(context->allocations[i].bytes);
         free(context);
         gpu.context = NULL;
+        server_leave(&gpu.server);
         return CUDA_SUCCESS;
 }
 
@@ -363,7 +375,7 @@ CUresult cuEventSynchronize(CUevent event)
 {
         ENTER("cuEventSynchronize", true);
         sleep_until(event->when);
-        return CUDA_SUCCESS;
+        return is_broken() ? gpu.context->broken : CUDA_SUCCESS;
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
@@ -531,7 +543,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
         else if (strcmp(function->name, KERNEL_WORK) == 0)
                 occupy((double)grid_x * block_x * *(uint32_t *)arguments[1] * KERNEL_WORK_FLOPS /
                         (sms * gpu.scenario.gflops * 1e9));
-        else
-                gpu.context->broken = true;
+        else {
+                server_tell_fault(&gpu.server);
+                gpu.context->broken = CUDA_ERROR_ILLEGAL_ADDRESS;
+        }
         return CUDA_SUCCESS;
 }

@@ -1,0 +1,27 @@
+/*
+ * The simulated CUDA as a client of the simulated MPS programs (sim/mps): what the server grants, and what becomes of us.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct server {
+        int fd; /* -1: no MPS */
+        unsigned int sms;
+        uint64_t limit_mib; /* 0: none */
+};
+
+/*
+ * Connects to the control daemon of CUDA_MPS_PIPE_DIRECTORY as the real library does in cuInit, and waits for its server as
+ * long as it takes. 0: done, also without MPS where no daemon answers; else the number of the CUDA error.
+ */
+int server_connect(struct server *server);
+
+/* The error that the server has told since, or 0. */
+int server_look(struct server *server);
+
+/* Tells the server that we have caused a fault; it tells all. */
+void server_tell_fault(const struct server *server);
+
+void server_leave(struct server *server);
