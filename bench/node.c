@@ -35,7 +35,8 @@ static char *make_config(const struct node_options *options)
                 strbuf_printf(&text,
                         "sharing:\n  %s:\n%s    failRequestsGreaterThanOne: false\n    resources:\n"
                         "    - {name: " NODE_RESOURCE ", replicas: %u}\n",
-                        mps ? "mps" : "timeSlicing", mps ? "    provisioning: weighted\n" : "", options->replicas);
+                        mps ? "mps" : "timeSlicing",
+                        mps ? "    provisioning: weighted\n    daemonScope: resource\n" : "", options->replicas);
         return strbuf_take(&text);
 }
 

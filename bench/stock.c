@@ -78,6 +78,7 @@ void stock_init(struct stock *stock, size_t n_gpus, enum sharing_strategy strate
         stock->section = (struct sharing_section){
                 .strategy = strategy,
                 .provisioning = PROVISIONING_WEIGHTED,
+                .daemon_scope = DAEMON_SCOPE_RESOURCE,
                 .resources = &stock->shared,
                 .n_resources = 1,
         };

@@ -65,7 +65,7 @@ def reload(node, times):
 
 
 def config(replicas):
-    return sharing('mps', replicas, provisioning='weighted', failRequestsGreaterThanOne=False)
+    return sharing('mps', replicas, provisioning='weighted', daemonScope='resource')
 
 
 def count_descriptors(agent):

@@ -68,6 +68,7 @@ int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
         node_share(&node, SHARING_MPS, 4);
         node.config.placement = PLACEMENT_PACKED;
         node.section.provisioning = PROVISIONING_WEIGHTED;
+        node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
         node.config.cdi_annotation_prefix = "cdi.k8s.io/";
         node.config.dev_root = "/run/nvidia/driver";
         node.config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;

@@ -29,7 +29,7 @@ static int request(struct node *node, const char *ids, struct allocation *ret)
 
         for (char *at = strtok(copy, " "); at; at = strtok(NULL, " "))
                 list[count++] = at;
-        const struct allocate_request request = {.ids = list, .n_ids = count, .tag = "tag"};
+        const struct allocate_request request = {.ids = list, .n_ids = count, .tag = "tag", .binding = node->binding};
 
         return allocate(ret, &node->arena, node->plan, &node->plan->resources[0], &request, &node->err);
 }
@@ -44,9 +44,34 @@ static void assert_answer(struct node *node, const char *ids, const char *expect
         assert_string_equal(text.data, expected);
 }
 
-#define MOUNTS                                                                                                         \
-        "/run/nvidia/mps/nvidia.com/gpu/pipe -> /mps/nvidia.com/gpu/pipe\n"                                            \
+#define MOUNTS_OF(daemon)                                                                                              \
+        "/run/nvidia/mps/" daemon "/pipe -> /mps/" daemon "/pipe\n"                                                    \
         "/run/nvidia/mps/shm -> /dev/shm\n"
+#define MOUNTS MOUNTS_OF("nvidia.com/gpu")
+#define PIPE_OF(daemon) "CUDA_MPS_PIPE_DIRECTORY=/mps/" daemon "/pipe\n"
+#define PIPE PIPE_OF("nvidia.com/gpu")
+#define FACTS(replicas, fraction, memory, threads, tier)                                                               \
+        "WARPSHARE_REPLICAS=" replicas "\nWARPSHARE_FRACTION=" fraction "\n" memory                                    \
+        "WARPSHARE_THREAD_PERCENTAGE=" threads "\nWARPSHARE_TIER=" tier "\n"
+#define MEMORY(mib) "WARPSHARE_MEMORY_LIMIT_MIB=" mib "\n"
+#define UNIFORM_FACTS FACTS("1/10", "0.1", MEMORY("2457"), "10.0", "default")
+
+#define VENDOR "k8s.device-plugin.nvidia.com"
+#define ANNOTATION "@cdi.k8s.io/nvidia-device-plugin_tag="
+#define VOLUMES "/var/run/nvidia-container-devices"
+
+/* Everything that an answer can have beside MPS. */
+static void want_all(struct node *node)
+{
+        node->config.cdi_annotation_prefix = "cdi.k8s.io/";
+        node->config.dev_root = "/";
+        node->config.pass_device_specs = true;
+        node->config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
+        node->config.has_imex_channel = true;
+        node->inventory.nodes = NODE_NVIDIACTL | NODE_UVM | NODE_UVM_TOOLS | NODE_MODESET | NODE_IMEX_CHANNEL;
+        for (size_t i = 0; i < node->inventory.n_gpus; i++)
+                node->inventory.gpus[i].minor = (int)i + 4;
+}
 
 static void test_whole_gpus_are_named_in_the_order_of_the_request(void **state UNUSED)
 {
@@ -82,25 +107,24 @@ static void test_mps_adds_the_pipe_and_the_shared_memory(void **state UNUSED)
 
         node_share(&node, SHARING_MPS, 10);
         assert_ok(node_plan(&node), &node.err);
-        assert_answer(&node, "GPU-0::7",
-                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS);
+        assert_answer(
+                &node, "GPU-0::7", PIPE_OF("GPU-0") UNIFORM_FACTS "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
         node.config.mps_root = "/run/nvidia/mps//";
-        assert_answer(&node, "GPU-0::7",
-                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS);
+        assert_answer(
+                &node, "GPU-0::7", PIPE_OF("GPU-0") UNIFORM_FACTS "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
 }
 
-static void test_mps_paths_carry_the_advertised_name(void **state UNUSED)
+static void test_a_daemon_of_a_resource_has_nvidias_paths_with_the_advertised_name(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
 
-        node_share(&node, SHARING_MPS, 2);
+        node_share(&node, SHARING_MPS, 10);
+        node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
         node.shared.rename = "nvidia.com/gpu.shared";
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-0::0",
-                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu.shared/pipe\n"
-                "NVIDIA_VISIBLE_DEVICES=GPU-0\n"
-                "/run/nvidia/mps/nvidia.com/gpu.shared/pipe -> /mps/nvidia.com/gpu.shared/pipe\n"
-                "/run/nvidia/mps/shm -> /dev/shm\n");
+                PIPE_OF("nvidia.com/gpu.shared") UNIFORM_FACTS
+                "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("nvidia.com/gpu.shared"));
 }
 
 static void test_a_resource_that_is_not_shared_has_no_part_in_mps(void **state UNUSED)
@@ -114,6 +138,9 @@ static void test_a_resource_that_is_not_shared_has_no_part_in_mps(void **state U
         assert_answer(&node, "GPU-0", "NVIDIA_VISIBLE_DEVICES=GPU-0\n");
 }
 
+#define LIMITS(threads, memory)                                                                                        \
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=" threads "\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=" memory "\n"
+
 static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
 {
         static const struct {
@@ -121,37 +148,161 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                 unsigned int replicas;
                 const char *ids;
                 const char *devices;
-                const char *limits;
+                const char *limits; /* and what is told of them, where there is one unit */
         } table[] = {
                 {PROVISIONING_WEIGHTED, 20, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-0::4 GPU-0::5 GPU-0::6", "GPU-0",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=35\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8601M\n"},
+                        LIMITS("35", "0=8332M") FACTS("7/20", "0.35", MEMORY("8332"), "35.0", "verified")},
                 {PROVISIONING_WEIGHTED, 40, "GPU-0::0", "GPU-0",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=2.5\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=614M\n"},
+                        LIMITS("2.5", "0=595M") FACTS("1/40", "0.025", MEMORY("595"), "2.5", "verified")},
+                {PROVISIONING_WEIGHTED, 3, "GPU-0::0 GPU-0::2", "GPU-0",
+                        LIMITS("66.6", "0=15872M") FACTS("2/3", "0.6666", MEMORY("15872"), "66.6", "verified")},
                 {PROVISIONING_HALF, 4, "GPU-0::3", "GPU-0",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=6144M\n"},
+                        LIMITS("50", "0=5952M") FACTS("1/4", "0.25", MEMORY("5952"), "50.0", "verified")},
+                {PROVISIONING_HALF, 1, "GPU-0::0", "GPU-0",
+                        LIMITS("100", "0=23808M") FACTS("1/1", "1", MEMORY("23808"), "100.0", "verified")},
                 /* The second GPU grants half of what the first does, and one percentage counts for both. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=6144M,1=6144M\n"},
+                        LIMITS("25", "0=5952M,1=5952M")},
                 {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=6144M,1=6144M\n"},
+                        LIMITS("25", "0=5952M,1=5952M")},
                 /* GPU-2 does not tell its memory: what is known of the others counts. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0 GPU-2::1 GPU-1::0 GPU-1::1", "GPU-2,GPU-1",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\nCUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=12288M,1=12288M\n"},
-                {PROVISIONING_WEIGHTED, 4, "GPU-2::0", "GPU-2", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\n"},
+                        LIMITS("50", "0=11904M,1=11904M")},
+                {PROVISIONING_WEIGHTED, 4, "GPU-2::0", "GPU-2",
+                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\n" FACTS("1/4", "0.25", "", "25.0", "verified")},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(node_done) struct node node = node_new(3);
-                _free_ char *expected = xasprintf("CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n%s"
-                                                  "NVIDIA_VISIBLE_DEVICES=%s\n" MOUNTS,
-                        table[i].limits, table[i].devices);
+                _free_ char *expected =
+                        xasprintf(PIPE "%sNVIDIA_VISIBLE_DEVICES=%s\n" MOUNTS, table[i].limits, table[i].devices);
 
                 node_share(&node, SHARING_MPS, table[i].replicas);
                 node.section.provisioning = table[i].provisioning;
+                node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
                 node.inventory.gpus[2].memory = 0;
                 assert_ok(node_plan(&node), &node.err);
                 assert_answer(&node, table[i].ids, expected);
         }
+}
+
+/* Under uniform they are worth no more than one. */
+static void test_several_equal_shares_are_one(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node_share(&node, SHARING_MPS, 10);
+        assert_ok(node_plan(&node), &node.err);
+        assert_answer(&node, "GPU-0::7 GPU-0::8 GPU-0::9",
+                PIPE_OF("GPU-0") FACTS("3/10", "0.1", MEMORY("2457"), "10.0",
+                        "default") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
+}
+
+/* ---- where the books and the daemons put a request ---- */
+
+#define SM_FACTS(grant, tier, sms)                                                                                     \
+        grant "WARPSHARE_REPLICAS=2/10\nWARPSHARE_FRACTION=0.2\n" MEMORY(                                              \
+                "4761") "WARPSHARE_THREAD_PERCENTAGE=20.0\nWARPSHARE_SMS=" sms "\nWARPSHARE_TIER=" tier "\n"
+
+static void test_shares_by_sms_are_a_partition_or_a_percentage(void **state UNUSED)
+{
+        static const struct allocate_binding partition = {
+                .grant = "g1", .tier = MPS_TIER_PARTITION, .partition = "GPU-0/AAAAEGV", .sms = 16};
+        static const struct allocate_binding none = {.grant = "g1", .tier = MPS_TIER_VERIFIED};
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node.inventory.gpus[0].multiprocessors = 80;
+        node_share(&node, SHARING_MPS, 10);
+        node.section.provisioning = PROVISIONING_SM;
+        node.inventory.driver_version = "590.10";
+        assert_ok(node_plan(&node), &node.err);
+        node.binding = &partition;
+        assert_answer(&node, "GPU-0::7 GPU-0::8",
+                PIPE_OF("GPU-0") "CUDA_MPS_SM_PARTITION=GPU-0/AAAAEGV\n"
+                                 "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4761M\n" SM_FACTS("WARPSHARE_GRANT=g1\n",
+                                         "partition", "16") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
+        node.binding = &none;
+        assert_answer(&node, "GPU-0::7 GPU-0::8",
+                PIPE_OF("GPU-0") LIMITS("20", "0=4761M") SM_FACTS(
+                        "WARPSHARE_GRANT=g1\n", "verified", "16") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
+        node.binding = NULL; /* what is expected of this driver */
+        assert_answer(&node, "GPU-0::7 GPU-0::8",
+                PIPE_OF("GPU-0") LIMITS("20", "0=4761M")
+                        SM_FACTS("", "partition", "16") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
+}
+
+static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **state UNUSED)
+{
+        static const struct allocate_binding binding = {
+                .grant = "g2", .unit = "GPU-1", .tier = MPS_TIER_NAMESPACE, .pipe = "GPU-1/pipe/server/g2"};
+        _cleanup_(node_done) struct node node = node_new(2);
+        struct allocation allocation;
+
+        want_all(&node);
+        node.config.extras = 0;
+        node.config.has_imex_channel = false;
+        node.inventory.nodes = 0;
+        node.config.device_lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI;
+        node_share(&node, SHARING_MPS, 4);
+        node.section.provisioning = PROVISIONING_WEIGHTED;
+        assert_ok(node_plan(&node), &node.err);
+        node.binding = &binding;
+        assert_answer(&node, "GPU-0::3 GPU-1::0 GPU-0::3",
+                "cdi " VENDOR "/gpu=GPU-1\n" PIPE_OF("GPU-1")
+                        LIMITS("50", "0=11904M") "WARPSHARE_GRANT=g2\n" FACTS("2/4", "0.5", MEMORY("11904"), "50.0",
+                                "namespace") "NVIDIA_VISIBLE_DEVICES=GPU-1\n"
+                                             "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe\n"
+                                             "/run/nvidia/mps/shm -> /dev/shm\n"
+                                             "/dev/nvidia5 => /dev/nvidia5 (rw)\n");
+        assert_ok(request(&node, "GPU-0::3 GPU-0::1 GPU-1::0", &allocation), &node.err);
+        assert_int_equal(allocation.n_parts, 1);
+        assert_string_equal(allocation.parts[0].unit->uuid, "GPU-1");
+        assert_int_equal(allocation.parts[0].replicas, 3);
+        assert_int_equal(allocation.parts[0].share.threads_permille, 750);
+}
+
+static void test_a_request_that_its_unit_cannot_hold_is_refused(void **state UNUSED)
+{
+        static const struct allocate_binding gone = {.unit = "GPU-9"};
+        static const struct allocate_binding binding = {.unit = "GPU-1"};
+        _cleanup_(node_done) struct node node = node_new(2);
+        struct allocation allocation;
+
+        node_share(&node, SHARING_MPS, 2);
+        node.section.provisioning = PROVISIONING_WEIGHTED;
+        assert_ok(node_plan(&node), &node.err);
+        node.binding = &gone;
+        assert_fails(request(&node, "GPU-0::0", &allocation), &node.err, ERROR_NOT_FOUND,
+                "invalid request for resource 'nvidia.com/gpu': it has no longer the unit 'GPU-9', which was chosen for this "
+                "container");
+        node.binding = &binding;
+        assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-1::0", &allocation), &node.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': 3 replicas of GPU-1, which has 2");
+        assert_fails(request(&node, "GPU-0::0 GPU-0::2", &allocation), &node.err, ERROR_NOT_FOUND,
+                "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-0::2'");
+}
+
+static void test_several_units_need_a_daemon_that_serves_them_all(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(2);
+        struct allocation allocation;
+
+        node_share(&node, SHARING_MPS, 4);
+        node.section.provisioning = PROVISIONING_WEIGHTED;
+        assert_ok(node_plan(&node), &node.err);
+        assert_fails(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': devices of 2 units, but with daemonScope gpu a container has "
+                "those of one; set sharing.mps.placement to same-gpu, or sharing.mps.daemonScope to resource");
+        plan_done(node.plan);
+        node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
+        assert_ok(node_plan(&node), &node.err);
+        assert_ok(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err);
+        assert_int_equal(allocation.n_parts, 2);
+        plan_done(node.plan);
+        node.section.daemon_scope = DAEMON_SCOPE_GPU;
+        node_share(&node, SHARING_TIME_SLICING, 4);
+        assert_ok(node_plan(&node), &node.err);
+        assert_ok(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err);
 }
 
 static void test_requests_that_cannot_be_met_say_why(void **state UNUSED)
@@ -188,23 +339,6 @@ static void test_time_slicing_names_its_own_key(void **state UNUSED)
 }
 
 /* ---- how the devices reach the container ---- */
-
-#define VENDOR "k8s.device-plugin.nvidia.com"
-#define ANNOTATION "@cdi.k8s.io/nvidia-device-plugin_tag="
-#define VOLUMES "/var/run/nvidia-container-devices"
-
-/* Everything that an answer can have beside MPS. */
-static void want_all(struct node *node)
-{
-        node->config.cdi_annotation_prefix = "cdi.k8s.io/";
-        node->config.dev_root = "/";
-        node->config.pass_device_specs = true;
-        node->config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
-        node->config.has_imex_channel = true;
-        node->inventory.nodes = NODE_NVIDIACTL | NODE_UVM | NODE_UVM_TOOLS | NODE_MODESET | NODE_IMEX_CHANNEL;
-        for (size_t i = 0; i < node->inventory.n_gpus; i++)
-                node->inventory.gpus[i].minor = (int)i + 4;
-}
 
 static void test_each_strategy_hands_the_devices_out_in_its_own_way(void **state UNUSED)
 {
@@ -318,12 +452,12 @@ static void test_mps_stands_beside_every_strategy(void **state UNUSED)
                 unsigned int lists;
                 const char *expected;
         } table[] = {
-                {0, "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_GDS=enabled\n" MOUNTS},
-                {DEVICE_LIST_CDI_CRI, "cdi " VENDOR "/gpu=GPU-0\n"
-                                      "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_GDS=enabled\n" MOUNTS},
+                {0, PIPE_OF("GPU-0") UNIFORM_FACTS "NVIDIA_GDS=enabled\n" MOUNTS_OF("GPU-0")},
+                {DEVICE_LIST_CDI_CRI, "cdi " VENDOR "/gpu=GPU-0\n" PIPE_OF("GPU-0") UNIFORM_FACTS
+                        "NVIDIA_GDS=enabled\n" MOUNTS_OF("GPU-0")},
                 {DEVICE_LIST_VOLUME_MOUNTS,
-                        "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_GDS=enabled\n"
-                        "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n" MOUNTS "/dev/null -> " VOLUMES "/GPU-0\n"},
+                        PIPE_OF("GPU-0") UNIFORM_FACTS "NVIDIA_GDS=enabled\nNVIDIA_VISIBLE_DEVICES=" VOLUMES
+                                                       "\n" MOUNTS_OF("GPU-0") "/dev/null -> " VOLUMES "/GPU-0\n"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -494,7 +628,8 @@ static void test_mig_devices_of_one_gpu_share_its_node(void **state UNUSED)
 static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(3);
-        const struct shared_resource shared = {0};
+        const struct sharing_section section = {.strategy = SHARING_MPS, .has_memory_reserve = true};
+        const struct shared_resource shared = {.section = &section};
         const struct gpu *gpus = node.inventory.gpus;
         const struct unit units[] = {
                 {.uuid = "GPU-0", .gpu = &gpus[0], .shared = &shared, .memory = 24 * GIB, .replicas = 4},
@@ -506,11 +641,12 @@ static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **st
 
         plan_units(&node, SHARING_MPS, units, ARRAY_SIZE(units));
         resource = node.plan->resources;
+        resource->daemon_scope = DAEMON_SCOPE_RESOURCE;
         resource->fail_requests_greater_than_one = true;
         assert_answer(&node, "GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n");
         assert_answer(&node, "GPU-1 GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n"); /* no replica is among them */
         assert_answer(&node, "GPU-2::7",
-                "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\nNVIDIA_VISIBLE_DEVICES=GPU-2\n" MOUNTS);
+                PIPE FACTS("1/8", "0.125", MEMORY("3072"), "12.0", "default") "NVIDIA_VISIBLE_DEVICES=GPU-2\n" MOUNTS);
         assert_fails(request(&node, "GPU-1 GPU-2::0", &allocation), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
                 "more, set sharing.mps.failRequestsGreaterThanOne to false");
@@ -538,9 +674,14 @@ int main(void)
                 cmocka_unit_test(test_whole_gpus_are_named_in_the_order_of_the_request),
                 cmocka_unit_test(test_replicas_of_one_gpu_name_it_once),
                 cmocka_unit_test(test_mps_adds_the_pipe_and_the_shared_memory),
-                cmocka_unit_test(test_mps_paths_carry_the_advertised_name),
+                cmocka_unit_test(test_a_daemon_of_a_resource_has_nvidias_paths_with_the_advertised_name),
                 cmocka_unit_test(test_a_resource_that_is_not_shared_has_no_part_in_mps),
                 cmocka_unit_test(test_unequal_shares_are_limits_of_the_container),
+                cmocka_unit_test(test_several_equal_shares_are_one),
+                cmocka_unit_test(test_shares_by_sms_are_a_partition_or_a_percentage),
+                cmocka_unit_test(test_a_bound_request_is_of_its_unit_whatever_its_ids_say),
+                cmocka_unit_test(test_a_request_that_its_unit_cannot_hold_is_refused),
+                cmocka_unit_test(test_several_units_need_a_daemon_that_serves_them_all),
                 cmocka_unit_test(test_requests_that_cannot_be_met_say_why),
                 cmocka_unit_test(test_time_slicing_names_its_own_key),
                 cmocka_unit_test(test_each_strategy_hands_the_devices_out_in_its_own_way),

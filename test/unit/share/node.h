@@ -21,6 +21,7 @@ struct node {
         struct strbuf warnings;
         struct error err;
         struct plan *plan;
+        const struct allocate_binding *binding; /* of requests, share/allocate.h; NULL: none */
 };
 
 #define GIB ((uint64_t)1024 * 1024 * 1024)
@@ -76,6 +77,7 @@ static inline void node_share(struct node *node, enum sharing_strategy strategy,
                 .line = 12,
         };
         node->section.strategy = strategy;
+        node->section.tier_limit = MPS_TIER_NAMESPACE;
         node->section.resources = &node->shared;
         node->section.n_resources = 1;
         node->config.sharing.mps = is_mps ? &node->section : NULL;
@@ -95,6 +97,7 @@ static inline struct shared_resource *node_add_entry(
         if (!section) {
                 section = node->sections[strategy] = ARENA_NEW(&node->arena, struct sharing_section);
                 section->strategy = strategy;
+                section->tier_limit = MPS_TIER_NAMESPACE;
                 section->resources = ARENA_ARRAY(&node->arena, struct shared_resource, NODE_MAX_ENTRIES);
                 *(is_mps ? &node->config.sharing.mps : &node->config.sharing.time_slicing) = section;
         }

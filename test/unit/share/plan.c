@@ -209,7 +209,7 @@ static void test_the_number_of_resources_is_bounded(void **state UNUSED)
         }
         assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
                 "config '/config/config.yaml': more than 64 resources on this node: let resources.gpus, resources.mig and "
-                "rename give some of them the same name");
+                "rename give some of them the same name, or share them with scope aggregate");
         node.inventory.n_gpus--;
         assert_ok(node_plan(&node), &node.err);
         assert_int_equal(node.plan->n_resources, PLAN_MAX_RESOURCES);
@@ -339,6 +339,16 @@ static void make_nothing_visible_differ(struct node *node)
         node->inventory.driver_version = "590.1";
 }
 
+static void make_daemons_differ(struct node *node)
+{
+        node->section.daemon_scope = DAEMON_SCOPE_RESOURCE;
+}
+
+static void make_tier_differ(struct node *node)
+{
+        node->section.tier_limit = MPS_TIER_VERIFIED;
+}
+
 static void test_a_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
 {
         static const struct {
@@ -358,6 +368,8 @@ static void test_a_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
                 {make_limit_differ, false},
                 {make_placement_differ, false},
                 {make_minor_differ, false},
+                {make_daemons_differ, false},
+                {make_tier_differ, false},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -370,6 +382,30 @@ static void test_a_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
                 assert_ok(node_plan(&a), &a.err);
                 assert_ok(node_plan(&b), &b.err);
                 assert_int_equal(resource_is_same(&a.plan->resources[0], &b.plan->resources[0]), table[i].same);
+        }
+}
+
+static void test_shares_of_another_size_make_another_resource(void **state UNUSED)
+{
+        for (unsigned int i = 0; i < 5; i++) {
+                _cleanup_(node_done) struct node a = node_new(2);
+                _cleanup_(node_done) struct node b = node_new(2);
+                struct node *nodes[] = {&a, &b};
+
+                for (size_t j = 0; j < ARRAY_SIZE(nodes); j++) {
+                        node_share(nodes[j], SHARING_MPS, 4);
+                        nodes[j]->section.provisioning = PROVISIONING_SM;
+                        nodes[j]->config.placement = PLACEMENT_SAME_GPU;
+                        nodes[j]->inventory.gpus[0].multiprocessors = nodes[j]->inventory.gpus[1].multiprocessors = 80;
+                }
+                b.section.has_memory_reserve = i == 1;
+                b.section.memory_reserve_mib = 767;
+                b.shared.sms = i == 2 ? 16 : 0;
+                b.inventory.gpus[1].multiprocessors += i == 3;
+                b.section.max_per_request = i == 4 ? 2 : 0;
+                assert_ok(node_plan(&a), &a.err);
+                assert_ok(node_plan(&b), &b.err);
+                assert_int_equal(resource_is_same(&a.plan->resources[0], &b.plan->resources[0]), i == 0);
         }
 }
 
@@ -429,6 +465,118 @@ static void test_units_of_one_resource_may_be_shared_differently(void **state UN
         assert_false(resource_is_same(&a.plan->resources[0], &b.plan->resources[0]));
 }
 
+/* ---- scope individual ---- */
+
+static void test_each_unit_can_be_a_resource_of_its_own(void **state UNUSED)
+{
+        static const struct {
+                const char *rename;
+                bool is_suffixed;
+                const char *expected;
+        } table[] = {
+                {NULL, false, "nvidia.com/gpu: GPU-2; nvidia.com/gpu0: GPU-0; nvidia.com/gpu3: GPU-1"},
+                {"nvidia.com/gpu.small", false,
+                        "nvidia.com/gpu: GPU-2; nvidia.com/gpu.small0: GPU-0; nvidia.com/gpu.small3: GPU-1"},
+                {"nvidia.com/gpu.shared", true,
+                        "nvidia.com/gpu: GPU-2; nvidia.com/gpu0.shared: GPU-0; nvidia.com/gpu3.shared: GPU-1"},
+        };
+        static const struct device_ref refs[] = {{.gpu = 0, .mig = -1}, {.gpu = 3, .mig = -1}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(3);
+                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+                node.inventory.gpus[1].index = 3; /* as NVML counts, not by position */
+                node_share(&node, SHARING_MPS, 4);
+                node.section.scope = SCOPE_INDIVIDUAL;
+                node.shared.rename = table[i].rename;
+                node.shared.is_suffixed = table[i].is_suffixed;
+                node.shared.devices = (struct device_selector){SELECT_LIST, .refs = refs, .n_refs = 2};
+                assert_ok(node_plan(&node), &node.err);
+                for (size_t r = 0; r < node.plan->n_resources; r++) {
+                        const struct resource *resource = &node.plan->resources[r];
+
+                        assert_int_equal(resource->n_units, 1);
+                        strbuf_printf(&text, "%s%s: %s", r ? "; " : "", resource->name, resource->units[0].uuid);
+                }
+                assert_string_equal(text.data, table[i].expected);
+        }
+}
+
+static void test_a_mig_device_of_its_own_has_both_indices_in_its_name(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(2);
+
+        node_add_mig(&node, 1, "1g.5gb");
+        node_add_mig(&node, 1, "1g.5gb");
+        node.config.mig_strategy = MIG_STRATEGY_MIXED;
+        node_share(&node, SHARING_TIME_SLICING, 2);
+        node.section.scope = SCOPE_INDIVIDUAL;
+        node.shared.name = "nvidia.com/mig-1g.5gb";
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node),
+                "nvidia.com/gpu none: GPU-0; nvidia.com/mig-1g.5gb1-0 time-slicing: MIG-1-0*2; nvidia.com/mig-1g.5gb1-1 "
+                "time-slicing: MIG-1-1*2");
+}
+
+static void test_names_that_cannot_be_given_are_refused(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(11);
+
+        node_share(&node, SHARING_MPS, 2);
+        node.section.scope = SCOPE_INDIVIDUAL;
+        node.shared.rename = arena_printf(&node.arena, "nvidia.com/%051d", 0);
+        assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
+                arena_printf(&node.arena,
+                        "config '/config/config.yaml' line 12: sharing.mps.resources[0]: scope individual: "
+                        "'nvidia.com/%051d10' is not a resource name: 64 characters with nvidia.com/, at most 63",
+                        0));
+}
+
+static void test_two_units_cannot_have_one_name_of_their_own(void **state UNUSED)
+{
+        static const struct resource_pattern patterns[] = {
+                {.pattern = "NVIDIA A10", .name = "nvidia.com/gpu"}, {.pattern = "*", .name = "nvidia.com/gpu1"}};
+        _cleanup_(node_done) struct node node = node_new(12);
+
+        node.inventory.gpus[0].name = "another";
+        node.config.gpu_patterns = patterns;
+        node.config.n_gpu_patterns = ARRAY_SIZE(patterns);
+        node_share(&node, SHARING_MPS, 2);
+        node.section.scope = SCOPE_INDIVIDUAL;
+        assert_fails(node_plan(&node), &node.err, ERROR_INVALID,
+                "config '/config/config.yaml' line 12: sharing.mps.resources[0]: scope individual: 'nvidia.com/gpu1' would be "
+                "GPU 0 (GPU-0) and GPU 1 (GPU-1): give one of them a rename of its own");
+}
+
+static void test_the_largest_request_is_promised_only_where_it_can_be_kept(void **state UNUSED)
+{
+        static const struct {
+                enum placement placement;
+                bool fail;
+                unsigned int max_per_request;
+                unsigned int expected;
+        } table[] = {
+                {PLACEMENT_SAME_GPU, false, 0, 20},
+                {PLACEMENT_SAME_GPU, false, 5, 5},
+                {PLACEMENT_SAME_GPU, false, 30, 20},
+                {PLACEMENT_SAME_GPU, true, 0, 0},
+                {PLACEMENT_PREFER_SAME_GPU, false, 0, 0},
+                {PLACEMENT_DISTRIBUTED, false, 0, 0},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                node_share(&node, SHARING_MPS, 20);
+                node.config.placement = table[i].placement;
+                node.section.fail_requests_greater_than_one = table[i].fail;
+                node.section.max_per_request = table[i].max_per_request;
+                assert_ok(node_plan(&node), &node.err);
+                assert_int_equal(node.plan->resources[0].max_per_request, table[i].expected);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -446,8 +594,14 @@ int main(void)
                 cmocka_unit_test(test_resources_are_in_order),
                 cmocka_unit_test(test_mps_replicas_of_a_mig_device_shrink_with_it),
                 cmocka_unit_test(test_a_resource_is_the_same_if_nobody_can_tell),
+                cmocka_unit_test(test_shares_of_another_size_make_another_resource),
                 cmocka_unit_test(test_a_mig_resource_is_the_same_if_nobody_can_tell),
                 cmocka_unit_test(test_units_of_one_resource_may_be_shared_differently),
+                cmocka_unit_test(test_each_unit_can_be_a_resource_of_its_own),
+                cmocka_unit_test(test_a_mig_device_of_its_own_has_both_indices_in_its_name),
+                cmocka_unit_test(test_names_that_cannot_be_given_are_refused),
+                cmocka_unit_test(test_two_units_cannot_have_one_name_of_their_own),
+                cmocka_unit_test(test_the_largest_request_is_promised_only_where_it_can_be_kept),
         };
 
         return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

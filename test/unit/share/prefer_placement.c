@@ -7,6 +7,7 @@
 #define PACKED PLACEMENT_PACKED
 #define DISTINCT PLACEMENT_DISTINCT
 #define SAME_GPU PLACEMENT_SAME_GPU
+#define PREFER_SAME_GPU PLACEMENT_PREFER_SAME_GPU
 
 struct row {
         const char *units;
@@ -138,6 +139,21 @@ static void test_same_gpu_takes_the_fewest_units_where_none_fits(void **state UN
         assert_rows(rows, ARRAY_SIZE(rows));
 }
 
+/* What same-gpu promises is kept elsewhere; what it prefers is what prefer-same-gpu prefers. */
+static void test_prefer_same_gpu_splits_only_what_fits_nowhere_and_then_over_few_units(void **state UNUSED)
+{
+        static const struct row rows[] = {
+                {"A*4 B*4", PREFER_SAME_GPU, NULL, NULL, 3, "A::0 A::1 A::2"},
+                {"A*4 B*4", PREFER_SAME_GPU, "A::0 A::1 A::2 B::3", NULL, 2, "A::0 A::1"},
+                {"A*4 B*4", PREFER_SAME_GPU, "A::0 B::1 B::2 B::3", NULL, 1, "A::0"},
+                {"A*4 B*4 C*4", PREFER_SAME_GPU, "A::3 B::2 B::3 C::1 C::2 C::3", NULL, 4, "C::1 C::2 C::3 A::3"},
+                {"A*4 B*4 C*4", PREFER_SAME_GPU, "A::3 B::2 B::3 C::1 C::2 C::3", NULL, 5, "C::1 C::2 C::3 B::2 B::3"},
+                {"A*4 B*4 C*4", PREFER_SAME_GPU, "A::3 B::0 B::1 B::2 B::3 C::2 C::3", "A::2", 3, "A::2 A::3 C::2"},
+        };
+
+        assert_rows(rows, ARRAY_SIZE(rows));
+}
+
 /* In NVIDIA's plugin the policy does nothing to MIG devices: each is a group of its own. */
 static void test_mig_devices_are_placed_by_their_parent(void **state UNUSED)
 {
@@ -228,7 +244,7 @@ static void init_trial(struct trial *trial, unsigned int *seed)
         char text[256] = "";
         size_t n_units = 1 + (size_t)rand_r(seed) % 9;
 
-        *trial = (struct trial){.policy = (enum placement)(rand_r(seed) % 4)};
+        *trial = (struct trial){.policy = (enum placement)(rand_r(seed) % 5)};
         for (size_t i = 0; i < n_units; i++) {
                 char word[16] = {(char)('A' + rand_r(seed) % 4), '/', (char)('a' + i)};
 
@@ -384,7 +400,7 @@ static void test_random_requests_get_what_looking_at_every_unit_gives(void **sta
 
                 init_trial(&trial, &seed);
                 ask(&trial, &seed);
-                if (trial.policy == PLACEMENT_SAME_GPU)
+                if (trial.policy == PLACEMENT_SAME_GPU || trial.policy == PLACEMENT_PREFER_SAME_GPU)
                         assert_fewest_pools(&trial);
                 else
                         assert_slow_choice(&trial);
@@ -401,6 +417,7 @@ int main(void)
                 cmocka_unit_test(test_distinct_takes_another_unit_as_long_as_there_is_one),
                 cmocka_unit_test(test_same_gpu_takes_the_unit_where_the_request_fits_tightest),
                 cmocka_unit_test(test_same_gpu_takes_the_fewest_units_where_none_fits),
+                cmocka_unit_test(test_prefer_same_gpu_splits_only_what_fits_nowhere_and_then_over_few_units),
                 cmocka_unit_test(test_mig_devices_are_placed_by_their_parent),
                 cmocka_unit_test(test_mig_replicas_go_by_their_unit_and_then_by_their_parent),
                 cmocka_unit_test(test_random_requests_get_what_looking_at_every_unit_gives),
