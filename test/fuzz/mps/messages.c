@@ -1,0 +1,79 @@
+/*
+ * Fuzz target: any line, as a request, as an answer, and as what is on record. What is understood survives being written and
+ * read again.
+ *
+ *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/mps/fuzz-mps-messages
+ *         build/fuzz/test/fuzz/mps/fuzz-mps-messages -max_len=4096 corpus/
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mps/message.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int rc)
+{
+        if (rc < 0)
+                abort();
+}
+
+static void try_request(struct arena *arena, const char *line, size_t length)
+{
+        struct mps_request request;
+        struct mps_request again;
+        struct error err;
+
+        if (mps_request_read(&request, arena, line, length, &err) == 0) {
+                _free_ char *text = mps_request_write(&request);
+                _free_ char *same = NULL;
+
+                check(mps_request_read(&again, arena, text, strlen(text), &err));
+                same = mps_request_write(&again);
+                if (strcmp(text, same) != 0)
+                        abort();
+        }
+}
+
+static void try_answer(struct arena *arena, const char *line, size_t length)
+{
+        struct mps_answer answer;
+        struct mps_answer again;
+        struct error err;
+
+        if (mps_answer_read(&answer, arena, line, length, &err) == 0) {
+                _free_ char *text = mps_answer_write(&answer);
+
+                check(mps_answer_read(&again, arena, text, strlen(text), &err));
+                if (answer.is_status) {
+                        free(mps_status_metrics(answer.status));
+                        free(mps_status_print(answer.status));
+                        mps_status_free(answer.status);
+                        mps_status_free(again.status);
+                }
+        }
+}
+
+static void try_record(struct arena *arena, const char *text, size_t length)
+{
+        struct mps_wanted wanted;
+        struct error err;
+
+        if (mps_wanted_read(&wanted, arena, text, length, &err) == 0) {
+                _free_ char *written = mps_wanted_write(&wanted);
+
+                check(mps_wanted_read(&wanted, arena, written, strlen(written), &err));
+        }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        struct arena arena = ARENA_INIT;
+
+        try_request(&arena, (const char *)data, size);
+        try_answer(&arena, (const char *)data, size);
+        try_record(&arena, (const char *)data, size);
+        arena_done(&arena);
+        return 0;
+}

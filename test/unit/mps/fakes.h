@@ -1,0 +1,38 @@
+/*
+ * A supervisor and a control program for tests of those who use them: they note what they were asked, and answer when the test
+ * says so.
+ */
+#pragma once
+
+#include "mps/control.h"
+#include "mps/supervisor.h"
+
+struct fake_question {
+        mps_answer_fn *done;
+        void *data;
+};
+
+extern struct fakes {
+        /* The supervisor. */
+        struct mps_status status;
+        unsigned int applied;
+        uint64_t generation;
+        char daemon[256]; /* name of the first that is wanted */
+        bool refuses;
+        struct mps_grant_request granted; /* the last request, borrowed: valid until it is answered */
+        char released[64];
+        pid_t terminated;
+        mps_granted_fn *on_granted; /* NULL: nothing to be answered */
+        mps_done_fn *on_done;
+        void *data;
+
+        /* The control program. */
+        bool is_missing;
+        unsigned int asked;
+        unsigned int open; /* controls that are not closed */
+        char pipe[256];    /* of the last question */
+        char command[256];
+        struct mps_control *control; /* whose question waits for fakes_answer(), NULL: none */
+} fakes;
+
+void fakes_answer(const struct error *err, const char *text);
