@@ -1,0 +1,42 @@
+/*
+ * What the containers of this node hold under MPS, and whether it can be held: the agent's side of MPS. It joins the books of
+ * who holds what (share/grants.h), kubelet's word on it (kubelet/pod_resources.h) and the MPS daemons (mps/link.h), and is the
+ * broker whom the plugins ask (kubelet/broker.h).
+ *
+ * A unit whose daemon is not ready has all its replicas kept back, those in use too, until it is. Of the others those are kept
+ * back that the guarantee of placement needs. A request is entered into the books first; where the books say that there is no
+ * room, kubelet is asked once whether they are old.
+ *
+ * The books are written to <MPS directory>/grants-<resource>.json after each change, so that a grant that its ids do not tell
+ * survives the agent. Without that file, or where it cannot be written, kubelet's list is what is left of it.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "config/config.h"
+#include "kubelet/broker.h"
+#include "share/plan.h"
+
+struct holdings;
+
+struct holdings_options {
+        uv_loop_t *loop;
+        const struct config *config;   /* the paths of MPS and of kubelet's socket, which count until the end */
+        void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
+        void *data;
+};
+
+int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err) MUST_USE;
+
+/* Valid as long as the holdings are. */
+const struct broker *holdings_broker(struct holdings *holdings);
+
+/* Every unit is healthy unless said otherwise in the same turn. The plan before must be valid during the call. */
+void holdings_apply(struct holdings *holdings, const struct plan *plan);
+
+/* By the UUID of a unit: what the GPU's own health says. */
+void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy);
+
+/* |closed| is called from the loop. Requests that wait are refused. */
+void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data);
