@@ -25,7 +25,7 @@ struct broker {
         const bool *(*hidden)(const struct resource *resource, void *data);
         /*
          * One container's request. kubelet itself would wait for ever, and with it every other pod of the node. The ids are those
-         * of |resource|, not refused by share/allocate.h, and valid in the call only. Of several containers in one request the
+         * of |resource|, perhaps of several units, and valid in the call only. Of several containers in one request the
          * next is asked for when the one before is bound.
          */
         void (*bind)(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,

@@ -245,48 +245,40 @@ static void wait_for_broker(struct request *request)
 
 /* ---- Allocate: container by container ---- */
 
-static int allocate_from(struct request *request, const struct plan *plan, const struct resource *resource,
+static bool has_all(const struct resource *resource, const struct container_ids *container)
+{
+        for (size_t i = 0; i < container->n_ids; i++)
+                if (!map_find(&resource->by_id, container->ids[i]))
+                        return false;
+        return true;
+}
+
+/* That of the list that kubelet has now, or, in the moment before it has our newest, that of the one before. */
+static const struct resource *resource_of(const struct requests *requests, const struct container_ids *container)
+{
+        const struct resource *before = requests->resource_before;
+
+        return before && !has_all(requests->resource, container) && has_all(before, container) ? before
+                                                                                               : requests->resource;
+}
+
+/* From the plan of |resource|, if that is still there; else from the one that is in force. */
+static int allocate_next(struct request *request, const struct resource *resource,
         const struct allocate_binding *binding, struct error *err)
 {
+        struct requests *requests = request->requests;
         const struct container_ids *container = &request->containers[request->n_done];
+        bool is_before = resource == requests->resource_before;
+        const struct plan *plan = is_before ? requests->plan_before : requests->plan;
         char tag[TAG_SIZE] = "";
         const struct allocate_request wanted = {
                 .binding = binding, .ids = container->ids, .n_ids = container->n_ids, .tag = tag};
-        struct allocation *ret = &request->allocations[request->n_done];
 
-        if (plan->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS &&
-                tag_draw(&request->requests->tags, tag, err) < 0)
+        if (plan->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&requests->tags, tag, err) < 0)
                 return -1;
-        memset(ret, 0, sizeof(*ret));
-        if (allocate(ret, &request->arena, plan, resource, &wanted, err) < 0)
-                return -1;
-        request->resource = resource;
-        return 0;
-}
-
-/* From the list that kubelet has now, or, in the moment before it has our newest, from the one before. */
-static int allocate_unbound(struct request *request, struct error *err)
-{
-        const struct requests *requests = request->requests;
-        int rc = allocate_from(request, requests->plan, requests->resource, NULL, err);
-
-        if (rc < 0 && err->kind == ERROR_NOT_FOUND && requests->resource_before) {
-                struct error ignored;
-
-                if (allocate_from(request, requests->plan_before, requests->resource_before, NULL, &ignored) == 0)
-                        return 0;
-        }
-        return rc;
-}
-
-/* From the plan that the broker was asked with; where it is gone, from the one that is in force. */
-static int allocate_bound(struct request *request, const struct allocate_binding *binding, struct error *err)
-{
-        const struct requests *requests = request->requests;
-
-        if (request->resource == requests->resource_before)
-                return allocate_from(request, requests->plan_before, requests->resource_before, binding, err);
-        return allocate_from(request, requests->plan, requests->resource, binding, err);
+        memset(&request->allocations[request->n_done], 0, sizeof(*request->allocations));
+        return allocate(&request->allocations[request->n_done], &request->arena, plan,
+                is_before ? resource : requests->resource, &wanted, err);
 }
 
 static void go_on(struct request *request);
@@ -304,12 +296,21 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
         }
         if (err)
                 request->failure = *err;
-        else if (allocate_bound(request, binding, &failure) < 0)
+        else if (allocate_next(request, request->resource, binding, &failure) < 0)
                 request->failure = failure;
         else
                 request->n_done++;
         if (!request->is_running)
                 go_on(request);
+}
+
+/*
+ * What the ids alone forbid the broker does not hear of. It may mend that they are of several units, so a request that may have
+ * several is not looked at as it is.
+ */
+static bool is_for_broker(const struct resource *resource, const struct container_ids *container)
+{
+        return has_all(resource, container) && (container->n_ids <= 1 || !resource->fail_requests_greater_than_one);
 }
 
 static void do_next_container(struct request *request)
@@ -318,16 +319,15 @@ static void do_next_container(struct request *request)
         const struct container_ids *container = &request->containers[request->n_done];
         struct error failure;
 
-        if (allocate_unbound(request, &failure) < 0) {
+        request->resource = resource_of(request->requests, container);
+        if (broker && is_for_broker(request->resource, container)) {
+                request->is_asked = true;
+                broker->bind(request->resource, container->ids, container->n_ids, on_bound, request, broker->data);
+        } else if (allocate_next(request, request->resource, NULL, &failure) < 0) {
                 request->failure = failure;
-                return;
-        }
-        if (!broker) {
+        } else {
                 request->n_done++;
-                return;
         }
-        request->is_asked = true;
-        broker->bind(request->resource, container->ids, container->n_ids, on_bound, request, broker->data);
 }
 
 /* Until all is done, or the broker takes its time. It may answer from within its question: then on_bound() leaves the rest to us. */

@@ -43,6 +43,7 @@ struct fixture {
         struct broker broker;
         bool answers_later;
         const char *refusal;
+        const char *unit; /* that the broker binds to, or NULL */
         const bool *hidden;
         struct owed owed[MOST];
         size_t n_owed;
@@ -58,7 +59,7 @@ static const bool *hidden(const struct resource *resource UNUSED, void *data)
 
 static void answer_bind(const struct fixture *f, const struct owed *owed)
 {
-        const struct allocate_binding binding = {.grant = "g1"};
+        const struct allocate_binding binding = {.grant = "g1", .unit = f->unit};
         struct error err;
 
         if (!f->refusal) {
@@ -270,6 +271,12 @@ static void make_plan(struct node *node, enum id_strategy strategy)
         assert_ok(node_plan(node), &node->err);
 }
 
+static void remake_plan(struct node *node)
+{
+        plan_done(node->plan);
+        assert_ok(node_plan(node), &node->err);
+}
+
 static void set_plan(struct fixture *f, const struct node *node)
 {
         requests_set_resource(f->requests, node->plan, &node->plan->resources[0]);
@@ -464,6 +471,36 @@ static void test_what_the_ids_alone_forbid_is_not_asked_for(void **state)
         wait_end(
                 f, &outcome, RPC_NOT_FOUND, "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-7::0'");
         assert_string_equal(f->asked, "");
+        requests_forget_before(f->requests);
+        f->third.section.fail_requests_greater_than_one = true;
+        remake_plan(&f->third);
+        set_plan(f, &f->third);
+        call_allocate_one(f, &outcome, "GPU-0::0 GPU-0::1");
+        wait_end(f, &outcome, RPC_INVALID_ARGUMENT,
+                "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; "
+                "to allow more, set sharing.timeSlicing.failRequestsGreaterThanOne to false");
+        assert_string_equal(f->asked, "");
+}
+
+/* kubelet chose before it had our newest list; without the broker's word the request would be refused. */
+static void test_ids_of_two_units_may_be_bound_to_one(void **state)
+{
+        struct fixture *f = *state;
+        struct outcome outcome;
+
+        node_share(&f->other, SHARING_MPS, 4);
+        f->other.section.daemon_scope = DAEMON_SCOPE_GPU;
+        remake_plan(&f->other);
+        set_plan(f, &f->other);
+        f->unit = "GPU-1";
+        call_allocate_one(f, &outcome, "GPU-0::0 GPU-1::3");
+        wait_end(f, &outcome, RPC_OK, "1");
+        f->unit = NULL;
+        call_allocate_one(f, &outcome, "GPU-0::0 GPU-1::3");
+        while (!outcome.ended)
+                uv_run(&f->loop, UV_RUN_ONCE);
+        assert_int_equal(outcome.status, RPC_INVALID_ARGUMENT);
+        assert_string_equal(f->asked, "other: GPU-0::0 GPU-1::3\nother: GPU-0::0 GPU-1::3\n");
 }
 
 static void test_a_request_that_kubelet_cancels_is_forgotten(void **state)
@@ -680,6 +717,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_refusal_is_kubelets_answer_and_the_rest_is_not_asked_for, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_what_the_ids_alone_forbid_is_not_asked_for, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_ids_of_two_units_may_be_bound_to_one, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_request_that_kubelet_cancels_is_forgotten, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_kubelet_that_goes_away_takes_its_requests_with_it, set_up, tear_down),
