@@ -25,7 +25,9 @@ static json_t *of_unit(const struct mps_unit *unit)
         message_put_uint(object, "memoryBytes", unit->memory);
         message_put_uint(object, "replicas", unit->replicas);
         message_put_uint(object, "sms", unit->sms);
+        message_put_uint(object, "chunkSms", unit->chunk_sms);
         message_put_uint(object, "limitMib", unit->limit_mib);
+        message_put_uint(object, "replicaMib", unit->replica_mib);
         message_put_uint(object, "clients", unit->clients);
         return object;
 }
@@ -76,7 +78,9 @@ static void to_unit(struct message_in *in, const json_t *object, struct mps_unit
                 .memory = message_uint(in, object, "memoryBytes", 0, INT64_MAX),
                 .replicas = (unsigned int)message_uint(in, object, "replicas", 0, CONFIG_MAX_REPLICAS),
                 .sms = (unsigned int)message_uint(in, object, "sms", 0, UINT16_MAX),
+                .chunk_sms = (unsigned int)message_uint(in, object, "chunkSms", 0, UINT16_MAX),
                 .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),
+                .replica_mib = message_uint(in, object, "replicaMib", 0, UINT32_MAX),
                 .clients = (unsigned int)message_uint(in, object, "clients", 0, UINT16_MAX),
         };
 }
