@@ -294,6 +294,75 @@ static void ps(struct request *request)
         strbuf_puts(request->out, answered ? lines.data : "Server not found\n");
 }
 
+/* ---- partitions ---- */
+
+static void sm_partition_add(struct request *request)
+{
+        int chunks = number(request->words[3]);
+        const struct partition *partition =
+                chunks > 0 ? partition_add(request->daemon, request->words[2], (unsigned int)chunks) : NULL;
+
+        if (!partition)
+                strbuf_printf(request->out, "Failed to fulfill the requested SM partition of %d chunks\n", chunks);
+        else if (request->daemon->scenario.version >= 610)
+                strbuf_printf(request->out, "Partition %s created\n", partition->id);
+        else
+                strbuf_printf(request->out, "%s\n", partition->id);
+}
+
+/* The id is what add printed, or the part of it behind the UUID. */
+static void sm_partition_remove(struct request *request)
+{
+        _free_ char *whole = xasprintf("%s/%s", request->words[2], request->words[3]);
+        struct partition *partition = partition_find(request->daemon, request->words[3]);
+
+        if (!partition)
+                partition = partition_find(request->daemon, whole);
+        if (!partition)
+                strbuf_printf(request->out, "Partition %s not found\n", request->words[3]);
+        else if (!partition_remove(partition))
+                strbuf_printf(request->out, "Partition %s is in use\n", request->words[3]);
+}
+
+static void sm_partition(struct request *request)
+{
+        if (!request->daemon->is_static)
+                strbuf_puts(request->out, "Static partitioning is not enabled\n");
+        else if (strcmp(request->words[1], "add") == 0)
+                sm_partition_add(request);
+        else if (strcmp(request->words[1], "rm") == 0)
+                sm_partition_remove(request);
+        else
+                strbuf_puts(request->out, "Usage: sm_partition add UUID CHUNKS | rm UUID ID\n");
+}
+
+/* Each GPU with what is free, then its partitions. */
+static void lspart(struct request *request)
+{
+        struct daemon *daemon = request->daemon;
+        unsigned int visible[MPS_SIM_GPUS];
+        int count = mps_scenario_visible(&daemon->scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
+
+        strbuf_printf(request->out, "%-45s%-55s%-14s%-14s%-10s%-10s%s\n", "GPU", "Partition", "Free chunks",
+                "Used chunks", "Free SMs", "Used SMs", "Clients");
+        for (int i = 0; i < count; i++) {
+                const struct mps_gpu *gpu = &daemon->scenario.gpus[visible[i]];
+                unsigned int left = partition_free_chunks(daemon, gpu);
+                unsigned int sms = partition_chunk_sms(gpu);
+
+                strbuf_printf(request->out, "%-45s%-55s%-14u%-14u%-10u%-10u%s\n", gpu->uuid, "-", left,
+                        gpu->sms / sms - left, left * sms, (gpu->sms / sms - left) * sms, "-");
+                LIST_FOR_EACH(link, &daemon->partitions) {
+                        const struct partition *partition = container_of(link, struct partition, link);
+
+                        if (strcmp(partition->uuid, gpu->uuid) == 0)
+                                strbuf_printf(request->out, "%-45s%-55s%-14s%-14u%-10s%-10u%s\n", gpu->uuid,
+                                        partition->id, "-", partition->chunks, "-", partition->sms,
+                                        partition->n_clients ? "Yes" : "No");
+                }
+        }
+}
+
 /* ---- the end ---- */
 
 static void quit(struct request *request)
@@ -340,6 +409,8 @@ static const struct command {
         {"get_device_pinned_mem_limit", get_limit, 0},
         {"set_default_client_priority", set_priority, 0},
         {"get_default_client_priority", get_priority, 0},
+        {"sm_partition", sm_partition, 590},
+        {"lspart", lspart, 590},
         {"quit", quit, 0},
 };
 

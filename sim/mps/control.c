@@ -11,7 +11,7 @@
 
 #include "sim/mps/daemon.h"
 
-enum mode { MODE_FRONTEND, MODE_FOREGROUND, MODE_BACKGROUND, MODE_HELP };
+enum mode { MODE_FRONTEND, MODE_MODULE, MODE_FOREGROUND, MODE_BACKGROUND, MODE_HELP };
 
 static const char *variable(const char *name, const char *fallback)
 {
@@ -37,6 +37,10 @@ static enum mode read_options(struct daemon *daemon, int argc, char **argv)
                 else if (version >= 590 &&
                          (strcmp(argv[i], "-S") == 0 || strcmp(argv[i], "--static-partitioning") == 0))
                         daemon->is_static = true;
+                else if (version >= 615 && strcmp(argv[i], "-p") == 0 && i + 1 < argc)
+                        daemon->protocol = strcmp(argv[++i], "3") == 0 ? 3 : 2;
+                else if (version >= 615 && i == 1 && argv[i][0] != '-')
+                        return MODE_MODULE;
                 else
                         return MODE_FRONTEND;
         }
@@ -123,9 +127,14 @@ int main(int argc, char **argv)
         }
         daemon.pipe_directory = variable("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps");
         daemon.log_directory = variable("CUDA_MPS_LOG_DIRECTORY", "/var/log/nvidia-mps");
+        daemon.protocol = 2;
         mode = read_options(&daemon, argc, argv);
+        if (daemon.scenario.version >= 615 && strcmp(variable("CUDA_MPS_PROTOCOL_VERSION", ""), "3") == 0)
+                daemon.protocol = 3;
         if (mode == MODE_FRONTEND)
                 return frontend_run(daemon.pipe_directory);
+        if (mode == MODE_MODULE)
+                return frontend_run_v3(daemon.pipe_directory, argc, argv);
         if (mode == MODE_HELP) {
                 puts("CUDA MPS Control for Linux/Unix (simulated).");
                 return 0;

@@ -16,7 +16,7 @@
 #define MAX_WATCHES 512U
 
 /* cuda.h */
-#define CUDA_ERROR_MPS_CONNECTION_FAILED 805
+#define CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION 915
 
 int64_t now_ms(void)
 {
@@ -102,17 +102,69 @@ static void take_command(struct daemon *daemon, struct peer *peer, const char *l
                 answer(daemon, peer);
 }
 
+/* Under static partitioning each client has to name its part. */
+static bool has_partition(const struct daemon *daemon, const struct peer *peer)
+{
+        char id[160];
+
+        if (packet_value(peer->hello, "partition", id, sizeof(id)))
+                return partition_find(daemon, id) != NULL;
+        return !daemon->is_static;
+}
+
+/* Interface 3 gives each user a server without being asked. */
+static void name_by_user(struct daemon *daemon, struct peer *peer)
+{
+        struct error ignored;
+
+        snprintf(peer->server, sizeof(peer->server), "uid_%u", peer->who.uid);
+        if (!blueprint_find(daemon, peer->server) && !blueprint_add(daemon, peer->server, peer->who.uid, &ignored))
+                peer->server[0] = '\0';
+}
+
 static void take_client(struct daemon *daemon, struct peer *peer, const char *hello)
 {
-        struct instance *instance = NULL;
+        const struct instance *instance;
 
-        if (!list_is_empty(&daemon->instances))
-                instance = container_of(daemon->instances.next, struct instance, link);
+        if (daemon->protocol == 3 && !peer->server[0])
+                name_by_user(daemon, peer);
+        instance = daemon_find_named(daemon, peer->server);
         journal_line(&daemon->journal, "NEW CLIENT %d from user %d: %s", (int)peer->who.pid, (int)peer->who.uid,
                 instance && instance->ready && !instance->stops ? "Server already exists"
                                                                 : "Server is not ready, push client to pending list");
         peer->hello = xstrdup(hello);
-        daemon_advance(daemon);
+        if (has_partition(daemon, peer))
+                daemon_advance(daemon);
+        else
+                peer_refuse(peer, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+}
+
+static void answer_v3(struct daemon *daemon, const struct peer *peer, char *words)
+{
+        _cleanup_(strbuf_done) struct strbuf out = STRBUF_INIT;
+        bool worked = command_run_v3(daemon, words, &out);
+
+        journal_text(&daemon->journal, out.data);
+        channel_send(peer->watch.fd, "%s %s", worked ? "TEXT" : "FAIL", out.data);
+}
+
+/* Through a server's or a namespace's own socket, if interface 3 made some. */
+static void name_server(struct daemon *daemon, struct watch *door, struct peer *peer)
+{
+        LIST_FOR_EACH(link, &daemon->blueprints) {
+                const struct blueprint *blueprint = container_of(link, struct blueprint, link);
+
+                if (&blueprint->door == door)
+                        snprintf(peer->server, sizeof(peer->server), "%s", blueprint->name);
+                LIST_FOR_EACH(inner, &blueprint->spaces) {
+                        const struct space *space = container_of(inner, struct space, link);
+
+                        if (&space->door != door)
+                                continue;
+                        snprintf(peer->server, sizeof(peer->server), "%s", blueprint->name);
+                        snprintf(peer->space, sizeof(peer->space), "%s", space->name);
+                }
+        }
 }
 
 static void on_peer(struct daemon *daemon, struct watch *watch)
@@ -130,6 +182,8 @@ static void on_peer(struct daemon *daemon, struct watch *watch)
                 journal_line(&daemon->journal, "NEW UI");
         } else if (packet_is(&packet, "CMD")) {
                 take_command(daemon, peer, packet.text + 4);
+        } else if (packet_is(&packet, "MODULE")) {
+                answer_v3(daemon, peer, packet.text + 7);
         } else if (packet_is(&packet, "END") && !peer->quits) {
                 journal_line(&daemon->journal, "UI closed");
                 peer_drop(peer);
@@ -140,7 +194,7 @@ static void on_peer(struct daemon *daemon, struct watch *watch)
         }
 }
 
-static void on_door(struct daemon *daemon, struct watch *watch)
+void on_door(struct daemon *daemon, struct watch *watch)
 {
         int fd = channel_accept(watch->fd);
         struct peer *peer;
@@ -150,6 +204,7 @@ static void on_door(struct daemon *daemon, struct watch *watch)
         journal_line(&daemon->journal, "Accepting connection...");
         peer = xcalloc(1, sizeof(*peer));
         peer->who = channel_peer(fd);
+        name_server(daemon, watch, peer);
         list_append(&daemon->peers, &peer->link);
         watch_add(daemon, &peer->watch, fd, on_peer);
 }
@@ -165,132 +220,6 @@ static void answer_due(struct daemon *daemon)
                         return;
                 }
         }
-}
-
-/* ---- files ---- */
-
-static char *in_pipe(const struct daemon *daemon, const char *name)
-{
-        return xasprintf("%s/%s", daemon->pipe_directory, name);
-}
-
-static void make_file(const char *path, mode_t mode, int fd)
-{
-        if (fd < 0 || fchmod(fd, mode) < 0)
-                fprintf(stderr, "cannot create %s\n", path);
-}
-
-/* POSIX locks, as the real one: a server that outlives us does not hold it. */
-static int take_lock(const struct daemon *daemon, struct error *err)
-{
-        _free_ char *path = in_pipe(daemon, "control_lock");
-        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666); /* held until the process ends */
-
-        if (fd < 0)
-                return error_set(err, ERROR_DENIED, "Cannot access CUDA_MPS_PIPE_DIRECTORY=%s", daemon->pipe_directory);
-        if (fcntl(fd, F_SETLK, &lock) < 0) {
-                close(fd);
-                return error_set(err, ERROR_UNAVAILABLE, "An instance of this daemon is already running");
-        }
-        make_file(path, 0666, fd);
-        return 0; /* NOLINT(clang-analyzer-unix.Malloc) */
-}
-
-static void write_pid(const struct daemon *daemon)
-{
-        _free_ char *path = in_pipe(daemon, "nvidia-cuda-mps-control.pid");
-        _close_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-
-        make_file(path, 0666, fd);
-        if (fd >= 0)
-                dprintf(fd, "%d\n", (int)getpid());
-}
-
-static void open_logs(struct daemon *daemon)
-{
-        _free_ char *control = xasprintf("%s/control.log", daemon->log_directory);
-        _free_ char *server = xasprintf("%s/server.log", daemon->log_directory);
-
-        mkdir(daemon->log_directory, 0700);
-        if (daemon->foreground) {
-                daemon->journal.fd = daemon->server_log = STDOUT_FILENO;
-        } else {
-                daemon->journal.fd = open(control, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-                daemon->server_log = open(server, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        }
-        if (access(daemon->log_directory, W_OK) < 0)
-                fprintf(stderr, "Warning: Failed writing log files to directory [%s]. No logs will be available.\n",
-                        daemon->log_directory);
-}
-
-static int open_doors(struct daemon *daemon, struct error *err)
-{
-        static const struct {
-                const char *name;
-                mode_t mode;
-        } doors[] = {{"control", 0666}, {"control_privileged", 0755}};
-
-        for (size_t i = 0; i < ARRAY_SIZE(doors); i++) {
-                _free_ char *path = in_pipe(daemon, doors[i].name);
-                int fd = channel_listen(path, doors[i].mode, err);
-
-                if (fd < 0)
-                        return -1;
-                watch_add(daemon, &daemon->doors[i], fd, on_door);
-                daemon->doors[i].paused = daemon->scenario.daemon == MPS_DAEMON_DEAF;
-        }
-        return 0;
-}
-
-static void read_environment(struct daemon *daemon)
-{
-        const char *percentage = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-        const char *priority = getenv("CUDA_MPS_CLIENT_PRIORITY");
-
-        if (percentage && !limits_read_percentage(&daemon->limits.percentage, percentage))
-                journal_line(&daemon->journal, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE should be between (0.0, 100.0]");
-        if (priority && strcmp(priority, "0") != 0 && strcmp(priority, "1") != 0)
-                journal_line(&daemon->journal, "CUDA_MPS_CLIENT_PRIORITY should be between [0,1]");
-        else
-                daemon->limits.priority = priority && priority[0] == '1';
-}
-
-int daemon_open(struct daemon *daemon, struct error *err)
-{
-        _free_ char *fifo = in_pipe(daemon, "log");
-        _free_ char *control = in_pipe(daemon, "control");
-
-        list_init(&daemon->watches);
-        list_init(&daemon->peers);
-        list_init(&daemon->instances);
-        daemon->limits = (struct limits)LIMITS_INIT;
-        daemon->wanted_uid = -1;
-        umask(0);
-        if (mkdir(daemon->pipe_directory, 0777) < 0 && errno != EEXIST)
-                return error_set(err, ERROR_DENIED, "Cannot access CUDA_MPS_PIPE_DIRECTORY=%s", daemon->pipe_directory);
-        open_logs(daemon);
-        if (take_lock(daemon, err) < 0)
-                return -1;
-        unlink(fifo);
-        if (mkfifo(fifo, 0777) < 0)
-                return error_errno(err, errno, "create '%s'", fifo);
-        if (open_doors(daemon, err) < 0) {
-                err->text[0] = '\0'; /* the real one says nothing */
-                return -1;
-        }
-        umask(022);
-        if (daemon->scenario.version >= 550)
-                write_pid(daemon);
-        journal_line(&daemon->journal, "Starting control daemon using socket %s", control);
-        journal_line(&daemon->journal,
-                "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s",
-                daemon->pipe_directory);
-        if (daemon->scenario.version >= 580)
-                journal_line(&daemon->journal, "CUDA MPS Control binary version: %u000",
-                        daemon->scenario.version < 615 ? 13U : 14U);
-        read_environment(daemon);
-        return 0;
 }
 
 /* ---- the loop ---- */
@@ -317,8 +246,8 @@ static void kill_servers(const struct daemon *daemon)
 /* The real one leaves sockets and lock behind. */
 static int leave(struct daemon *daemon)
 {
-        _free_ char *fifo = in_pipe(daemon, "log");
-        _free_ char *pid = in_pipe(daemon, "nvidia-cuda-mps-control.pid");
+        _free_ char *fifo = daemon_path(daemon, "log");
+        _free_ char *pid = daemon_path(daemon, "nvidia-cuda-mps-control.pid");
 
         journal_line(&daemon->journal, "Exit with status %d", daemon->status);
         unlink(fifo);

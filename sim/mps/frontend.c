@@ -50,9 +50,10 @@ int frontend_run(const char *pipe_directory)
                 if (!ask(fd, line, &quits))
                         return 1;
         }
-        channel_send(fd, "END");
-        if (!quits)
+        if (!quits) {
+                channel_send(fd, "END");
                 return 0;
+        }
         while (channel_receive(fd, &packet)) {
                 const char *status = packet_is(&packet, "EXIT");
 
@@ -60,4 +61,26 @@ int frontend_run(const char *pipe_directory)
                         return (int)strtol(status, NULL, 10);
         }
         return 1;
+}
+
+/* One command in arguments. The status is that of the command, which interface 3 tells and 2 does not. */
+int frontend_run_v3(const char *pipe_directory, int argc, char **argv)
+{
+        static struct packet packet;
+        _cleanup_(strbuf_done) struct strbuf words = STRBUF_INIT;
+        struct error err;
+        _close_ int fd = connect_daemon(pipe_directory, &err);
+        bool failed;
+
+        if (fd < 0 || !channel_send(fd, "UI")) {
+                fputs("Cannot find MPS control daemon process\n", stderr);
+                return 1;
+        }
+        for (int i = 1; i < argc; i++)
+                strbuf_printf(&words, "%s%s", i > 1 ? "\n" : "", argv[i]);
+        if (!channel_send(fd, "MODULE %s", words.data) || !channel_receive(fd, &packet))
+                return 1;
+        failed = packet_is(&packet, "FAIL");
+        fputs(packet.text + 5, failed ? stderr : stdout);
+        return failed;
 }

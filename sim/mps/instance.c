@@ -1,13 +1,14 @@
-/* The server processes of one daemon: at most one at work, of one user. */
+/* The server processes of one daemon: with interface 2 at most one at work, of one user; with 3 one for each name. */
 #include "sim/mps/daemon.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -30,41 +31,66 @@ struct instance *daemon_find(const struct daemon *daemon, pid_t pid)
         return NULL;
 }
 
-/* ---- clients that wait ---- */
-
-static struct peer *first_waiting(const struct daemon *daemon)
+struct instance *daemon_find_named(const struct daemon *daemon, const char *name)
 {
-        LIST_FOR_EACH(link, &daemon->peers) {
-                struct peer *peer = container_of(link, struct peer, link);
+        LIST_FOR_EACH(link, &daemon->instances) {
+                struct instance *instance = container_of(link, struct instance, link);
 
-                if (peer->hello)
-                        return peer;
+                if (strcmp(instance->name, name) == 0)
+                        return instance;
         }
         return NULL;
 }
 
-static uid_t server_uid(const struct daemon *daemon, uid_t client)
+/* ---- clients that wait ---- */
+
+static uid_t server_uid(const struct daemon *daemon, const struct peer *peer)
 {
-        return daemon->multi_user ? geteuid() : client;
+        const struct blueprint *blueprint = blueprint_find(daemon, peer->server);
+
+        if (blueprint && blueprint->uid >= 0)
+                return (uid_t)blueprint->uid;
+        return daemon->multi_user ? geteuid() : peer->who.uid;
 }
 
 static void refuse_all(struct daemon *daemon, int error)
 {
-        struct peer *peer;
+        for (struct list *link = daemon->peers.next; link != &daemon->peers;) {
+                struct peer *peer = container_of(link, struct peer, link);
 
-        while ((peer = first_waiting(daemon)))
-                peer_refuse(peer, error);
+                link = link->next;
+                if (peer->hello)
+                        peer_refuse(peer, error);
+        }
 }
 
-static void hand_over(struct daemon *daemon, struct instance *instance)
+/* What the daemon knows about a client and the server does not: its namespace's limits, the size of its partition. */
+static void put_extras(struct daemon *daemon, const struct peer *peer, struct strbuf *extras)
 {
-        struct peer *peer;
+        const struct blueprint *blueprint = blueprint_find(daemon, peer->server);
+        const struct space *space = blueprint ? space_find(blueprint, peer->space) : NULL;
+        struct partition *partition;
+        char id[160];
 
-        while ((peer = first_waiting(daemon)) && server_uid(daemon, peer->who.uid) == instance->uid) {
-                if (channel_send_with(instance->watch.fd, peer->watch.fd, "CLIENT%s", peer->hello))
-                        instance->clients++;
-                peer_drop(peer);
-        }
+        if (space && space->percentage > 0)
+                strbuf_printf(extras, " namespace-percentage=%f", space->percentage);
+        if (space && space->memory[0])
+                strbuf_printf(extras, " namespace-memory=%s", space->memory);
+        if (!packet_value(peer->hello, "partition", id, sizeof(id)) || !(partition = partition_find(daemon, id)))
+                return;
+        strbuf_printf(extras, " partition-sms=%u", partition->sms);
+        if (partition->n_clients < ARRAY_SIZE(partition->clients))
+                partition->clients[partition->n_clients++] = peer->who.pid;
+}
+
+static void hand_over(struct daemon *daemon, struct instance *instance, struct peer *peer)
+{
+        _cleanup_(strbuf_done) struct strbuf extras = STRBUF_INIT;
+
+        put_extras(daemon, peer, &extras);
+        if (channel_send_with(instance->watch.fd, peer->watch.fd, "CLIENT%s%s", peer->hello, extras.data))
+                instance->clients++;
+        peer_drop(peer);
 }
 
 /* ---- the end of a server ---- */
@@ -101,60 +127,104 @@ static void on_exit_of_server(struct daemon *daemon, struct watch *watch)
 
 /* ---- start ---- */
 
-static void exec_server(const struct daemon *daemon, uid_t uid)
+/* A named server has a log of its own. */
+static int open_log(const struct daemon *daemon, const char *name)
 {
+        _free_ char *folder = xasprintf("%s/%s", daemon->log_directory, name);
+        _free_ char *path = xasprintf("%s/server.log", folder);
+
+        if (!name[0] || daemon->foreground)
+                return dup(daemon->server_log); /* without close-on-exec */
+        mkdir(folder, 0755);
+        return open(path, O_WRONLY | O_CREAT | O_APPEND, 0644); /* NOLINT(android-cloexec-open): the server's */
+}
+
+static void exec_server(const struct daemon *daemon, const char *name, uid_t uid)
+{
+        const struct blueprint *blueprint = blueprint_find(daemon, name);
         char program[] = "nvidia-cuda-mps-server";
         char *argv[] = {program, NULL};
         char log[16];
-        int copy = dup(daemon->server_log); /* without close-on-exec */
 
-        snprintf(log, sizeof(log), "%d", copy);
+        snprintf(log, sizeof(log), "%d", open_log(daemon, name));
         setenv("WARPSHARE_MPS_SIM_LOG_FD", log, 1);
+        if (blueprint && blueprint->devices[0])
+                setenv("CUDA_VISIBLE_DEVICES", blueprint->devices, 1);
         if (setuid(uid) < 0)
                 _exit(1);
         execvp(program, argv);
         _exit(1);
 }
 
-static void start_server(struct daemon *daemon, uid_t uid)
+void daemon_start_server(struct daemon *daemon, const char *name, uid_t uid)
 {
         struct instance *instance = xcalloc(1, sizeof(*instance));
 
         *instance = (struct instance){.uid = uid, .watch.fd = -1};
+        snprintf(instance->name, sizeof(instance->name), "%s", name);
         list_init(&instance->watch.link);
         instance->pid = fork();
         if (instance->pid == 0)
-                exec_server(daemon, uid);
+                exec_server(daemon, name, uid);
         journal_line(&daemon->journal, "Starting new server %d for user %d", (int)instance->pid, (int)uid);
         list_append(&daemon->instances, &instance->link);
         watch_add(daemon, &instance->end, (int)syscall(SYS_pidfd_open, instance->pid, 0), on_exit_of_server);
 }
 
+/* The server of that name is started, left to finish its other user's clients, or given to the client: true. */
+static bool advance(struct daemon *daemon, const char *name, uid_t uid, struct peer *peer)
+{
+        struct instance *instance = daemon_find_named(daemon, name);
+
+        if (!instance) {
+                daemon_start_server(daemon, name, uid);
+        } else if (instance->uid != uid && !instance->stops) {
+                instance_stop(instance); /* and the user waits until the last client has left */
+        } else if (peer && instance->ready && !instance->stops) {
+                hand_over(daemon, instance, peer);
+                return true;
+        }
+        return false;
+}
+
+/* The first client that waits for |name|, in order of arrival. */
+static struct peer *first_waiting(const struct daemon *daemon, const char *name)
+{
+        LIST_FOR_EACH(link, &daemon->peers) {
+                struct peer *peer = container_of(link, struct peer, link);
+
+                if (peer->hello && strcmp(peer->server, name) == 0)
+                        return peer;
+        }
+        return NULL;
+}
+
+/* All that wait for one server. Users take turns in order of arrival, so the first decides what becomes of it. */
+static void advance_queue(struct daemon *daemon, const char *name)
+{
+        struct peer *peer;
+
+        do {
+                peer = first_waiting(daemon, name);
+        } while (peer && advance(daemon, name, server_uid(daemon, peer), peer));
+}
+
 void daemon_advance(struct daemon *daemon)
 {
-        struct peer *waiting = first_waiting(daemon);
-        struct instance *instance = NULL;
-        int64_t uid = waiting ? (int64_t)server_uid(daemon, waiting->who.uid) : daemon->wanted_uid;
-
         if (daemon->quits) {
                 refuse_all(daemon, CUDA_ERROR_MPS_CONNECTION_FAILED);
                 return;
         }
-        if (uid < 0)
-                return;
-        if (!list_is_empty(&daemon->instances))
-                instance = container_of(daemon->instances.next, struct instance, link);
-        if (!instance) {
-                daemon->wanted_uid = -1;
-                start_server(daemon, (uid_t)uid);
-        } else if (instance->uid != (uid_t)uid) {
-                if (!instance->stops)
-                        instance_stop(instance); /* and the user waits until the last client has left */
-        } else if (instance->ready && !instance->stops) {
-                hand_over(daemon, instance);
-                daemon->wanted_uid = -1;
-                if (first_waiting(daemon))
-                        daemon_advance(daemon);
+        advance_queue(daemon, "");
+        LIST_FOR_EACH(link, &daemon->blueprints)
+                advance_queue(daemon, container_of(link, struct blueprint, link)->name);
+        if (daemon->wanted_uid >= 0 && !first_waiting(daemon, "")) {
+                const struct instance *instance = daemon_find_named(daemon, "");
+                uid_t uid = (uid_t)daemon->wanted_uid;
+
+                advance(daemon, "", uid, NULL);
+                if (!instance || instance->uid == uid)
+                        daemon->wanted_uid = -1;
         }
 }
 
@@ -164,6 +234,7 @@ static void note(struct daemon *daemon, struct instance *instance, const struct 
 {
         if (packet_is(packet, "LEFT")) {
                 instance->clients -= instance->clients > 0;
+                partition_left(daemon, (pid_t)strtol(packet->text + 5, NULL, 10));
         } else if (packet_is(packet, "READY")) {
                 instance->ready = true;
                 daemon->failures = 0;
@@ -185,16 +256,18 @@ static void on_server(struct daemon *daemon, struct watch *watch)
                 watch_remove(watch); /* its end is told by the pidfd */
 }
 
-static void send_setup(const struct daemon *daemon, int fd)
+static void send_setup(const struct daemon *daemon, const char *name, int fd)
 {
         _cleanup_(strbuf_done) struct strbuf memory = STRBUF_INIT;
+        const struct blueprint *blueprint = blueprint_find(daemon, name);
+        const struct limits *limits = blueprint ? &blueprint->limits : &daemon->limits;
 
         for (unsigned int i = 0; i < LIMITS_DEVICES; i++) {
-                if (daemon->limits.memory_mib[i])
-                        strbuf_printf(&memory, "%u:%llu,", i, (unsigned long long)daemon->limits.memory_mib[i]);
+                if (limits->memory_mib[i])
+                        strbuf_printf(&memory, "%u:%llu,", i, (unsigned long long)limits->memory_mib[i]);
         }
-        channel_send(fd, "SETUP percentage=%f priority=%u static=%d memory=%s", daemon->limits.percentage,
-                daemon->limits.priority, daemon->is_static, memory.data);
+        channel_send(fd, "SETUP percentage=%f priority=%u static=%d memory=%s", limits->percentage, limits->priority,
+                daemon->is_static, memory.data);
 }
 
 void instance_adopt(struct daemon *daemon, struct peer *peer)
@@ -206,7 +279,7 @@ void instance_adopt(struct daemon *daemon, struct peer *peer)
                 peer_drop(peer);
                 return;
         }
-        send_setup(daemon, peer->watch.fd);
+        send_setup(daemon, instance->name, peer->watch.fd);
         list_remove(&peer->watch.link);
         watch_add(daemon, &instance->watch, TAKE_FD(peer->watch.fd), on_server);
         peer_drop(peer);

@@ -1,0 +1,501 @@
+/*
+ * The control interface of r615: "<module> <verb> [name] [--option=value …]". What it lists is the manual's; the layout of its
+ * tables and the texts of its errors are ours, as no real one has been seen.
+ */
+#include "sim/mps/daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#define MAX_OPTIONS 16U
+
+struct v3_option {
+        const char *name;
+        const char *value; /* "" where none is given */
+};
+
+struct v3_request {
+        struct daemon *daemon;
+        const char *module;
+        const char *verb;
+        const char *name; /* "" where there is none */
+        struct v3_option options[MAX_OPTIONS];
+        unsigned int n_options;
+        struct strbuf *out;
+};
+
+/* ---- words ---- */
+
+static char *next_word(char **rest)
+{
+        return strtok_r(NULL, "\n", rest);
+}
+
+static bool takes_value(const char *option)
+{
+        return strcmp(option, "--force") != 0 && strcmp(option, "--include-remainder") != 0;
+}
+
+static bool read_words(struct v3_request *request, char *words)
+{
+        char *rest = NULL;
+        char *word = strtok_r(words, "\n", &rest);
+
+        request->module = word ? word : "";
+        word = next_word(&rest);
+        request->verb = word ? word : "";
+        request->name = "";
+        while ((word = next_word(&rest))) {
+                char *value = strchr(word, '=');
+
+                if (!text_starts_with(word, "--")) {
+                        request->name = word;
+                        continue;
+                }
+                if (request->n_options == MAX_OPTIONS)
+                        return false;
+                if (value && text_starts_with(word, "--"))
+                        *value++ = '\0';
+                else
+                        value = takes_value(word) ? next_word(&rest) : NULL;
+                request->options[request->n_options++] = (struct v3_option){word, value ? value : ""};
+        }
+        return true;
+}
+
+/* NULL: not given. */
+static const char *option(const struct v3_request *request, const char *name)
+{
+        for (unsigned int i = 0; i < request->n_options; i++) {
+                if (strcmp(request->options[i].name, name) == 0)
+                        return request->options[i].value;
+        }
+        return NULL;
+}
+
+static bool fail(const struct v3_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
+static bool fail(const struct v3_request *request, const char *format, ...)
+{
+        va_list args;
+
+        strbuf_puts(request->out, "Error: ");
+        va_start(args, format);
+        strbuf_vprintf(request->out, format, args);
+        va_end(args);
+        strbuf_putc(request->out, '\n');
+        return false;
+}
+
+/* One row: comma separated, or in columns of 20. */
+static void put_row(const struct v3_request *request, const char *const *cells, size_t count)
+{
+        const char *format = option(request, "--format");
+        bool csv = format && text_starts_with(format, "csv");
+
+        for (size_t i = 0; i < count; i++) {
+                const char *end = i + 1 == count ? "\n" : csv ? "," : "";
+
+                strbuf_printf(request->out, "%-*s%s", csv ? 0 : 20, cells[i], end);
+        }
+}
+
+static void put_head(const struct v3_request *request, const char *const *cells, size_t count)
+{
+        const char *format = option(request, "--format");
+
+        if (!format || strcmp(format, "csv,noheader") != 0)
+                put_row(request, cells, count);
+}
+
+/* ---- limits ---- */
+
+static bool read_percentage(const struct v3_request *request, double *percentage)
+{
+        const char *text = option(request, "--active-thread-percentage");
+        uint64_t number;
+
+        if (!text)
+                return true;
+        if (!text_to_uint(text, 100, &number) || !number)
+                return fail(request, "active-thread-percentage must be between 1 and 100");
+        *percentage = (double)number;
+        return true;
+}
+
+/* "0=1G,GPU-…=2G" into limits by ordinal, or one size for all. */
+static void read_memory(const struct v3_request *request, struct limits *limits)
+{
+        const char *list = option(request, "--pinned-memory-limit");
+        unsigned int visible[MPS_SIM_GPUS];
+        int count = mps_scenario_visible(&request->daemon->scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
+
+        for (int i = 0; list && i < count; i++)
+                limits->memory_mib[i] =
+                        strchr(list, '=') ? limits_from_list(list, i, request->daemon->scenario.gpus[visible[i]].uuid)
+                                          : limits_read_memory(list);
+}
+
+static bool set_limits(const struct v3_request *request, struct limits *limits)
+{
+        const char *priority = option(request, "--client-priority");
+
+        if (!read_percentage(request, &limits->percentage))
+                return false;
+        if (priority && strcmp(priority, "0") != 0 && strcmp(priority, "1") != 0)
+                return fail(request, "client-priority must be 0 or 1");
+        if (priority)
+                limits->priority = priority[0] == '1';
+        read_memory(request, limits);
+        return true;
+}
+
+/* ---- server ---- */
+
+static struct blueprint *need_server(const struct v3_request *request, const char *name)
+{
+        struct blueprint *blueprint = blueprint_find(request->daemon, name ? name : "");
+
+        if (!blueprint)
+                fail(request, "Server %s not found", name ? name : "");
+        return blueprint;
+}
+
+static bool server_create(const struct v3_request *request)
+{
+        struct daemon *daemon = request->daemon;
+        const char *uid_text = option(request, "--uid");
+        const char *devices = option(request, "--allowed-devices");
+        struct blueprint *blueprint;
+        struct error err;
+        uint64_t uid = geteuid();
+
+        if (uid_text && !text_to_uint(uid_text, UINT32_MAX - 1, &uid))
+                return fail(request, "Invalid uid: %s", uid_text);
+        blueprint = blueprint_add(daemon, request->name, (int64_t)uid, &err);
+        if (!blueprint)
+                return fail(request, "%s", err.text);
+        snprintf(blueprint->devices, sizeof(blueprint->devices), "%s", devices ? devices : "");
+        if (!set_limits(request, &blueprint->limits)) {
+                blueprint_remove(daemon, blueprint);
+                return false;
+        }
+        daemon_start_server(daemon, blueprint->name, (uid_t)uid);
+        return true;
+}
+
+static bool server_delete(const struct v3_request *request)
+{
+        struct blueprint *blueprint = need_server(request, request->name);
+        struct instance *instance;
+
+        if (!blueprint)
+                return false;
+        instance = daemon_find_named(request->daemon, request->name);
+        if (instance && instance->clients && !option(request, "--force"))
+                return fail(request, "Server %s has clients", request->name);
+        if (instance)
+                kill(instance->pid, option(request, "--force") ? SIGKILL : SIGTERM);
+        blueprint_remove(request->daemon, blueprint);
+        return true;
+}
+
+static const char *status_of(struct daemon *daemon, struct instance *instance, struct strbuf *status)
+{
+        if (!instance)
+                return "INACTIVE";
+        if (!instance->ready || !instance_ask(daemon, instance, status, "status"))
+                return "INITIALIZING";
+        status->data[strcspn(status->data, "\n")] = '\0';
+        return status->data;
+}
+
+static bool server_list(const struct v3_request *request)
+{
+        static const char *const head[] = {
+                "name", "uid", "pid", "status", "pipe-directory", "allowed-devices", "context-ids"};
+
+        put_head(request, head, ARRAY_SIZE(head));
+        LIST_FOR_EACH(link, &request->daemon->blueprints) {
+                const struct blueprint *blueprint = container_of(link, struct blueprint, link);
+                struct instance *instance = daemon_find_named(request->daemon, blueprint->name);
+                _cleanup_(strbuf_done) struct strbuf status = STRBUF_INIT;
+                _free_ char *uid = xasprintf("%lld", (long long)blueprint->uid);
+                _free_ char *pid = xasprintf("%d", instance ? (int)instance->pid : 0);
+                _free_ char *pipe = daemon_path(request->daemon, blueprint->name);
+                const char *cells[] = {blueprint->name, uid, pid, status_of(request->daemon, instance, &status), pipe,
+                        blueprint->devices[0] ? blueprint->devices : "all", "-"};
+
+                put_row(request, cells, ARRAY_SIZE(cells));
+        }
+        return true;
+}
+
+/* The blueprint counts for the next process, the live one is told. */
+static bool server_set(const struct v3_request *request)
+{
+        struct blueprint *blueprint = need_server(request, request->name);
+        struct instance *instance = daemon_find_named(request->daemon, request->name);
+        _cleanup_(strbuf_done) struct strbuf ignored = STRBUF_INIT;
+
+        if (!blueprint || !set_limits(request, &blueprint->limits))
+                return false;
+        if (!instance || !instance->ready)
+                return true;
+        instance_ask(request->daemon, instance, &ignored, "set-percentage %f", blueprint->limits.percentage);
+        for (unsigned int i = 0; i < LIMITS_DEVICES; i++)
+                instance_ask(request->daemon, instance, &ignored, "set-limit %u %lluM", i,
+                        (unsigned long long)blueprint->limits.memory_mib[i]);
+        return true;
+}
+
+static void put_limits(struct strbuf *out, const struct limits *limits)
+{
+        strbuf_printf(out, "active-thread-percentage=%.0f\nclient-priority=%u\n", limits->percentage, limits->priority);
+        for (unsigned int i = 0; i < LIMITS_DEVICES; i++) {
+                if (limits->memory_mib[i])
+                        strbuf_printf(
+                                out, "pinned-memory-limit=%u=%lluM\n", i, (unsigned long long)limits->memory_mib[i]);
+        }
+}
+
+static bool server_get(const struct v3_request *request)
+{
+        const struct blueprint *blueprint = need_server(request, request->name);
+
+        if (!blueprint)
+                return false;
+        put_limits(request->out, &blueprint->limits);
+        return true;
+}
+
+/* ---- namespace ---- */
+
+static struct space *need_space(const struct v3_request *request)
+{
+        const struct blueprint *blueprint = need_server(request, option(request, "--server"));
+        struct space *space = blueprint ? space_find(blueprint, request->name) : NULL;
+
+        if (blueprint && !space)
+                fail(request, "Namespace %s not found", request->name);
+        return space;
+}
+
+static bool space_set_limits(const struct v3_request *request, struct space *space)
+{
+        const char *memory = option(request, "--pinned-memory-limit");
+
+        if (!read_percentage(request, &space->percentage))
+                return false;
+        if (memory)
+                snprintf(space->memory, sizeof(space->memory), "%s%s", strchr(memory, '=') ? "" : "0=", memory);
+        return true;
+}
+
+static bool space_create(const struct v3_request *request)
+{
+        struct blueprint *blueprint = need_server(request, option(request, "--server"));
+        struct space *space;
+        struct error err;
+
+        if (!blueprint)
+                return false;
+        space = space_add(request->daemon, blueprint, request->name, &err);
+        if (!space)
+                return fail(request, "%s", err.text);
+        if (space_set_limits(request, space))
+                return true;
+        space_remove(request->daemon, space);
+        return false;
+}
+
+static bool space_delete(const struct v3_request *request)
+{
+        struct space *space = need_space(request);
+
+        if (space)
+                space_remove(request->daemon, space);
+        return space != NULL;
+}
+
+static bool space_set(const struct v3_request *request)
+{
+        struct space *space = need_space(request);
+
+        return space && space_set_limits(request, space);
+}
+
+static bool space_get(const struct v3_request *request)
+{
+        const struct space *space = need_space(request);
+
+        if (!space)
+                return false;
+        strbuf_printf(request->out, "active-thread-percentage=%.0f\npinned-memory-limit=%s\n", space->percentage,
+                space->memory);
+        return true;
+}
+
+static bool space_list(const struct v3_request *request)
+{
+        static const char *const head[] = {"name", "server", "pinned-memory-limit", "active-thread-percentage"};
+
+        put_head(request, head, ARRAY_SIZE(head));
+        LIST_FOR_EACH(outer, &request->daemon->blueprints) {
+                const struct blueprint *blueprint = container_of(outer, struct blueprint, link);
+
+                LIST_FOR_EACH(link, &blueprint->spaces) {
+                        const struct space *space = container_of(link, struct space, link);
+                        _free_ char *percentage = xasprintf("%.0f", space->percentage);
+                        const char *cells[] = {space->name, blueprint->name, space->memory, percentage};
+
+                        put_row(request, cells, ARRAY_SIZE(cells));
+                }
+        }
+        return true;
+}
+
+/* ---- client, device ---- */
+
+static bool client_list(const struct v3_request *request)
+{
+        static const char *const head[] = {"pid", "server"};
+
+        put_head(request, head, ARRAY_SIZE(head));
+        LIST_FOR_EACH(link, &request->daemon->instances) {
+                struct instance *instance = container_of(link, struct instance, link);
+                _cleanup_(strbuf_done) struct strbuf pids = STRBUF_INIT;
+                char *rest = NULL;
+
+                if (!instance_ask(request->daemon, instance, &pids, "clients"))
+                        continue;
+                for (char *pid = strtok_r(pids.data, "\n", &rest); pid; pid = strtok_r(NULL, "\n", &rest)) {
+                        const char *cells[] = {pid, instance->name};
+
+                        put_row(request, cells, ARRAY_SIZE(cells));
+                }
+        }
+        return true;
+}
+
+static bool client_terminate(const struct v3_request *request)
+{
+        const char *server = option(request, "--server");
+        struct instance *instance = daemon_find_named(request->daemon, server ? server : "");
+        _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;
+
+        if (!instance || !instance_ask(request->daemon, instance, &answer, "terminate %s", request->name))
+                return fail(request, "Server %s not found", server ? server : "");
+        return strcmp(answer.data, "0\n") == 0 || fail(request, "Client %s not found", request->name);
+}
+
+static bool device_list(const struct v3_request *request)
+{
+        static const char *const head[] = {"uuid", "name", "sms"};
+        unsigned int visible[MPS_SIM_GPUS];
+        int count = mps_scenario_visible(&request->daemon->scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
+
+        put_head(request, head, ARRAY_SIZE(head));
+        for (int i = 0; i < count; i++) {
+                const struct mps_gpu *gpu = &request->daemon->scenario.gpus[visible[i]];
+                _free_ char *sms = xasprintf("%u", gpu->sms);
+                const char *cells[] = {gpu->uuid, gpu->name, sms};
+
+                put_row(request, cells, ARRAY_SIZE(cells));
+        }
+        return true;
+}
+
+/* ---- sm-partition ---- */
+
+static struct partition *find_named_partition(const struct v3_request *request)
+{
+        LIST_FOR_EACH(link, &request->daemon->partitions) {
+                struct partition *partition = container_of(link, struct partition, link);
+
+                if (strcmp(partition->name, request->name) == 0)
+                        return partition;
+        }
+        return NULL;
+}
+
+static bool partition_create(const struct v3_request *request)
+{
+        const char *device = option(request, "--device");
+        const char *text = option(request, "--chunks");
+        const struct blueprint *blueprint = need_server(request, option(request, "--server"));
+        struct partition *partition;
+        uint64_t chunks = 0;
+
+        if (!blueprint)
+                return false;
+        if (!request->name[0] || find_named_partition(request))
+                return fail(request, "Partition %s already exists", request->name);
+        if (!text || !text_to_uint(text, 1000, &chunks) || !device)
+                return fail(request, "--device and --chunks are required");
+        partition = partition_add(request->daemon, device, (unsigned int)chunks);
+        if (!partition)
+                return fail(request, "Failed to fulfill the requested SM partition of %llu chunks",
+                        (unsigned long long)chunks);
+        snprintf(partition->name, sizeof(partition->name), "%s", request->name);
+        snprintf(partition->server, sizeof(partition->server), "%s", blueprint->name);
+        strbuf_printf(request->out, "CUDA_MPS_SM_PARTITION=%s\n", partition->id);
+        return true;
+}
+
+static bool partition_delete(const struct v3_request *request)
+{
+        struct partition *partition = find_named_partition(request);
+
+        if (!partition)
+                return fail(request, "Partition %s not found", request->name);
+        return partition_remove(partition) || fail(request, "Partition %s has clients", request->name);
+}
+
+static bool partition_list(const struct v3_request *request)
+{
+        static const char *const head[] = {"name", "server", "device", "chunks", "sms", "state"};
+
+        put_head(request, head, ARRAY_SIZE(head));
+        LIST_FOR_EACH(link, &request->daemon->partitions) {
+                const struct partition *partition = container_of(link, struct partition, link);
+                _free_ char *chunks = xasprintf("%u", partition->chunks);
+                _free_ char *sms = xasprintf("%u", partition->sms);
+                const char *cells[] = {partition->name, partition->server, partition->uuid, chunks, sms, "created"};
+
+                put_row(request, cells, ARRAY_SIZE(cells));
+        }
+        return true;
+}
+
+/* ---- the table ---- */
+
+bool command_run_v3(struct daemon *daemon, char *words, struct strbuf *out)
+{
+        static const struct {
+                const char *module;
+                const char *verb;
+                bool (*run)(const struct v3_request *request);
+        } commands[] = {{"server", "create", server_create}, {"server", "delete", server_delete},
+                {"server", "list", server_list}, {"server", "set", server_set}, {"server", "get", server_get},
+                {"namespace", "create", space_create}, {"namespace", "delete", space_delete},
+                {"namespace", "list", space_list}, {"namespace", "set", space_set}, {"namespace", "get", space_get},
+                {"client", "list", client_list}, {"client", "terminate", client_terminate},
+                {"device", "list", device_list}, {"sm-partition", "create", partition_create},
+                {"sm-partition", "delete", partition_delete}, {"sm-partition", "list", partition_list}};
+        struct v3_request request = {.daemon = daemon, .out = out};
+
+        if (!read_words(&request, words))
+                return fail(&request, "Too many options");
+        if (daemon->protocol != 3)
+                return fail(&request, "The running daemon speaks protocol 2");
+        for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+                if (strcmp(commands[i].module, request.module) == 0 && strcmp(commands[i].verb, request.verb) == 0)
+                        return commands[i].run(&request);
+        }
+        return fail(&request, "Unknown command: %s %s", request.module, request.verb);
+}

@@ -1,0 +1,96 @@
+/* Static SM partitions (r590): whole chunks of a GPU, handed out in order, free again when removed. */
+#include "sim/mps/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+unsigned int partition_chunk_sms(const struct mps_gpu *gpu)
+{
+        return gpu->compute_major >= 9 ? 8 : 4;
+}
+
+unsigned int partition_free_chunks(const struct daemon *daemon, const struct mps_gpu *gpu)
+{
+        unsigned int used = 0;
+
+        LIST_FOR_EACH(link, &daemon->partitions) {
+                const struct partition *partition = container_of(link, struct partition, link);
+
+                if (strcmp(partition->uuid, gpu->uuid) == 0)
+                        used += partition->chunks;
+        }
+        return gpu->sms / partition_chunk_sms(gpu) - used;
+}
+
+/* By UUID or a beginning that only one of the visible GPUs has. */
+static const struct mps_gpu *find_gpu(const struct daemon *daemon, const char *uuid)
+{
+        const struct mps_gpu *found = NULL;
+        unsigned int visible[MPS_SIM_GPUS];
+        int count = mps_scenario_visible(&daemon->scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
+
+        for (int i = 0; uuid[0] && i < count; i++) {
+                const struct mps_gpu *gpu = &daemon->scenario.gpus[visible[i]];
+
+                if (!text_starts_with(gpu->uuid, uuid))
+                        continue;
+                if (found)
+                        return NULL;
+                found = gpu;
+        }
+        return found;
+}
+
+struct partition *partition_add(struct daemon *daemon, const char *uuid, unsigned int chunks)
+{
+        const struct mps_gpu *gpu = find_gpu(daemon, uuid);
+        struct partition *partition;
+
+        if (!gpu || !chunks || chunks > partition_free_chunks(daemon, gpu))
+                return NULL;
+        partition = xcalloc(1, sizeof(*partition));
+        partition->chunks = chunks;
+        partition->sms = chunks * partition_chunk_sms(gpu);
+        snprintf(partition->uuid, sizeof(partition->uuid), "%s", gpu->uuid);
+        snprintf(partition->id, sizeof(partition->id), "%s/%04uAAA=", gpu->uuid, ++daemon->n_made);
+        list_append(&daemon->partitions, &partition->link);
+        return partition;
+}
+
+bool partition_remove(struct partition *partition)
+{
+        if (partition->n_clients)
+                return false;
+        list_remove(&partition->link);
+        free(partition);
+        return true;
+}
+
+struct partition *partition_find(const struct daemon *daemon, const char *id)
+{
+        LIST_FOR_EACH(link, &daemon->partitions) {
+                struct partition *partition = container_of(link, struct partition, link);
+
+                if (strcmp(partition->id, id) == 0)
+                        return partition;
+        }
+        return NULL;
+}
+
+void partition_left(struct daemon *daemon, pid_t pid)
+{
+        LIST_FOR_EACH(link, &daemon->partitions) {
+                struct partition *partition = container_of(link, struct partition, link);
+
+                for (unsigned int i = 0; i < partition->n_clients; i++) {
+                        if (partition->clients[i] == pid) {
+                                partition->clients[i] = partition->clients[--partition->n_clients];
+                                return;
+                        }
+                }
+        }
+}
