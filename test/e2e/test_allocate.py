@@ -58,35 +58,50 @@ def test_whole_gpus_are_handed_out_without_any_limit(node):
     assert list(response.envs) == ['NVIDIA_VISIBLE_DEVICES']
 
 
-@pytest.mark.parametrize('replicas, threads, memory', [
-    (1, '5', 1630), (7, '35', 11411), (10, '50', 16302), (20, '100', 32605)])
-def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads, memory):
+@pytest.mark.parametrize('replicas, threads, memory, fraction', [
+    (1, '5', 1591, '0.05'), (7, '35', 11142, '0.35'), (10, '50', 15918, '0.5'), (20, '100', 31837, '1')])
+def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads, memory, fraction):
     node.scenario(v100s(memory='32605MiB'))
     kubelet = node.start_all(weighted(20, failRequestsGreaterThanOne=False))
     uuid, ids = next(iter(by_gpu(kubelet.ids(GPU)).items()))
     response, = kubelet.plugin(GPU).allocate_ids(ids[:replicas])
     assert dict(response.envs) == {
         'NVIDIA_VISIBLE_DEVICES': uuid,
-        'CUDA_MPS_PIPE_DIRECTORY': '/mps/nvidia.com/gpu/pipe',
+        'CUDA_MPS_PIPE_DIRECTORY': '/mps/%s/pipe' % uuid,
         'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE': threads,
         'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT': '0=%dM' % memory,
+        'WARPSHARE_REPLICAS': '%d/20' % replicas,
+        'WARPSHARE_FRACTION': fraction,
+        'WARPSHARE_MEMORY_LIMIT_MIB': str(memory),
+        'WARPSHARE_THREAD_PERCENTAGE': threads + '.0',
+        'WARPSHARE_TIER': 'verified',
     }
     assert [(mount.container_path, mount.host_path, mount.read_only) for mount in response.mounts] == [
-        ('/mps/nvidia.com/gpu/pipe', '/run/nvidia/mps/nvidia.com/gpu/pipe', False),
+        ('/mps/%s/pipe' % uuid, '/run/nvidia/mps/%s/pipe' % uuid, False),
         ('/dev/shm', '/run/nvidia/mps/shm', False)]
 
 
 def test_a_uniform_share_leaves_the_limits_to_the_control_daemon(node):
     kubelet = node.start_all(sharing('mps', 20))
-    _, response = kubelet.admit('pod', GPU, 1)
-    assert sorted(response.envs) == ['CUDA_MPS_PIPE_DIRECTORY', 'NVIDIA_VISIBLE_DEVICES']
-    assert [mount.container_path for mount in response.mounts] == ['/mps/nvidia.com/gpu/pipe', '/dev/shm']
+    ids, response = kubelet.admit('pod', GPU, 1)
+    assert [name for name in sorted(response.envs) if not name.startswith('WARPSHARE_')] == [
+        'CUDA_MPS_PIPE_DIRECTORY', 'NVIDIA_VISIBLE_DEVICES']
+    assert response.envs['WARPSHARE_TIER'] == 'default'
+    assert [mount.container_path for mount in response.mounts] == ['/mps/%s/pipe' % uuid_of(ids[0]), '/dev/shm']
 
 
 def test_a_threads_percentage_that_is_no_whole_number_keeps_its_tenth(node):
     kubelet = node.start_all(weighted(16, failRequestsGreaterThanOne=False))
     response, = kubelet.plugin(GPU).allocate_ids(kubelet.ids(GPU)[:1])
     assert response.envs['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '6.2'
+
+
+def test_replicas_of_several_gpus_need_a_daemon_that_serves_them_all(node):
+    kubelet = node.start_all(weighted(20))
+    ids = [ids[0] for ids in by_gpu(kubelet.ids(GPU)).values()]
+    assert refusal(lambda: kubelet.plugin(GPU).allocate_ids(ids[:2])) == (
+        'INVALID_ARGUMENT', "invalid request for resource 'nvidia.com/gpu': devices of 2 units, but with daemonScope gpu a "
+        'container has those of one; set sharing.mps.placement to same-gpu, or sharing.mps.daemonScope to resource')
 
 
 def test_allocate_remembers_nothing_and_may_be_repeated(node):

@@ -10,9 +10,6 @@ from node import GPU, sharing, v100s
 
 VENDOR = 'k8s.device-plugin.nvidia.com'
 VOLUMES = '/var/run/nvidia-container-devices'
-PIPE = {'CUDA_MPS_PIPE_DIRECTORY': '/mps/nvidia.com/gpu/pipe'}
-PIPE_MOUNTS = [('/run/nvidia/mps/nvidia.com/gpu/pipe', '/mps/nvidia.com/gpu/pipe', False),
-               ('/run/nvidia/mps/shm', '/dev/shm', False)]
 CONTROL_NODES = ['/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia-uvm-tools', '/dev/nvidia-modeset']
 IMEX_NODE = '/dev/nvidia-caps-imex-channels/channel0'
 
@@ -189,9 +186,11 @@ def test_an_imex_channel_without_its_node_is_not_handed_out(node):
 @pytest.mark.parametrize('strategies', ['envvar', 'volume-mounts', 'cdi-cri'])
 def test_mps_stands_beside_every_strategy(node, strategies):
     kubelet = start(node, strategies, config=sharing('mps', 10))
-    answer = allocate(kubelet, kubelet.ids(GPU)[0])
-    assert PIPE.items() <= answer.envs.items()
-    assert answer.mounts[:2] == PIPE_MOUNTS
+    device = kubelet.ids(GPU)[0]
+    answer = allocate(kubelet, device)
+    pipe = '/%s/pipe' % device.split('::')[0]
+    assert answer.envs['CUDA_MPS_PIPE_DIRECTORY'] == '/mps' + pipe
+    assert answer.mounts[:2] == [('/run/nvidia/mps' + pipe, '/mps' + pipe, False), ('/run/nvidia/mps/shm', '/dev/shm', False)]
 
 
 # ---- device nodes ----

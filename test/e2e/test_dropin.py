@@ -109,6 +109,15 @@ def test_the_operators_environment_with_cdi_names_devices_that_are_in_the_specif
         assert '"%s"' % ids[0] in file.read()
 
 
+def test_mps_is_where_nvidias_control_daemon_has_it(node):
+    node.config(sharing('mps', 10))
+    start_all(node, **OPERATOR)
+    _, response = node.kubelet.admit('pod', GPU, 1)
+    assert response.envs['CUDA_MPS_PIPE_DIRECTORY'] == '/mps/nvidia.com/gpu/pipe'
+    assert [(mount.host_path, mount.container_path) for mount in response.mounts] == [
+        ('/run/nvidia/mps/nvidia.com/gpu/pipe', '/mps/nvidia.com/gpu/pipe'), ('/run/nvidia/mps/shm', '/dev/shm')]
+
+
 def test_every_line_of_the_log_is_one_of_klog(node):
     agent = start_all(node, **OPERATOR)
     fail(node, 1)
