@@ -27,7 +27,7 @@ def test_the_demonstration_shows_what_it_promises():
     counts = [int(count) for count in re.findall(r'Allocatable:\n\s+nvidia.com/gpu:\s+(\d+)', done.stdout)]
     assert counts == [80, 60, 80]
     for pod, replicas, threads, memory in (
-            ('notebook', 1, '5.0', r'1\.59'), ('training', 10, '50.0', r'15\.9\d'), ('inference', 4, '20.0', r'6\.3\d')):
+            ('notebook', 1, '5.0', r'1\.55'), ('training', 10, '50.0', r'15\.5\d'), ('inference', 4, '20.0', r'6\.2\d')):
         assert re.search(r'%s.*nvidia\.com/gpu: %d\b.*GPU-.*%s %%.*%s GiB' % (
             pod, replicas, re.escape(threads), memory), done.stdout), (pod, done.stdout)
     assert '  15 of 20 in use\n' in done.stdout and '  20 unhealthy\n' in done.stdout
