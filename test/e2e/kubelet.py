@@ -3,18 +3,26 @@
 It behaves as the device manager of Kubernetes 1.25 to 1.36 does (pkg/kubelet/cm/devicemanager), where a device plugin can
 tell: it calls back inside Register before it answers, follows ListAndWatch with replacing semantics, never redials, and, as
 long as |keyed_by| is "name", takes the end of any stream for the end of whatever plugin has the name by then.
+
+It also keeps what pods hold, as the device manager does: PodResourcesLister tells of it on <folder>/pod-resources/kubelet.sock,
+beside the directory of the plugins, and the checkpoint is written in that directory.
 """
+import base64
+import json
 import os
 import random
 import stat
 import threading
 import time
 import urllib.parse
+import uuid
+import zlib
 from concurrent import futures
 
 import grpc
 
 import deviceplugin_pb2 as pb
+import podresources_pb2 as pods_pb
 
 # What kubelet gives a plugin for the connection and the options, inside Register.
 CALLBACK_TIMEOUT = 10
@@ -74,7 +82,38 @@ class Message:
         self.repeated_ids = len(response.devices) - len(self.healthy)
 
 
+class Container:
+    """What one container has: for each resource its devices, and the plugin's answer."""
+
+    def __init__(self, name, init, restartable):
+        self.name = name
+        self.init = init
+        self.restartable = restartable      # of an init container: it goes on running beside the others
+        self.devices = {}                   # resource -> ids
+        self.responses = {}                 # resource -> ContainerAllocateResponse
+
+    @property
+    def is_listed(self):
+        """kubelet says nothing of init containers that end."""
+        return not self.init or self.restartable
+
+
+class Pod:
+    def __init__(self, name, namespace):
+        self.name = name
+        self.namespace = namespace
+        self.uid = str(uuid.uuid4())
+        self.containers = {}                # name -> Container, in the order of their admission
+        self.reusable = {}                  # resource -> ids of init containers, for the containers that come after
+
+    def held(self, resource=None):
+        return {device for container in self.containers.values() for name, ids in container.devices.items()
+                if resource in (None, name) for device in ids}
+
+
 class Kubelet:
+    CHECKPOINT = 'kubelet_internal_checkpoint'
+
     def __init__(self, directory, authority='localhost', keyed_by='name'):
         self.directory = directory
         self.socket = os.path.join(directory, 'kubelet.sock')
@@ -95,8 +134,14 @@ class Kubelet:
         self.devices = {}               # resource -> {id: healthy}
         self.messages = []
         self.ended = []                 # (time, endpoint, grpc status) of every ended stream
-        self.held = {}                  # pod -> set of ids
+        self.numa = {}                  # resource -> {id: NUMA nodes, or None}
+        self.pods = {}                  # name -> Pod
+        self.list_calls = 0             # of PodResourcesLister/List, refused ones included
+        self.list_refusal = None        # (grpc status, text) List fails with
+        self.list_delay = 0.0           # before List is answered
+        self.pod_resources = os.path.join(os.path.dirname(directory.rstrip('/')), 'pod-resources', 'kubelet.sock')
         self._server = None
+        self._pods_server = None
         self._stopping = threading.Event()
         self._threads = []
         self._generation = 0
@@ -117,12 +162,25 @@ class Kubelet:
             'Register': grpc.unary_unary_rpc_method_handler(
                 self._register, request_deserializer=pb.RegisterRequest.FromString,
                 response_serializer=pb.Empty.SerializeToString)})])
-        path = '%s.k%d' % (self.directory.rstrip('/'), self._generation)
-        if not self._server.add_insecure_port('unix:' + path):
-            raise OSError('cannot listen on ' + path)
-        self._server.start()
-        os.rename(path, self.socket)
+        self._pods_server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
+        self._pods_server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler('v1.PodResourcesLister', {
+            'List': grpc.unary_unary_rpc_method_handler(
+                self._list_pods, request_deserializer=pods_pb.ListPodResourcesRequest.FromString,
+                response_serializer=pods_pb.ListPodResourcesResponse.SerializeToString),
+            'GetAllocatableResources': grpc.unary_unary_rpc_method_handler(
+                self._list_allocatable, request_deserializer=pods_pb.AllocatableResourcesRequest.FromString,
+                response_serializer=pods_pb.AllocatableResourcesResponse.SerializeToString)})])
+        self._serve(self._pods_server, self.pod_resources, 'p')
+        self._serve(self._server, self.socket, 'k')
         return self
+
+    def _serve(self, server, socket, letter):
+        os.makedirs(os.path.dirname(socket), 0o750, exist_ok=True)
+        path = '%s.%s%d' % (self.directory.rstrip('/'), letter, self._generation)
+        if not server.add_insecure_port('unix:' + path):
+            raise OSError('cannot listen on ' + path)
+        server.start()
+        os.rename(path, socket)
 
     def clean_directory(self):
         for name in os.listdir(self.directory):
@@ -136,18 +194,20 @@ class Kubelet:
     def stop(self, remove_socket=True):
         """As if the process died: every connection breaks at once."""
         self._stopping.set()
-        if remove_socket:
+        for socket in (self.socket, self.pod_resources):
             try:
-                os.unlink(self.socket)
+                if remove_socket:
+                    os.unlink(socket)
             except FileNotFoundError:
                 pass
         with self.changed:
             peers = list(self.peers)
         for peer in peers:
             peer.close()
-        if self._server:
-            self._server.stop(0).wait()
-            self._server = None
+        for server in (self._server, self._pods_server):
+            if server:
+                server.stop(0).wait()
+        self._server = self._pods_server = None
         for thread in self._threads:
             thread.join(20)
         self._threads = []
@@ -223,6 +283,8 @@ class Kubelet:
                     self.messages.append(message)
                     # Whichever stream it came from: kubelet does not ask.
                     self.devices[plugin.resource] = dict(message.healthy)
+                    self.numa[plugin.resource] = message.numa
+                    self._write_checkpoint()
                     self.changed.notify_all()
         except grpc.RpcError as error:
             status = error.code()
@@ -291,29 +353,125 @@ class Kubelet:
 
     # ---- admission ----
 
-    def admit(self, pod, resource, count, timeout=30):
-        """Devices for a container, as kubelet picks and allocates them: (ids, response). Raises what the plugin raised."""
+    def admit(self, pod, resource, count, timeout=30, container='main', namespace='default', init=False,
+              restartable=False):
+        """Devices for a container, as kubelet picks and allocates them: (ids, response). Raises what the plugin raised.
+
+        A pod of several containers is admitted one after the other, the init containers first. As in kubelet, what such a
+        one held goes to the containers after it before anything else does; a |restartable| one keeps it.
+        """
         with self.changed:
-            taken = set().union(*self.held.values()) if self.held else set()
-            free = [device for device, healthy in self.devices[resource].items() if healthy and device not in taken]
+            known = self.pods.get(pod) or Pod(pod, namespace)
             plugin = self.newest[resource]
-        if count > len(free):
+            reusable = known.reusable.setdefault(resource, set())
+            chosen = random.sample(sorted(reusable), min(count, len(reusable)))
+            needed = count - len(chosen)
+            taken = set().union(*(other.held(resource) for other in self.pods.values()))
+            free = [device for device, healthy in self.devices[resource].items() if healthy and device not in taken]
+        if needed > len(free):
             raise RuntimeError('requested number of devices unavailable for %s. Requested: %d, Available: %d'
-                               % (resource, count, len(free)))
-        random.shuffle(free)
-        chosen = []
-        if count < len(free) and self.options[resource].get_preferred_allocation_available:
-            offered = set(free)
-            chosen = [device for device in plugin.prefer_ids(free, count, timeout=timeout) if device in offered]
-        chosen += [device for device in free if device not in chosen][:count - len(chosen)]
+                               % (resource, needed, len(free)))
+        if needed:
+            chosen += self._choose(plugin, free, chosen, needed, timeout)
         random.shuffle(chosen)
         responses = plugin.allocate_ids(chosen, timeout=timeout)
         if not responses:
             raise RuntimeError('no containers return in allocation response')
         with self.changed:
-            self.held.setdefault(pod, set()).update(chosen)
+            self._enter(known, Container(container, init, restartable), resource, chosen, responses[0])
+            self.changed.notify_all()
         return chosen, responses[0]
 
+    def _choose(self, plugin, free, held, needed, timeout):
+        """The plugin's preference as far as it is one of the free devices; then any."""
+        random.shuffle(free)
+        preferred = []
+        if self.options[plugin.resource].get_preferred_allocation_available:
+            preferred = plugin.prefer_ids(free + held, len(held) + needed, required=held, timeout=timeout)
+        offered = set(free)
+        chosen = [device for device in preferred if device in offered][:needed]
+        return chosen + [device for device in free if device not in chosen][:needed - len(chosen)]
+
+    def _enter(self, pod, container, resource, ids, response):
+        self.pods[pod.name] = pod
+        container = pod.containers.setdefault(container.name, container)
+        container.devices[resource] = list(ids)
+        container.responses[resource] = response
+        if container.init and not container.restartable:
+            pod.reusable[resource] |= set(ids)
+        else:
+            pod.reusable[resource] -= set(ids)
+        self._write_checkpoint()
+
     def remove_pod(self, pod):
+        """It has ended, and its devices are free."""
         with self.changed:
-            self.held.pop(pod, None)
+            self.pods.pop(pod, None)
+            self._write_checkpoint()
+            self.changed.notify_all()
+
+    # ---- who holds what ----
+
+    def _list_pods(self, _, context):
+        with self.changed:
+            self.list_calls += 1
+            refusal = self.list_refusal
+            self.changed.notify_all()
+        if self.list_delay:
+            self._stopping.wait(self.list_delay)
+        if refusal:
+            context.abort(*refusal)
+        with self.changed:
+            return pods_pb.ListPodResourcesResponse(pod_resources=[
+                pods_pb.PodResources(name=pod.name, namespace=pod.namespace, containers=[
+                    pods_pb.ContainerResources(name=container.name, devices=self._list_devices(container.devices))
+                    for container in pod.containers.values() if container.is_listed])
+                for pod in self.pods.values()])
+
+    def _list_allocatable(self, _, context):
+        with self.changed:
+            return pods_pb.AllocatableResourcesResponse(devices=self._list_devices({
+                resource: [device for device, healthy in devices.items() if healthy]
+                for resource, devices in self.devices.items()}))
+
+    def _list_devices(self, devices):
+        """An entry a device and NUMA node."""
+        entries = []
+        for resource, ids in devices.items():
+            for device in ids:
+                nodes = self.numa.get(resource, {}).get(device)
+                for node in nodes or [None]:
+                    topology = None if node is None else pods_pb.TopologyInfo(nodes=[pods_pb.NUMANode(ID=node)])
+                    entries.append(pods_pb.ContainerDevices(
+                        resource_name=resource, device_ids=[device], topology=topology))
+        return entries
+
+    def _write_checkpoint(self):
+        """The device manager's, in kubelet's form; read by whoever wants the UIDs of pods, which List does not tell.
+
+        kubelet sums a dump of its own structs in Go; nobody else can check that, so here it is any number.
+        """
+        entries = []
+        for pod in self.pods.values():
+            for container in pod.containers.values():
+                for resource, ids in container.devices.items():
+                    by_node = {}
+                    for device in ids:
+                        for node in self.numa.get(resource, {}).get(device) or [-1]:
+                            by_node.setdefault(str(node), []).append(device)
+                    entries.append({
+                        'PodUID': pod.uid, 'ContainerName': container.name, 'ResourceName': resource,
+                        'DeviceIDs': by_node,
+                        'AllocResp': base64.b64encode(
+                            container.responses[resource].SerializeToString()).decode('ascii')})
+        data = {'PodDeviceEntries': entries or None, 'RegisteredDevices': {
+            resource: [device for device, healthy in devices.items() if healthy]
+            for resource, devices in self.devices.items()}}
+        text = json.dumps({'Data': data, 'Checksum': zlib.crc32(json.dumps(data).encode())}, separators=(',', ':'))
+        path = os.path.join(self.directory, self.CHECKPOINT)
+        try:
+            with open(path + '.new', 'w', encoding='utf-8') as file:
+                file.write(text)
+            os.rename(path + '.new', path)
+        except FileNotFoundError:
+            pass  # the directory was removed, as some tests do
