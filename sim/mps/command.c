@@ -52,8 +52,8 @@ static bool may_change_server(const struct request *request, const struct instan
         return false;
 }
 
-/* A device as the daemon takes it; -1: out of range, said in the log alone. */
-static int device(const struct request *request, const char *word)
+/* A device as the daemon takes it, by UUID only from r615 on; -1: out of range, said in the log alone. |value| becomes its. */
+static int device(const struct request *request, const char *word, const char **value)
 {
         const struct mps_scenario *scenario = &request->daemon->scenario;
         unsigned int visible[MPS_SIM_GPUS];
@@ -64,6 +64,7 @@ static int device(const struct request *request, const char *word)
                 if (strcmp(scenario->gpus[visible[i]].uuid, word) == 0)
                         return i;
         }
+        *value = limits_value(word, *value);
         if (ordinal >= 0 && (unsigned int)ordinal < LIMITS_DEVICES)
                 return ordinal;
         journal_line(&request->daemon->journal, "Invalid device ordinal!");
@@ -88,7 +89,8 @@ static void set_default_percentage(struct request *request)
 
 static void get_default_limit(struct request *request)
 {
-        int ordinal = device(request, request->words[1]);
+        const char *none = "";
+        int ordinal = device(request, request->words[1], &none);
 
         if (ordinal < 0)
                 return;
@@ -99,10 +101,11 @@ static void get_default_limit(struct request *request)
 
 static void set_default_limit(struct request *request)
 {
+        const char *value = request->words[2];
         int ordinal;
 
-        if (may_change_defaults(request) && (ordinal = device(request, request->words[1])) >= 0)
-                request->daemon->limits.memory_mib[ordinal] = limits_read_memory(request->words[2]);
+        if (may_change_defaults(request) && (ordinal = device(request, request->words[1], &value)) >= 0)
+                request->daemon->limits.memory_mib[ordinal] = limits_read_memory(value);
 }
 
 static void get_priority(struct request *request)

@@ -27,6 +27,16 @@ uint64_t limits_read_memory(const char *text)
         return value & (UINT64_MAX >> 20); /* kept as bytes, so that what is negative becomes 17179869183G */
 }
 
+const char *limits_value(const char *device, const char *next)
+{
+        char *end;
+
+        strtol(device, &end, 10);
+        if (end == device)
+                return end + strlen(end);
+        return *end ? end : next;
+}
+
 void limits_put_memory(struct strbuf *out, uint64_t mib)
 {
         if (mib >= 1024)

@@ -25,6 +25,11 @@ struct limits {
 
 bool limits_read_percentage(double *percentage, const char *text); /* false, and no change: out of range */
 uint64_t limits_read_memory(const char *text);
+/*
+ * Where the value stands that belongs to the word |device|, read as "%d %s" is: nowhere, so that the limit is cleared, if the
+ * device is no number ("GPU-…"), and in the same word behind the digits ("0=1G").
+ */
+const char *limits_value(const char *device, const char *next);
 void limits_put_memory(struct strbuf *out, uint64_t mib); /* with its newline; nothing for 0 */
 
 /* What one variable of the environment asks for: "0=1G,1=512MB"; |ordinal| -1 matches |uuid| only. 0: nothing. */

@@ -98,7 +98,7 @@ static void terminate(struct server *server, const char *pid, struct strbuf *out
         strbuf_puts(out, "0\n");
 }
 
-static bool read_device(const struct server *server, const char *word, unsigned int *ordinal)
+static bool read_device(const struct server *server, const char *word, unsigned int *ordinal, const char **value)
 {
         for (unsigned int i = 0; server->scenario.version >= 615 && i < server->n_gpus; i++) {
                 if (strcmp(server_gpu(server, i)->uuid, word) == 0) {
@@ -106,6 +106,7 @@ static bool read_device(const struct server *server, const char *word, unsigned 
                         return true;
                 }
         }
+        *value = limits_value(word, *value);
         *ordinal = (unsigned int)atoi(word); /* NOLINT(cert-err34-c): as the real one reads it */
         return *ordinal < LIMITS_DEVICES;
 }
@@ -114,7 +115,7 @@ static void set_limit(struct server *server, const char *device, const char *val
 {
         unsigned int ordinal;
 
-        if (!read_device(server, device, &ordinal))
+        if (!read_device(server, device, &ordinal, &value))
                 return;
         server->limits.memory_mib[ordinal] = limits_read_memory(value);
         server_log_limits(server);
@@ -150,7 +151,7 @@ void server_answer(struct server *server, char *line, struct strbuf *out)
                 strbuf_printf(out, "%.1f\n", server->limits.percentage);
         else if (strcmp(question, "set-percentage") == 0)
                 set_percentage(server, first);
-        else if (strcmp(question, "limit") == 0 && read_device(server, first, &ordinal))
+        else if (strcmp(question, "limit") == 0 && read_device(server, first, &ordinal, &second))
                 limits_put_memory(out, server->limits.memory_mib[ordinal]);
         else if (strcmp(question, "set-limit") == 0)
                 set_limit(server, first, second);
