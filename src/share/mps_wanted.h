@@ -17,8 +17,11 @@
 
 #include "share/plan.h"
 
-/* The longest path below the root with which a socket in the pipe directory still fits into sun_path: DESIGN, reference/mps. */
-#define MPS_PIPE_PATH_MAX ((size_t)88)
+/*
+ * The longest path of a pipe directory. Its longest socket, control_privileged, would have room in sun_path with one byte more,
+ * but the control daemon takes no path that fills it (tried with 535 and 550).
+ */
+#define MPS_PIPE_PATH_MAX ((size_t)87)
 
 struct mps_unit {
         const char *uuid;     /* of the GPU or the MIG device: CUDA_VISIBLE_DEVICES */
