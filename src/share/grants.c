@@ -128,6 +128,7 @@ struct request {
         const char **ids; /* each once */
         size_t n_ids;
         uint32_t *own;   /* by unit: how many of the ids are its own */
+        uint32_t *fresh; /* by unit: of those, how many no grant has */
         uint32_t *moved; /* by unit: how many of the ids a grant has that is bound to it */
 };
 
@@ -140,6 +141,7 @@ static int collect(
 
         request->ids = ARENA_ARRAY(scratch, const char *, MIN(n_devices, resource->n_devices));
         request->own = ARENA_ARRAY(scratch, uint32_t, resource->n_units);
+        request->fresh = ARENA_ARRAY(scratch, uint32_t, resource->n_units);
         request->moved = ARENA_ARRAY(scratch, uint32_t, resource->n_units);
         for (size_t i = 0; i < n_devices; i++) {
                 const struct device *device = map_find(&resource->by_id, devices[i]);
@@ -156,6 +158,7 @@ static int collect(
                 request->ids[request->n_ids++] = device->id;
                 request->own[device->unit]++;
                 holder = grants->holders[device - resource->devices];
+                request->fresh[device->unit] += holder == NULL;
                 place = holder ? place_used(grants, holder, device) : NULL;
                 if (place)
                         request->moved[place - grants->places]++;
@@ -195,6 +198,25 @@ static int check_size(const struct request *request, struct error *err)
         return 0;
 }
 
+/*
+ * More in the books than is safe to advertise: some of it is over, and we have not heard. Not refused, it would leave too few free
+ * ids to hide, and the scheduler would be promised more than there is.
+ */
+static int check_count(const struct request *request, struct error *err)
+{
+        const struct grants *grants = request->grants;
+        size_t safe = books_safe_count(grants->resource, grants->max_per_request, grants->places);
+        size_t held = 0;
+
+        for (size_t i = 0; i < grants->resource->n_units; i++)
+                held += grants->places[i].is_sick ? 0 : grants->places[i].held + request->fresh[i];
+        if (held <= safe || grants->is_fresh)
+                return 0;
+        return error_set(err, ERROR_UNAVAILABLE,
+                "with this request %zu replicas of resource '%s' would be in use, and %zu are advertised", held,
+                grants->resource->name, safe);
+}
+
 /* Where its own ids were, then where most of the ids are, then where it fits tightest. */
 static bool is_better(const struct request *request, const uint32_t *room, uint32_t a, uint32_t b)
 {
@@ -231,22 +253,34 @@ static int choose_unit(const struct request *request, struct arena *scratch, uin
         return 0;
 }
 
+static int find_room(const struct request *request, struct arena *scratch, const char **ret_uuid, struct error *err)
+{
+        const struct resource *resource = request->grants->resource;
+        uint32_t unit;
+
+        *ret_uuid = NULL;
+        if (request->grants->max_per_request == 0)
+                return 0;
+        if (check_count(request, err) < 0 || choose_unit(request, scratch, &unit, err) < 0)
+                return -1;
+        *ret_uuid = resource->units[unit].uuid;
+        return 0;
+}
+
 int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
         const struct grant **ret, struct error *err)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct request request = {.grants = grants};
         struct holding *holding;
-        const char *uuid = NULL;
-        uint32_t unit;
+        const char *uuid;
 
         if (collect(&request, &scratch, devices, n_devices, err) < 0 || check_size(&request, err) < 0)
                 return -1;
-        if (grants->max_per_request > 0) {
-                if (choose_unit(&request, &scratch, &unit, err) < 0)
-                        return -1;
-                uuid = grants->resource->units[unit].uuid;
-        }
+        grants->was_refused = find_room(&request, &scratch, &uuid, err) < 0;
+        grants->is_fresh = false;
+        if (grants->was_refused)
+                return -1;
         holding = holding_new(id, uuid, request.ids, request.n_ids, now);
         books_add(grants, holding);
         books_hide(grants);

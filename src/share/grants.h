@@ -8,7 +8,8 @@
  * those in use plus s were more than was advertised. With units of N₁, N₂, … the same count is Σ max(0, Nᵢ−(s−1)) + s−1, and
  * least at the largest s that can be asked for, min(R, the largest Nᵢ): one more s adds 1 and takes 1 from each unit with
  * Nᵢ ≥ s, of which there is one. So the bound is (R−1) + Σ max(0, Nᵢ−(R−1)), with that R. A unit that is not healthy counts in
- * no sum: kubelet has none of its ids as healthy, and what is in use on the others is no more than what is in use.
+ * no sum: kubelet has none of its ids as healthy, and what is in use on the others is no more than what is in use. Are all that
+ * could hold R not healthy, then no more are advertised than the largest of the others has.
  *
  * That holds for whatever scheduler and kubelet have not heard yet, with two exceptions, both after a unit has failed or
  * the configuration has changed: the scheduler may still count by the old list, and ids in use may already be more than is now
@@ -38,10 +39,9 @@ struct grants;
 
 /* One container's holding. */
 struct grant {
-        const char *id;   /* "g" and hexadecimal digits, unique on this node */
-        const char *unit; /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
-        const char *const
-                *devices; /* ids as kubelet knows them, each once: what was granted, a newer grant may have some */
+        const char *id;             /* "g" and hexadecimal digits, unique on this node */
+        const char *unit;           /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
+        const char *const *devices; /* as kubelet knows them, each once; a newer grant may have some of them now */
         size_t n_devices;
         int64_t since; /* seconds since the epoch; 0 unknown */
 };
@@ -68,8 +68,8 @@ size_t grants_capacity(const struct resource *resource, unsigned int max_per_req
 /*
  * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,
  * more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_NOT_FOUND for an id that the
- * resource does not have; ERROR_UNAVAILABLE where no unit has room by the books: they may be old, so the caller asks kubelet,
- * calls grants_sync() and tries once more.
+ * resource does not have; ERROR_UNAVAILABLE where by the books no unit has room, or more is in use than is advertised: they may
+ * be old, so the caller asks kubelet, calls grants_sync() for all, and tries once more.
  */
 int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
         const struct grant **ret, struct error *err) MUST_USE;
@@ -80,7 +80,8 @@ int grants_allocate(struct grants *grants, const char *const *devices, size_t n_
  * entered with the unit of most of their ids.
  *
  * kubelet books a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
- * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room judges all: INT64_MAX.
+ * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room, and only that, judges
+ * all: INT64_MAX. When the agent starts nothing is on its way, and |as_of| is the moment of the question.
  * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
  * (share/checkpoint.h) and whose pod may be alive belong into |held|, too.
  */

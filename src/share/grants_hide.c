@@ -13,26 +13,28 @@ uint32_t place_room(const struct grants *grants, size_t unit, uint32_t moved)
         return place->is_sick || used >= replicas ? 0 : replicas - used;
 }
 
+static unsigned int healthy_replicas(const struct resource *resource, const struct place *places, size_t unit)
+{
+        return places && places[unit].is_sick ? 0 : resource->units[unit].replicas;
+}
+
 size_t books_safe_count(const struct resource *resource, unsigned int max_per_request, const struct place *places)
 {
-        size_t largest = 0;
-        size_t total = 0;
-        size_t request;
-        size_t count = 0;
+        unsigned int largest = 0;
+        unsigned int healthy = 0; /* the largest of them */
+        unsigned int less = 0;    /* than the worst request, by one */
+        size_t count;
 
         for (size_t i = 0; i < resource->n_units; i++) {
-                if (places && places[i].is_sick)
-                        continue;
                 largest = MAX(largest, resource->units[i].replicas);
-                total += resource->units[i].replicas;
+                healthy = MAX(healthy, healthy_replicas(resource, places, i));
         }
-        request = MIN(max_per_request, largest);
-        if (request == 0)
-                return total;
+        if (max_per_request > 0)
+                less = MIN(MIN(max_per_request, largest) - 1, healthy);
+        count = less;
         for (size_t i = 0; i < resource->n_units; i++)
-                if (!(places && places[i].is_sick) && resource->units[i].replicas >= request)
-                        count += resource->units[i].replicas - (request - 1);
-        return count + request - 1;
+                count += MAX(healthy_replicas(resource, places, i), less) - less;
+        return count;
 }
 
 struct hiding {

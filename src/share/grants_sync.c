@@ -126,33 +126,26 @@ static void enter(struct sync *sync, const struct grants_held *held)
 
 /* ---- the list ---- */
 
+static bool is_out_of_date(const struct sync *sync, const struct grants_held *held)
+{
+        for (size_t i = 0; i < held->n_devices; i++) {
+                const struct mention *newest = mentions_of(sync, held->devices[i]);
+
+                if (newest && newest->holding->grant.since >= sync->as_of)
+                        return true;
+        }
+        return false;
+}
+
+/* An entry about an id that was granted since says nothing any more. One with other ids than any grant is not known. */
 static void judge_entry(struct sync *sync, const struct grants_held *held)
 {
         struct holding *same = held->n_devices ? find_same(sync, held) : NULL;
-        size_t known = 0;
-        bool is_old = false;
 
-        if (same) {
+        if (same)
                 same->is_alive = same->is_matched = true;
-                return;
-        }
-        for (size_t i = 0; i < held->n_devices; i++) {
-                const struct mention *newest = mentions_of(sync, held->devices[i]);
-
-                known += newest != NULL;
-                is_old |= newest && newest->holding->grant.since >= sync->as_of;
-        }
-        /* Of an id that was granted since, the entry is out of date. */
-        if (known < held->n_devices && !is_old) {
+        else if (held->n_devices && !is_out_of_date(sync, held))
                 enter(sync, held);
-                return;
-        }
-        for (size_t i = 0; i < held->n_devices; i++) {
-                const struct mention *newest = mentions_of(sync, held->devices[i]);
-
-                if (newest)
-                        newest->holding->is_alive = true;
-        }
 }
 
 void grants_sync(struct grants *grants, const struct grants_held *held, size_t n_held, int64_t as_of,
@@ -179,6 +172,7 @@ void grants_sync(struct grants *grants, const struct grants_held *held, size_t n
                 holding_free(holding);
         }
         grants->n_all = left;
+        grants->is_fresh = grants->was_refused && as_of == INT64_MAX;
         books_count(grants);
         map_done(&sync.by_device);
         map_done(&sync.by_id);

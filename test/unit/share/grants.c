@@ -183,13 +183,14 @@ static void test_a_mixed_request_is_bound_to_one_unit_whatever_its_ids_say(void 
 {
         _cleanup_(books_done) struct books books;
 
-        books_init(&books, "A*4 B*4", 3);
-        assert_string_equal(ask(&books, "A::0 A::1 A::2"), "A");
+        books_init(&books, "A*4 B*4 C*4", 2);
+        assert_string_equal(ask(&books, "A::0 A::1"), "A");
+        assert_string_equal(ask(&books, "A::2"), "A");
         assert_string_equal(ask(&books, "A::3 B::0"), "B");
-        /* A has an id less than room, B one more. */
+        /* A has room without an id, B an id without room. */
         assert_string_equal(ask(&books, "B::1 B::2"), "B");
         assert_string_equal(ask(&books, "B::3"), "A");
-        assert_grants(&books, "A:g1=A::0,A::1,A::2 B:g2=A::3,B::0 B:g3=B::1,B::2 A:g4=B::3");
+        assert_grants(&books, "A:g1=A::0,A::1 A:g2=A::2 B:g3=A::3,B::0 B:g4=B::1,B::2 A:g5=B::3");
 }
 
 static void test_among_units_with_as_many_of_the_ids_it_fits_tightest(void **state UNUSED)
@@ -245,14 +246,31 @@ static void test_where_the_books_have_no_room_kubelet_is_to_be_asked(void **stat
         _cleanup_(books_done) struct books books;
         const struct grant *grant;
 
-        books_init(&books, "A*2 B*2", 2);
+        books_init(&books, "A*3 B*3 C*3", 3);
         ask(&books, "A::0");
-        ask(&books, "B::0 B::1");
-        assert_fails(try(&books, "A::1 B::0", &grant), &books.err, ERROR_UNAVAILABLE,
-                "no unit of resource 'nvidia.com/gpu' has 2 free replicas: the most is 1; 0 of 2 units are not healthy");
-        assert_grants(&books, "A:g1=A::0 B:g2=B::0,B::1");
-        sync_all(&books, "A::0", "g2");
-        assert_string_equal(ask(&books, "A::1 B::0"), "B");
+        ask(&books, "B::0");
+        assert_string_equal(ask(&books, "C::0"), "C");
+        /* 9 − 4 may be in use, so that something has left. */
+        assert_fails(try(&books, "A::1 A::2 B::1", &grant), &books.err, ERROR_UNAVAILABLE,
+                "with this request 6 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
+        assert_grants(&books, "A:g1=A::0 B:g2=B::0 C:g3=C::0");
+        sync_all(&books, "A::0;B::0", "g3");
+        assert_string_equal(ask(&books, "A::1 A::2 B::1"), "C");
+        /* Where it has not, whoever is sure may still have what there is. */
+        sync_all(&books, "A::0;B::0;A::1 A::2 B::1", "");
+        assert_fails(try(&books, "A::1 A::2 B::1 B::2", &grant), &books.err, ERROR_INVALID,
+                "invalid request for resource 'nvidia.com/gpu': 4 replicas are asked for, but all must be of one unit, and "
+                "the largest has 3: ask for fewer");
+        assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_UNAVAILABLE,
+                "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
+        sync_all(&books, "A::0;B::0;A::1 A::2 B::1", "");
+        assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_UNAVAILABLE,
+                "no unit of resource 'nvidia.com/gpu' has 3 free replicas: the most is 2; 0 of 3 units are not healthy");
+        sync_all(&books, "A::0;B::0;A::1 A::2 B::1", "");
+        assert_string_equal(ask(&books, "B::2 C::1"), "B");
+        /* Being sure lasts for one request. */
+        assert_fails(try(&books, "C::2", &grant), &books.err, ERROR_UNAVAILABLE,
+                "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
 }
 
 /* ---- ids that another grant has ---- */
@@ -443,6 +461,17 @@ static void test_a_unit_that_is_not_healthy_has_no_room_and_nothing_hidden(void 
         assert_int_equal(count_hidden(&books), 4);
 }
 
+/* Else the scheduler would send a request of 4, for which no unit is left. */
+static void test_no_more_is_advertised_than_the_largest_healthy_unit_has(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*5 B*3 C*3", 5);
+        assert_hidden(&books, "B::0 B::1 B::2 C::0 C::1 C::2");
+        grants_set_unit_health(books.grants, "A", false);
+        assert_hidden(&books, "C::0 C::1 C::2");
+}
+
 static void test_no_more_ids_are_hidden_than_are_free(void **state UNUSED)
 {
         _cleanup_(books_done) struct books books;
@@ -515,7 +544,6 @@ static void test_the_books_survive_as_text(void **state UNUSED)
         assert_string_equal(again, text);
         assert_string_equal(grants_of_device(books.grants, "A::1")->id, "g2");
         assert_string_equal(ask(&books, "B::1 B::2"), "B");
-        assert_string_equal(ask(&books, "B::3 A::3"), "B");
 }
 
 static void test_what_is_malformed_in_the_record_is_left_out(void **state UNUSED)
@@ -582,6 +610,7 @@ int main(void)
                 cmocka_unit_test(test_a_hidden_id_that_kubelet_took_is_hidden_no_more),
                 cmocka_unit_test(test_ids_without_room_are_hidden_first),
                 cmocka_unit_test(test_a_unit_that_is_not_healthy_has_no_room_and_nothing_hidden),
+                cmocka_unit_test(test_no_more_is_advertised_than_the_largest_healthy_unit_has),
                 cmocka_unit_test(test_no_more_ids_are_hidden_than_are_free),
                 cmocka_unit_test(test_holdings_and_health_survive_another_plan),
                 cmocka_unit_test(test_holdings_of_a_unit_that_is_gone_do_not_count),
