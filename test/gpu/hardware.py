@@ -18,10 +18,12 @@ WARPSHARE = os.environ['WARPSHARE']
 SIMULATED = os.environ.get('WARPSHARE_GPU_SIMULATED') == '1'
 SIM_UUID = 'GPU-5c89852c-d268-4c3f-9b07-0022ad3fdd14'
 CONTROL = 'nvidia-cuda-mps-control'
+# So slow that the four launches in flight outlast what a loaded machine lets a program wait.
+SIM_GFLOPS = 20
 
 DEADLINE = 60.0
 # Between start and work: a CUDA program needs a second or two for its context, under MPS the first one the server's, too.
-HEAD_START = 5.0 if SIMULATED else 15.0
+HEAD_START = 10.0 if SIMULATED else 15.0
 LOAD_SECONDS = 2 if SIMULATED else 5
 CONTEXT_MIB = 768  # GRANTED_CONTEXT_MIB
 SM_TOLERANCE = 2   # GRANTED_SM_TOLERANCE
@@ -67,7 +69,7 @@ class Hardware:
     def _simulate(self):
         self.environment.update({
             'PATH': os.environ['WARPSHARE_MPS_SIM_FOLDER'] + ':' + os.environ['PATH'],
-            'WARPSHARE_CUDA_SIM': self._write('cuda.yaml', yaml.safe_dump({'uuid': SIM_UUID})),
+            'WARPSHARE_CUDA_SIM': self._write('cuda.yaml', yaml.safe_dump({'uuid': SIM_UUID, 'gflops': SIM_GFLOPS})),
             'WARPSHARE_MPS_SIM': self._write(
                 'mps.conf', 'version: 580\ngpu: %s sms=132 memory=81559 cc=9 name=H100\n' % SIM_UUID),
             'WARPSHARE_SIM_SCENARIO': self._write(
