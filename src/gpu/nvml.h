@@ -98,6 +98,8 @@
                 "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2")            \
         MAY(device_get_mps_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),  \
                 "nvmlDeviceGetMPSComputeRunningProcesses")                                                             \
+        MAY(device_get_compute_mode, (nvmlDevice_t device, nvmlComputeMode_t * mode), "nvmlDeviceGetComputeMode")      \
+        MAY(device_set_compute_mode, (nvmlDevice_t device, nvmlComputeMode_t mode), "nvmlDeviceSetComputeMode")        \
         MAY(device_get_event_types, (nvmlDevice_t device, unsigned long long *types),                                  \
                 "nvmlDeviceGetSupportedEventTypes")                                                                    \
         MAY(device_register_events, (nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set),               \

@@ -3,7 +3,7 @@
  *
  *         <root>/                 0755, traversable by any user: servers run under the tenant's
  *           warpshare.sock        0600, mps/server.h
- *           state.json            0600: the wanted daemons, their PIDs, the compute modes from before; survives us
+ *           state.json            the wanted daemons, their PIDs, the compute modes from before; survives us
  *           shm/                  tmpfs, /dev/shm of daemons and tenants
  *           <name>/pipe           0755, never removed while it may be mounted: its inode is in the tenants
  *           <name>/log            control.log, server.log
@@ -30,19 +30,24 @@ struct mps_supervisor;
 
 struct mps_supervisor_options {
         uv_loop_t *loop;
-        const char *root;         /* the MPS root as mounted here */
-        const char *control;      /* program name or path: mps_control_find() */
-        const char *path;         /* PATH of the daemons; NULL: ours, or the usual one */
-        const char *driver_root;  /* as mounted here */
-        const char *nvml_library; /* "": found by the driver root */
+        const char *root;               /* the MPS root as mounted here */
+        const char *control;            /* program name or path: mps_control_find() */
+        const char *path;               /* PATH of the daemons; NULL: ours, or the usual one */
+        const char *driver_root;        /* as mounted here */
+        const char *nvml_library;       /* "": found by the driver root */
+        const char *const *environment; /* more of it for the daemons, "NAME=value", NULL-terminated, or NULL */
         bool sets_compute_mode;
         uint64_t look_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */
+        uint64_t command_ms;           /* for each command; 0: MPS_COMMAND_TIMEOUT_MS */
         void (*on_change)(void *data); /* mps_supervisor_status() says something new; at most once a turn of the loop */
         void *data;
 };
 
 int mps_supervisor_new(
         struct mps_supervisor **ret, const struct mps_supervisor_options *options, struct error *err) MUST_USE;
+
+/* Every daemon goes on, and the next supervisor adopts it. |closed| is called from the loop. */
+void mps_supervisor_leave(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data);
 
 /* Copies |wanted|. Refused (nothing changes) where a path would be too long or two daemons have one name. */
 int mps_supervisor_apply(struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation,

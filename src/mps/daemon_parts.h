@@ -1,0 +1,84 @@
+/*
+ * Private to mps/daemon_*.c: what they share of one daemon. daemon_run.c has the machine, the timers and the looks,
+ * daemon_start.c leads to a process, daemon_configure.c to its settings.
+ */
+#pragma once
+
+#include "mps/daemon_run.h"
+#include "mps/folder.h"
+#include "mps/launch.h"
+#include "mps/observe.h"
+
+struct prepare;
+struct configure;
+
+struct mps_run {
+        struct mps_run_context *context;
+        char *name;
+        struct mps_folder folder;
+        struct mps_machine machine;
+        struct arena wanted_arena;
+        struct mps_daemon_wanted wanted;
+        bool has_wanted; /* |wanted| says something */
+
+        struct arena started_arena;
+        struct mps_daemon_wanted started; /* what |launch| was started with */
+        unsigned int options;             /* MPS_CAN_*: the options that |launch| was started with */
+        struct arena recorded_arena;
+        struct mps_record_daemon recorded; /* pid 0: none */
+        struct mps_launch *launch;         /* NULL: no process */
+        off_t log_start;                   /* of control.log, when it was started */
+        struct mps_control *control;       /* for its state; renewed with each process */
+        struct mps_control *requests;      /* for what others ask; lives as long as we do */
+
+        struct prepare *prepare;     /* NVML is being asked before a start */
+        struct configure *configure; /* it is being configured */
+        struct mps_look *look;       /* it is being looked at */
+        struct mps_observation *seen;
+        unsigned int looks;
+        bool is_waiting; /* to start, until another daemon has left its units */
+        uint64_t ask_ms; /* until the next attempt at a first answer */
+
+        unsigned int can;
+        unsigned int threads_permille; /* as read back */
+        uint64_t limit_mib;
+        unsigned int restarts;
+        int64_t since;
+        char *reason;
+        char *notice;
+
+        uv_timer_t deadline; /* the machine's */
+        uv_timer_t turn;     /* the next question or look */
+        unsigned int open;   /* handles and controls */
+        bool is_closing;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* Reports to the machine and does what it says. The text becomes the reason, NULL keeps the one that is there. */
+void run_report(struct mps_run *run, enum mps_event event, const char *format, ...) PRINTF_LIKE(3, 4);
+void run_tell(struct mps_run *run, bool is_process);
+
+/* A control without anything under way; nothing asked before calls back. */
+int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;
+void run_drop_control(struct mps_run *run);
+
+/* Asks for a first answer, now and then. */
+void run_ask_until_it_answers(struct mps_run *run);
+/* |run_prepare_is_late| comes after |ms|. */
+void run_wait(struct mps_run *run, uint64_t ms);
+/* It stays as it is until mps_run_poke(). */
+void run_wait_for_units(struct mps_run *run, const char *blocker);
+
+/* daemon_start.c */
+void run_start(struct mps_run *run);
+/* Takes over a process that is there; false: there is none. Then |*ret_same| says if it has the settings that are wanted. */
+bool run_take_over(struct mps_run *run, bool *ret_same);
+void run_stop_preparing(struct mps_run *run);
+/* NVML has not answered in time. */
+void run_prepare_is_late(struct mps_run *run);
+
+/* daemon_configure.c */
+void run_configure(struct mps_run *run);
+/* Only with the control that it asks closed. */
+void run_stop_configuring(struct mps_run *run);

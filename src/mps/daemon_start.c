@@ -1,0 +1,440 @@
+/*
+ * From wanted to a process: folders, a process that is there already, NVML (is the unit there, which compute mode has it, what can
+ * the driver), then the start. An option that the program does not know makes it a front end which finds no daemon and ends
+ * with status 1; it is started again without.
+ */
+#include "mps/daemon_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "mps/compute_mode.h"
+#include "mps/dialogue.h"
+#include "mps/identity.h"
+
+#define PREPARE_MS UINT64_C(10000)
+
+/* ---- the process that is there already ---- */
+
+static void put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
+{
+        for (size_t i = 0; i < settings->n_units; i++)
+                strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
+}
+
+static bool has_units(pid_t pid, const struct mps_daemon_wanted *settings)
+{
+        struct strbuf units = STRBUF_INIT;
+        bool is_same;
+
+        put_units(&units, settings);
+        is_same = identity_has_variable(pid, "CUDA_VISIBLE_DEVICES", units.data);
+        strbuf_done(&units);
+        return is_same;
+}
+
+static void remember_settings(struct mps_run *run, const struct mps_daemon_wanted *settings)
+{
+        struct arena arena = ARENA_INIT;
+        struct mps_daemon_wanted copy;
+
+        mps_daemon_wanted_copy(&copy, &arena, settings);
+        arena_done(&run->started_arena);
+        run->started_arena = arena;
+        run->started = copy;
+}
+
+static void on_process_exit(int status, int signal, void *data);
+
+/* Its settings are those on record; else they can only be guessed from the units that it sees. */
+static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_recorded, bool *ret_same)
+{
+        struct error err;
+
+        if (mps_launch_adopt(&run->launch, run->context->loop, pid, start_time, on_process_exit, run, &err) < 0) {
+                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(&err));
+                return false;
+        }
+        remember_settings(run, is_recorded ? &run->recorded.settings : &run->wanted);
+        run->options = is_recorded ? run->recorded.options : 0;
+        run->can = is_recorded ? run->recorded.can : 0;
+        *ret_same = is_recorded ? mps_daemon_is_same(&run->started, &run->wanted) : has_units(pid, &run->wanted);
+        run->log_start = mps_folder_log_size(&run->folder);
+        log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
+        return true;
+}
+
+bool run_take_over(struct mps_run *run, bool *ret_same)
+{
+        const struct mps_record_daemon recorded = run->recorded;
+        pid_t pid;
+        struct error err;
+
+        run->recorded.pid = 0;
+        if (recorded.pid && identity_is_alive(recorded.pid, recorded.start_time) &&
+                identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
+                pid = recorded.pid;
+        else
+                pid = identity_of_lock(run->folder.pipe);
+        if (!pid || mps_folder_make(&run->folder, run->context->root, &err) < 0 || run_renew_control(run, &err) < 0)
+                return false;
+        if (!adopt(run, pid, identity_start_time(pid), pid == recorded.pid, ret_same))
+                return false;
+        if (pid == recorded.pid && recorded.inode)
+                run->folder.inode = recorded.inode; /* the next look compares */
+        run_tell(run, true);
+        return true;
+}
+
+/* ---- NVML ---- */
+
+struct prepare_unit {
+        const char *uuid;
+        bool has_mode;
+        bool is_gone;
+        nvmlComputeMode_t before;
+        struct error err;
+};
+
+/* Orphaned (run NULL) when the daemon does not wait any longer. */
+struct prepare {
+        struct nvml_job job;
+        struct mps_run *run;
+        struct arena arena;
+        struct prepare_unit *units;
+        size_t n_units;
+        bool sets; /* modes are to be set, not read */
+        bool has_nvml;
+        struct error err;
+        char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
+        int major; /* the least compute capability; 0 unknown */
+};
+
+static void free_prepare(struct prepare *prepare)
+{
+        struct arena arena = prepare->arena;
+
+        arena_done(&arena);
+}
+
+static void read_capability(struct prepare *prepare, const struct nvml *nvml, const char *uuid)
+{
+        nvmlDevice_t device;
+        int major;
+        int minor;
+
+        if (nvml->device_get_by_uuid(uuid, &device) == NVML_SUCCESS &&
+                NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS &&
+                (!prepare->major || major < prepare->major))
+                prepare->major = major;
+}
+
+static void work_read(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+
+        prepare->has_nvml = nvml != NULL;
+        prepare->err = *err;
+        if (!nvml)
+                return;
+        if (NVML_CALL(nvml, system_get_driver_version, prepare->driver, sizeof(prepare->driver)) != NVML_SUCCESS)
+                prepare->driver[0] = '\0';
+        for (size_t i = 0; i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+                const int known = compute_mode_read(nvml, unit->uuid, &unit->before, &unit->err);
+
+                unit->is_gone = known < 0;
+                unit->has_mode = known > 0;
+                job->reopen |= known < 0;
+                read_capability(prepare, nvml, unit->uuid);
+        }
+}
+
+static void work_set(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+
+        for (size_t i = 0; i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+
+                unit->err = *err;
+                if (nvml && unit->has_mode && unit->before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS &&
+                        compute_mode_set(nvml, unit->uuid, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, &unit->err) == 0)
+                        unit->err.kind = ERROR_NONE;
+        }
+}
+
+void run_stop_preparing(struct mps_run *run)
+{
+        if (run->prepare)
+                TAKE_PTR(run->prepare)->run = NULL;
+}
+
+/* ---- the start ---- */
+
+/* Each with the bit that says whether it is to be used. */
+static const struct {
+        unsigned int bit;
+        const char *option;
+} options[] = {
+        {MPS_CAN_MULTI_USER, "-multiuser-server"},
+        {MPS_CAN_PARTITION, "-S"},
+};
+
+/* Before Volta clients of other users are refused by a multi-user server. Partitions are a must for every client once they are on. */
+static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
+{
+        unsigned int can = prepare->driver[0] ? dialogue_capabilities(prepare->driver) : 0;
+        unsigned int chosen = 0;
+
+        if (geteuid() == 0 && prepare->major >= 7)
+                chosen |= MPS_CAN_MULTI_USER;
+        if (run->wanted.provisioning == PROVISIONING_SM && run->wanted.tier_limit >= MPS_TIER_PARTITION)
+                chosen |= MPS_CAN_PARTITION;
+        return chosen & can & ~run->context->unknown_options;
+}
+
+static int launch(struct mps_run *run, const char *program, struct error *err)
+{
+        const struct mps_run_context *context = run->context;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
+        _close_ int log = mps_folder_open_log(&run->folder, err);
+        const char *argv[ARRAY_SIZE(options) + 3] = {program, "-f"};
+        struct strbuf units = STRBUF_INIT;
+        const char **environment;
+        size_t count = 0;
+        size_t words = 2;
+
+        if (log < 0)
+                return -1;
+        for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+                if (run->options & options[i].bit)
+                        argv[words++] = options[i].option;
+        while (context->environment && context->environment[count])
+                count++;
+        environment = ARENA_ARRAY(&arena, const char *, count + 5);
+        put_units(&units, &run->wanted);
+        environment[0] = arena_printf(&arena, "PATH=%s", path);
+        environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
+        environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", run->folder.pipe);
+        environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", run->folder.log);
+        for (size_t i = 0; i < count; i++)
+                environment[4 + i] = context->environment[i];
+        strbuf_done(&units);
+        run->log_start = mps_folder_log_size(&run->folder);
+        return mps_launch_start(
+                &run->launch, &(struct mps_launch_options){context->loop, argv, environment, log, on_process_exit, run}, err);
+}
+
+static void spawn(struct mps_run *run)
+{
+        const struct mps_run_context *context = run->context;
+        _free_ char *program = NULL;
+        struct error err;
+
+        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
+                launch(run, program, &err) < 0 || run_renew_control(run, &err) < 0) {
+                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+                return;
+        }
+        remember_settings(run, &run->wanted);
+        run_ask_until_it_answers(run);
+        run_tell(run, true);
+}
+
+/* The last line of what the process said, for people. */
+static char *last_words(const struct mps_run *run)
+{
+        struct strbuf text = STRBUF_INIT;
+        char *line;
+        char *words;
+
+        mps_folder_read_log(&run->folder, run->log_start, &text);
+        while (text.size && text.data[text.size - 1] == '\n')
+                text.data[--text.size] = '\0';
+        line = strrchr(text.data, '\n');
+        words = xstrdup(line ? line + 1 : text.data);
+        strbuf_done(&text);
+        return words;
+}
+
+/* The newest option that it was given, if it ended because of one; 0: it did not. */
+static unsigned int unknown_option(const struct mps_run *run, int status, const char *words)
+{
+        if (run->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
+                return 0;
+        for (size_t i = ARRAY_SIZE(options); i > 0; i--)
+                if (run->options & options[i - 1].bit)
+                        return options[i - 1].bit;
+        return 0;
+}
+
+/* The server outlives a daemon that was killed, and would keep the next one's from the GPU. */
+static void kill_servers(const struct mps_run *run)
+{
+        for (size_t i = 0; run->seen && i < run->seen->n_servers; i++)
+                mps_observation_kill_server(run->seen, i);
+}
+
+static void on_process_exit(int status, int signal, void *data)
+{
+        struct mps_run *run = data;
+        _free_ char *words = last_words(run);
+        const unsigned int unknown = unknown_option(run, status, words);
+
+        run->launch = mps_launch_forget(run->launch);
+        run_drop_control(run);
+        kill_servers(run);
+        run->seen = mps_observation_free(run->seen);
+        run->can = 0;
+        if (unknown) {
+                log_info("the MPS control program does not know an option: it is started without",
+                        LOG_STR("name", run->name), LOG_UINT("option", unknown));
+                run->context->unknown_options |= unknown;
+                run->options &= ~unknown;
+                spawn(run);
+        } else if (run->machine.phase == MPS_PHASE_KILLING) {
+                run_report(run, MPS_EVENT_EXITED, NULL);
+        } else if (signal) {
+                run_report(run, MPS_EVENT_EXITED, "its control daemon was ended by signal %d (%s)", signal,
+                        strsignal(signal));
+        } else if (status < 0) {
+                run_report(run, MPS_EVENT_EXITED, "its control daemon has ended: %s", words);
+        } else {
+                run_report(run, MPS_EVENT_EXITED, "its control daemon ended with status %d: %s", status, words);
+        }
+}
+
+/* ---- before the start ---- */
+
+static void on_set(struct nvml_job *job)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+        struct mps_run *run = prepare->run;
+
+        for (size_t i = 0; i < prepare->n_units; i++)
+                if (prepare->units[i].err.kind != ERROR_NONE)
+                        log_warn(
+                                "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too",
+                                LOG_STR("unit", prepare->units[i].uuid), LOG_ERR(&prepare->units[i].err));
+        free_prepare(prepare);
+        if (!run)
+                return;
+        run->prepare = NULL;
+        uv_timer_stop(&run->turn);
+        spawn(run);
+}
+
+static bool must_set_modes(const struct prepare *prepare)
+{
+        const struct mps_run_context *context = prepare->run->context;
+        bool must = false;
+
+        for (size_t i = 0; context->sets_compute_mode && i < prepare->n_units; i++)
+                if (prepare->units[i].has_mode) {
+                        context->mode_before(prepare->units[i].uuid, prepare->units[i].before, context->data);
+                        must |= prepare->units[i].before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
+                }
+        return must;
+}
+
+static const struct prepare_unit *find_gone(const struct prepare *prepare)
+{
+        for (size_t i = 0; i < prepare->n_units; i++)
+                if (prepare->units[i].is_gone)
+                        return &prepare->units[i];
+        return NULL;
+}
+
+static void on_read(struct nvml_job *job)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+        struct mps_run *run = prepare->run;
+        const struct prepare_unit *gone = find_gone(prepare);
+        struct error err;
+
+        if (!run) {
+                free_prepare(prepare);
+                return;
+        }
+        run->options = choose_options(run, prepare);
+        if (!gone && must_set_modes(prepare)) {
+                prepare->sets = true;
+                prepare->job.work = work_set;
+                prepare->job.done = on_set;
+                nvml_queue_add(run->context->nvml, &prepare->job);
+                return;
+        }
+        if (!prepare->has_nvml)
+                log_warn("no NVML: the compute mode stays as it is, and what the driver can do is not known",
+                        LOG_STR("name", run->name), LOG_ERR(&prepare->err));
+        if (gone) {
+                err = gone->err;
+                error_raise_prefix(&err, "its unit %s cannot be used", gone->uuid);
+        }
+        free_prepare(prepare);
+        run->prepare = NULL;
+        uv_timer_stop(&run->turn);
+        if (gone)
+                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+        else
+                spawn(run);
+}
+
+void run_prepare_is_late(struct mps_run *run)
+{
+        log_warn("NVML does not answer: an MPS daemon is started without it", LOG_STR("name", run->name));
+        run_stop_preparing(run);
+        run->options = 0;
+        spawn(run);
+}
+
+static void prepare(struct mps_run *run)
+{
+        struct arena arena = ARENA_INIT;
+        struct prepare *prepare = ARENA_NEW(&arena, struct prepare);
+
+        prepare->units = ARENA_ARRAY(&arena, struct prepare_unit, run->wanted.n_units);
+        prepare->n_units = run->wanted.n_units;
+        for (size_t i = 0; i < prepare->n_units; i++)
+                prepare->units[i].uuid = arena_strdup(&arena, run->wanted.units[i].uuid);
+        prepare->arena = arena;
+        prepare->run = run;
+        prepare->job = (struct nvml_job){.work = work_read, .done = on_read};
+        run->prepare = prepare;
+        nvml_queue_add(run->context->nvml, &prepare->job);
+        run_wait(run, PREPARE_MS);
+}
+
+void run_start(struct mps_run *run)
+{
+        const char *blocker;
+        bool is_same;
+        struct error err;
+
+        if (run_take_over(run, &is_same)) {
+                if (!mps_folder_is_same(&run->folder)) {
+                        run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was made anew while it ran",
+                                run->folder.pipe);
+                        return;
+                }
+                run_report(run, MPS_EVENT_ADOPTED, NULL);
+                if (!is_same)
+                        run_report(run, MPS_EVENT_CHANGED, "it was started with other settings");
+                return;
+        }
+        blocker = run->context->blocker(run, run->context->data);
+        run->is_waiting = blocker != NULL;
+        if (blocker) {
+                run_wait_for_units(run, blocker);
+                return;
+        }
+        if (mps_folder_make(&run->folder, run->context->root, &err) < 0) {
+                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+                return;
+        }
+        prepare(run);
+}

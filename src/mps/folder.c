@@ -1,0 +1,173 @@
+#include "mps/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#define LOG_LIMIT ((off_t)8 * 1024 * 1024)
+#define LOG_TAIL ((off_t)4096)
+#define SELINUX "/sys/fs/selinux/enforce"
+#define SELINUX_CONTEXT "system_u:object_r:container_file_t:s0"
+
+void mps_folder_init(struct mps_folder *folder, const char *root, const char *name)
+{
+        *folder = (struct mps_folder){
+                .path = xasprintf("%s/%s", root, name),
+                .pipe = xasprintf("%s/%s/pipe", root, name),
+                .log = xasprintf("%s/%s/log", root, name),
+                .control_log = xasprintf("%s/%s/log/control.log", root, name),
+                .started = xasprintf("%s/%s/.started", root, name),
+        };
+}
+
+void mps_folder_done(struct mps_folder *folder)
+{
+        free(folder->path);
+        free(folder->pipe);
+        free(folder->log);
+        free(folder->control_log);
+        free(folder->started);
+}
+
+/* A folder that is there already keeps its mode, unless nobody else could get through. */
+static int make_one(const char *path, struct error *err)
+{
+        struct stat status;
+
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                return error_errno(err, errno, "make the folder '%s'", path);
+        if (stat(path, &status) < 0)
+                return error_errno(err, errno, "look at the folder '%s'", path);
+        if (!S_ISDIR(status.st_mode))
+                return error_set(err, ERROR_INVALID, "'%s' is no folder", path);
+        if ((status.st_mode & 0555) != 0555 && chmod(path, 0755) < 0)
+                return error_errno(err, errno, "let everybody through the folder '%s'", path);
+        return 0;
+}
+
+int mps_folder_make_path(const char *root, const char *path, struct error *err)
+{
+        _free_ char *part = xstrdup(path);
+
+        for (char *at = part + strlen(root) + 1; (at = strchr(at, '/')); *at++ = '/') {
+                *at = '\0';
+                if (make_one(part, err) < 0)
+                        return -1;
+        }
+        return make_one(path, err);
+}
+
+/* chcon -t container_file_t. It is refused where the policy has no such type, or the file system no labels: no reason to stop. */
+static void label(const char *path)
+{
+        if (access(SELINUX, F_OK) < 0)
+                return;
+        if (setxattr(path, "security.selinux", SELINUX_CONTEXT, sizeof(SELINUX_CONTEXT), 0) < 0)
+                log_warn("SELinux is on, and the MPS folder cannot be labelled for containers", LOG_STR("path", path),
+                        LOG_STR("context", SELINUX_CONTEXT), LOG_STR("error", strerror(errno)));
+}
+
+int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err)
+{
+        struct stat status;
+
+        if (make_one(root, err) < 0 || mps_folder_make_path(root, folder->pipe, err) < 0 ||
+                mps_folder_make_path(root, folder->log, err) < 0)
+                return -1;
+        if (stat(folder->pipe, &status) < 0)
+                return error_errno(err, errno, "look at the folder '%s'", folder->pipe);
+        if (!folder->inode) {
+                label(folder->pipe);
+                label(folder->log);
+        }
+        folder->device = status.st_dev;
+        folder->inode = status.st_ino;
+        return 0;
+}
+
+bool mps_folder_is_same(const struct mps_folder *folder)
+{
+        struct stat status;
+
+        return stat(folder->pipe, &status) == 0 && status.st_dev == folder->device && status.st_ino == folder->inode;
+}
+
+int mps_folder_open_log(const struct mps_folder *folder, struct error *err)
+{
+        int fd = open(folder->control_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", folder->control_log);
+        return fd;
+}
+
+off_t mps_folder_log_size(const struct mps_folder *folder)
+{
+        struct stat status;
+
+        return stat(folder->control_log, &status) == 0 ? status.st_size : 0;
+}
+
+/* The daemon keeps writing to the same file: it is copied, then cut. A line that comes between is lost. */
+void mps_folder_trim_log(const struct mps_folder *folder)
+{
+        _free_ char *old = xasprintf("%s.1", folder->control_log);
+        _close_ int from = -1;
+        _close_ int to = -1;
+        off_t size = mps_folder_log_size(folder);
+
+        if (size <= LOG_LIMIT)
+                return;
+        from = open(folder->control_log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (from < 0 || to < 0)
+                return;
+        while (size > 0) {
+                ssize_t sent = sendfile(to, from, NULL, (size_t)size);
+
+                if (sent <= 0)
+                        break;
+                size -= sent;
+        }
+        if (ftruncate(from, 0) < 0)
+                log_warn("cannot cut the log of an MPS control daemon", LOG_STR("path", folder->control_log),
+                        LOG_STR("error", strerror(errno)));
+}
+
+void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text)
+{
+        _close_ int fd = open(folder->control_log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        off_t size = mps_folder_log_size(folder);
+        ssize_t got;
+
+        if (fd < 0)
+                return;
+        if (size - offset > LOG_TAIL)
+                offset = size - LOG_TAIL;
+        strbuf_reserve(text, (size_t)LOG_TAIL);
+        got = pread(fd, text->data + text->size, (size_t)LOG_TAIL, offset);
+        if (got > 0)
+                text->size += (size_t)got;
+        text->data[text->size] = '\0';
+}
+
+void mps_folder_set_started(const struct mps_folder *folder, bool started)
+{
+        if (!started) {
+                unlink(folder->started);
+                return;
+        }
+        _close_ int fd = open(folder->started, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+        if (fd < 0)
+                log_warn("cannot say that an MPS control daemon serves", LOG_STR("path", folder->started),
+                        LOG_STR("error", strerror(errno)));
+}

@@ -1,0 +1,50 @@
+/*
+ * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, and what NVIDIA's components leave and look for
+ * there. Files only: no process.
+ *
+ * Nothing is ever removed but ".started": the pipe directory is mounted into tenants, and a new one of the same name would
+ * be another one. Folders are 0755 whatever the umask, since the MPS server runs under the tenant's user and has to reach its
+ * control socket through all of them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+struct mps_folder {
+        char *path; /* <root>/<name> */
+        char *pipe;
+        char *log;
+        char *control_log;
+        char *started;
+        dev_t device; /* of |pipe|, since mps_folder_make() */
+        ino_t inode;
+};
+
+void mps_folder_init(struct mps_folder *folder, const char *root, const char *name);
+void mps_folder_done(struct mps_folder *folder);
+
+/* Makes what is missing, with the SELinux type that containers may use where that is on; learns the pipe directory's inode. */
+int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err) MUST_USE;
+
+/* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */
+int mps_folder_make_path(const char *root, const char *path, struct error *err) MUST_USE;
+
+/* The pipe directory is the one that mps_folder_make() saw. */
+bool mps_folder_is_same(const struct mps_folder *folder);
+
+/* For the daemon's standard output; appending, so that it can be cut while the daemon writes. -1 with |err|. */
+int mps_folder_open_log(const struct mps_folder *folder, struct error *err) MUST_USE;
+
+/* Each command that is asked leaves four lines in control.log: one that has grown over 8 MiB becomes control.log.1. */
+void mps_folder_trim_log(const struct mps_folder *folder);
+
+/* The end of control.log, from |offset|, at most 4 KiB. */
+void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text);
+off_t mps_folder_log_size(const struct mps_folder *folder);
+
+/* As NVIDIA's daemon leaves it while it serves. */
+void mps_folder_set_started(const struct mps_folder *folder, bool started);

@@ -1,0 +1,41 @@
+/*
+ * The process of one control daemon: one that we start, or one that is there already. It outlives us: it has its own session
+ * and writes to a file, not to us.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+struct mps_launch;
+
+/* |status| is -1 where it is not known: it ended by |signal|, or it was no child of ours (both 0 then). */
+typedef void mps_exit_fn(int status, int signal, void *data);
+
+struct mps_launch_options {
+        uv_loop_t *loop;
+        const char *const *argv;        /* NULL-terminated; argv[0] is the path of the program */
+        const char *const *environment; /* all of it, NULL-terminated */
+        int log;                        /* descriptor for what it prints; stays the caller's */
+        mps_exit_fn *exited;
+        void *data;
+};
+
+int mps_launch_start(struct mps_launch **ret, const struct mps_launch_options *options, struct error *err) MUST_USE;
+
+/* Watches |pid|, which somebody else has started at |start_time|. */
+int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid, uint64_t start_time, mps_exit_fn *exited,
+        void *data, struct error *err) MUST_USE;
+
+pid_t mps_launch_pid(const struct mps_launch *launch);
+uint64_t mps_launch_start_time(const struct mps_launch *launch);
+bool mps_launch_is_adopted(const struct mps_launch *launch);
+
+/* Kills its children, the servers, then itself: |exited| follows. */
+void mps_launch_kill(struct mps_launch *launch);
+
+/* |exited| is not called any more; the process goes on. Accepts NULL, returns NULL. */
+struct mps_launch *mps_launch_forget(struct mps_launch *launch);

@@ -1,0 +1,34 @@
+/*
+ * NVML for the supervisor: calls block, sometimes for seconds and sometimes for ever, so they are made on a thread of its own,
+ * one job after the other. NVML is opened when the first job comes, and anew after one that asks for it.
+ *
+ * A job is embedded in what its owner knows of it. |work| runs on the thread, |done| on the loop; between nvml_queue_add()
+ * and |done| the job belongs to the queue.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "base/list.h"
+#include "gpu/nvml.h"
+
+struct nvml_job {
+        struct list link;
+        /* |nvml| is NULL where there is no NVML; |err| says why then. */
+        void (*work)(struct nvml_job *job, const struct nvml *nvml, const struct error *err);
+        void (*done)(struct nvml_job *job);
+        bool reopen; /* set by |work|: the library has lost its driver or a GPU */
+};
+
+struct nvml_queue;
+
+/* |library| and |driver_root| as in nvml_open(). */
+int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library, const char *driver_root,
+        struct error *err) MUST_USE;
+void nvml_queue_add(struct nvml_queue *queue, struct nvml_job *job);
+
+/*
+ * |done| is called for every job before |closed|; those that were not begun did not work. Where NVML hangs, its thread is left alone
+ * after |patience_ms| with its job, and |closed| is called without it: then |done| of that job is not.
+ */
+void nvml_queue_close(struct nvml_queue *queue, uint64_t patience_ms, void (*closed)(void *data), void *data);

@@ -1,0 +1,317 @@
+#include "mps/observe.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "mps/dialogue.h"
+#include "mps/identity.h"
+
+struct mps_observation *mps_observation_free(struct mps_observation *observation)
+{
+        if (observation) {
+                arena_done(&observation->arena);
+                free(observation);
+        }
+        return NULL;
+}
+
+static bool text_is_same(const char *a, const char *b)
+{
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool server_is_same(const struct mps_server *a, const struct mps_server *b)
+{
+        return a->pid == b->pid && a->uid == b->uid && text_is_same(a->status, b->status);
+}
+
+static bool client_is_same(const struct mps_client *a, const struct mps_client *b)
+{
+        return a->pid == b->pid && a->server == b->server && a->uid == b->uid && text_is_same(a->unit, b->unit) &&
+               text_is_same(a->pod_uid, b->pod_uid) && text_is_same(a->container_id, b->container_id) &&
+               text_is_same(a->grant, b->grant) && a->threads_permille == b->threads_permille &&
+               a->limit_mib == b->limit_mib;
+}
+
+bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b)
+{
+        if (!a || !b)
+                return a == b;
+        if (a->n_servers != b->n_servers || a->n_clients != b->n_clients || !text_is_same(a->waiting, b->waiting))
+                return false;
+        for (size_t i = 0; i < a->n_servers; i++)
+                if (!server_is_same(&a->servers[i], &b->servers[i]))
+                        return false;
+        for (size_t i = 0; i < a->n_clients; i++)
+                if (!client_is_same(&a->clients[i], &b->clients[i]))
+                        return false;
+        return true;
+}
+
+void mps_observation_kill_server(const struct mps_observation *observation, size_t position)
+{
+        const pid_t pid = observation->servers[position].pid;
+
+        if (identity_is_alive(pid, observation->server_starts[position]))
+                kill(pid, SIGKILL);
+}
+
+/* ---- one look ---- */
+
+struct mps_look {
+        struct mps_look_options options;
+        struct mps_observation *seen;
+        size_t at;       /* the server that is being asked about */
+        size_t capacity; /* of seen->clients */
+};
+
+struct mps_look *mps_look_cancel(struct mps_look *look)
+{
+        if (look) {
+                mps_observation_free(look->seen);
+                free(look);
+        }
+        return NULL;
+}
+
+static void end(struct mps_look *look, const struct error *err)
+{
+        struct mps_observation *seen = err ? NULL : TAKE_PTR(look->seen);
+        mps_look_fn *done = look->options.done;
+        void *data = look->options.data;
+        struct error copy = {.kind = ERROR_NONE};
+
+        if (err)
+                copy = *err;
+        mps_look_cancel(look);
+        done(seen, err ? &copy : NULL, data);
+}
+
+static void ask_about_next(struct mps_look *look);
+
+/* Where the daemon has several units; else the one is known. */
+static void on_devices(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        struct mps_observation *seen = look->seen;
+        struct dialogue_device *devices;
+        struct error problem;
+        size_t count;
+
+        if (err) {
+                end(look, err);
+                return;
+        }
+        if (dialogue_is_unknown_command(answer) ||
+                dialogue_read_device_clients(answer, &seen->arena, &devices, &count, &problem) < 0)
+                count = 0; /* the unit stays unknown */
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < devices[i].n_clients; j++)
+                        for (size_t k = 0; k < seen->n_clients; k++)
+                                if (seen->clients[k].pid == devices[i].clients[j])
+                                        seen->clients[k].unit = devices[i].uuid;
+        end(look, NULL);
+}
+
+static void read_processes(struct mps_look *look)
+{
+        (void)look;
+}
+
+static void finish(struct mps_look *look)
+{
+        read_processes(look);
+        if (look->options.unit || look->seen->n_clients == 0)
+                end(look, NULL);
+        else
+                mps_control_ask(look->options.control, "get_device_client_list", on_devices, look);
+}
+
+static void grow_clients(struct mps_look *look)
+{
+        struct mps_observation *seen = look->seen;
+        const size_t capacity = look->capacity ? look->capacity * 2 : 16;
+        struct mps_client *clients = ARENA_ARRAY(&seen->arena, struct mps_client, capacity);
+
+        if (seen->n_clients)
+                memcpy(clients, seen->clients, seen->n_clients * sizeof(*clients));
+        seen->clients = clients;
+        look->capacity = capacity;
+}
+
+static void add_client(struct mps_look *look, pid_t pid)
+{
+        struct mps_observation *seen = look->seen;
+
+        if (seen->n_clients == MPS_OBSERVED_CLIENTS_MAX)
+                return;
+        if (seen->n_clients == look->capacity)
+                grow_clients(look);
+        seen->clients[seen->n_clients++] = (struct mps_client){
+                .pid = pid,
+                .server = seen->servers[look->at].pid,
+                .uid = (uid_t)-1,
+                .unit = look->options.unit,
+                .memory = UINT64_MAX,
+        };
+}
+
+static void on_clients(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        struct error problem;
+        pid_t *pids;
+        size_t count;
+
+        if (err) {
+                end(look, err);
+                return;
+        }
+        if (dialogue_is_not_found(answer)) { /* the server has ended since it was listed */
+                count = 0;
+        } else if (dialogue_read_pids(answer, &look->seen->arena, &pids, &count, &problem) < 0) {
+                end(look, &problem);
+                return;
+        }
+        for (size_t i = 0; i < count; i++)
+                add_client(look, pids[i]);
+        look->at++;
+        ask_about_next(look);
+}
+
+static void ask_for_clients(struct mps_look *look)
+{
+        char command[64];
+
+        snprintf(command, sizeof(command), "get_client_list %d", (int)look->seen->servers[look->at].pid);
+        mps_control_ask(look->options.control, command, on_clients, look);
+}
+
+static void on_status(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        struct mps_observation *seen = look->seen;
+
+        if (err) {
+                end(look, err);
+                return;
+        }
+        if (!dialogue_is_not_found(answer)) {
+                seen->servers[look->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
+                seen->has_fault |= strcmp(answer, "FAULT") == 0;
+        }
+        ask_for_clients(look);
+}
+
+static void ask_about_next(struct mps_look *look)
+{
+        const struct mps_observation *seen = look->seen;
+        char command[64];
+
+        if (look->at == seen->n_servers) {
+                finish(look);
+        } else if (look->options.can & MPS_CAN_SERVER_STATUS) {
+                snprintf(command, sizeof(command), "get_server_status %d", (int)seen->servers[look->at].pid);
+                mps_control_ask(look->options.control, command, on_status, look);
+        } else {
+                ask_for_clients(look);
+        }
+}
+
+static void on_servers(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        struct mps_observation *seen = look->seen;
+        struct error problem;
+        pid_t *pids;
+        size_t count;
+
+        if (err) {
+                end(look, err);
+                return;
+        }
+        if (dialogue_read_pids(answer, &seen->arena, &pids, &count, &problem) < 0) {
+                end(look, &problem);
+                return;
+        }
+        seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
+        seen->server_starts = ARENA_ARRAY(&seen->arena, uint64_t, count);
+        seen->n_servers = count;
+        for (size_t i = 0; i < count; i++) {
+                seen->servers[i] = (struct mps_server){.pid = pids[i], .uid = (uid_t)-1};
+                seen->server_starts[i] = identity_start_time(pids[i]);
+        }
+        ask_about_next(look);
+}
+
+struct mps_look *mps_look_start(const struct mps_look_options *options)
+{
+        struct mps_look *look = xcalloc(1, sizeof(*look));
+
+        look->options = *options;
+        look->seen = xcalloc(1, sizeof(*look->seen));
+        mps_control_ask(options->control, "get_server_list", on_servers, look);
+        return look;
+}
+
+/* ---- memory ---- */
+
+#define PROCESSES_MAX 4096U
+
+struct mps_usage *mps_usage_free(struct mps_usage *usage)
+{
+        if (usage) {
+                arena_done(&usage->arena);
+                free(usage);
+        }
+        return NULL;
+}
+
+static bool is_lost(nvmlReturn_t code)
+{
+        return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
+}
+
+static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, const struct nvml *nvml,
+        nvmlProcessInfo_t *infos, bool *ret_reopen)
+{
+        nvmlDevice_t device;
+        unsigned int count = PROCESSES_MAX;
+        nvmlReturn_t code = nvml->device_get_by_uuid(unit->uuid, &device);
+        struct error err;
+
+        if (code == NVML_SUCCESS)
+                code = NVML_CALL(nvml, device_get_mps_processes, device, &count, infos);
+        if (is_lost(code)) {
+                nvml_fail(nvml, code, "NVML", &err);
+                unit->lost = arena_strdup(&usage->arena, err.text);
+                *ret_reopen = true;
+        }
+        if (code != NVML_SUCCESS)
+                return;
+        unit->processes = ARENA_ARRAY(&usage->arena, struct mps_usage_process, count);
+        for (unsigned int i = 0; i < count; i++)
+                unit->processes[i] = (struct mps_usage_process){(pid_t)infos[i].pid,
+                        infos[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE_ULL ? UINT64_MAX : infos[i].usedGpuMemory};
+        unit->n_processes = count;
+}
+
+void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen)
+{
+        nvmlProcessInfo_t *infos = xcalloc(PROCESSES_MAX, sizeof(*infos));
+
+        for (size_t i = 0; i < usage->n_units; i++)
+                read_unit(usage, &usage->units[i], nvml, infos, ret_reopen);
+        free(infos);
+}
+
+uint64_t mps_usage_of(const struct mps_usage *usage, const char *uuid, pid_t pid)
+{
+        for (size_t i = 0; usage && i < usage->n_units; i++)
+                for (size_t j = 0;
+                        (!uuid || strcmp(usage->units[i].uuid, uuid) == 0) && j < usage->units[i].n_processes; j++)
+                        if (usage->units[i].processes[j].pid == pid)
+                                return usage->units[i].processes[j].memory;
+        return UINT64_MAX;
+}

@@ -1,0 +1,67 @@
+/*
+ * What goes on in a daemon, as facts: one look asks it for its servers and their clients, then the kernel for what each client's
+ * process is. And what NVML accounts to processes on units. It judges nothing.
+ */
+#pragma once
+
+#include "mps/control.h"
+#include "mps/nvml_queue.h"
+#include "mps/status.h"
+
+#define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
+
+struct mps_observation {
+        struct arena arena;
+        struct mps_server *servers;
+        size_t n_servers;
+        uint64_t *server_starts; /* mps/identity.h */
+        struct mps_client *clients;
+        size_t n_clients;
+        bool has_fault;      /* one of the servers is in FAULT */
+        const char *waiting; /* why a client cannot get a server, or NULL */
+};
+struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
+
+bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b); /* either may be NULL */
+/* If it is still the process that was seen. */
+void mps_observation_kill_server(const struct mps_observation *observation, size_t position);
+
+struct mps_look;
+/* One of the two is NULL. The observation is the receiver's. */
+typedef void mps_look_fn(struct mps_observation *observation, const struct error *err, void *data);
+
+struct mps_look_options {
+        struct mps_control *control;
+        unsigned int can;       /* MPS_CAN_SERVER_STATUS */
+        const char *unit;       /* the one that all clients are on; NULL: the daemon has several */
+        const char *log_folder; /* with server.log, for the limits in force */
+        mps_look_fn *done;
+        void *data;
+};
+struct mps_look *mps_look_start(const struct mps_look_options *options);
+/* Nobody is called; to be used when |control| was closed, too. Accepts NULL, returns NULL. */
+struct mps_look *mps_look_cancel(struct mps_look *look);
+
+/* ---- memory ---- */
+
+struct mps_usage_process {
+        pid_t pid;
+        uint64_t memory; /* UINT64_MAX: not known */
+};
+struct mps_usage_unit {
+        const char *uuid;
+        const char *lost; /* why the unit is no longer there, or NULL */
+        struct mps_usage_process *processes;
+        size_t n_processes;
+};
+/* Of one moment. */
+struct mps_usage {
+        struct arena arena;
+        struct mps_usage_unit *units;
+        size_t n_units;
+};
+/* Asks NVML on its thread for |units|; |lost| and |processes| are filled. Only what is certain is "lost". */
+void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen);
+struct mps_usage *mps_usage_free(struct mps_usage *usage); /* accepts NULL, returns NULL */
+/* UINT64_MAX: not known. |uuid| NULL: on whichever unit. */
+uint64_t mps_usage_of(const struct mps_usage *usage, const char *uuid, pid_t pid);

@@ -1,0 +1,70 @@
+/*
+ * Private to mps/supervisor*.c. supervisor.c has the daemons and the record, supervisor_requests.c what somebody asks for.
+ */
+#pragma once
+
+#include "mps/daemon_run.h"
+#include "mps/observe.h"
+#include "mps/supervisor.h"
+
+struct usage_job;
+struct request;
+
+struct mps_supervisor {
+        struct mps_supervisor_options options;
+        struct mps_run_context context;
+        char *root;
+        char *program;
+        char *path;
+        char *driver_root;
+        char **environment;
+        char *record_path;
+
+        struct nvml_queue *nvml;
+        struct arena wanted_arena;
+        struct mps_wanted wanted;
+        uint64_t generation;
+        struct mps_run **runs; /* in the order of |wanted|, then those that are on their way out */
+        size_t n_runs;
+        struct arena modes_arena; /* never shrinks: units of a node are few */
+        struct mps_record_mode *modes;
+        size_t n_modes;
+        struct list grants;
+        struct list requests;
+
+        uv_timer_t soon; /* what is to be done once for a turn of the loop */
+        bool has_change; /* to be told */
+        bool has_record; /* to be written */
+        uv_timer_t look; /* at what NVML says */
+        unsigned int looks;
+        struct usage_job *usage_job;
+        struct mps_usage *usage;
+        struct mps_status *status; /* as of the last turn */
+
+        bool is_closing;
+        bool is_leaving;
+        bool is_ended;          /* NVML is being closed */
+        unsigned int mode_jobs; /* modes on their way back */
+        uv_timer_t grace;
+        unsigned int closing_runs; /* that have not called back yet */
+        unsigned int open;         /* handles */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const char *name);
+/* The record has to be written, and somebody told. */
+void supervisor_note(struct mps_supervisor *supervisor, bool is_record);
+
+/* supervisor_requests.c */
+void requests_init(struct mps_supervisor *supervisor);
+void requests_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record);
+void requests_read_record(struct mps_supervisor *supervisor, const struct mps_record *record);
+/* Something about |run| is new: what was made in a process that is gone is made again in the next. */
+void requests_on_change(struct mps_supervisor *supervisor, struct mps_run *run);
+void requests_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
+/* Calls back those whose answer is there. */
+void requests_deliver(struct mps_supervisor *supervisor);
+/* |run| is about to be closed: what it was asked ends with an error. */
+void requests_fail_run(struct mps_supervisor *supervisor, const struct mps_run *run);
+void requests_done(struct mps_supervisor *supervisor);
