@@ -1,0 +1,98 @@
+/*
+ * What MPS daemons and servers write into control.log and server.log: bytes in pieces go in, events come out. Pure; a small
+ * follower of files stands below it.
+ *
+ * Lines look like "[2026-11-20 10:06:00.123 Server  4711] Active Threads Percentage set to 33.0", in local time. The texts
+ * are those of 535 (control.log: recorded) to 615 (server.log: as people have posted them); what is not known is passed over.
+ *
+ * What can be believed: whoever reaches the control socket has his command written into control.log as "Cmd:…", and nobody
+ * promises that line breaks in it are removed. So events explain; they are no ground to hurt anybody.
+ *
+ * Limits: a server writes "set to" lines when it starts and when its own limits are changed; clients that connect afterwards have
+ * them. A client may have lowered them for itself, which no log tells. So |limits| of an event are what the server allowed, an upper
+ * bound of what is in force; and only if the log was followed from the server's start.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#define SERVER_LOG_LINE_MAX ((size_t)4096) /* what is longer is cut */
+#define SERVER_LOG_DEVICES 32U
+#define SERVER_LOG_LOOK_MAX ((size_t)1024 * 1024)
+
+enum server_log_kind {
+        /* control.log */
+        SERVER_LOG_CLIENT_WAITS,    /* pid, uid: no server for it yet; for long: one of another user is in the way */
+        SERVER_LOG_CLIENT_SENT,     /* pid, uid: to the server that there is */
+        SERVER_LOG_SERVER_STARTING, /* pid, uid */
+        SERVER_LOG_SERVER_READY,    /* pid */
+        SERVER_LOG_SERVER_EXITED,   /* pid, status */
+        SERVER_LOG_NO_CREDENTIALS,  /* seen in healthy runs, too */
+        /* server.log: |source| is the server */
+        SERVER_LOG_THREADS,          /* permille */
+        SERVER_LOG_LIMIT,            /* device, bytes */
+        SERVER_LOG_STARTED,          /* it accepts clients */
+        SERVER_LOG_START_FAILED,     /* text */
+        SERVER_LOG_CLIENT_ASKED,     /* pid, context */
+        SERVER_LOG_CLIENT_CONNECTED, /* pid, context (0: an old release) */
+        SERVER_LOG_CLIENT_LEFT,      /* pid, context (the same) */
+        SERVER_LOG_TOO_MANY_CLIENTS, /* text */
+        SERVER_LOG_FAULT,            /* a fatal GPU error: every client of the GPU is lost */
+        SERVER_LOG_FATAL,            /* the server gives up */
+        /* both */
+        SERVER_LOG_VERSION, /* 13030 is CUDA 13.3 */
+};
+
+/* What the server |server| allows its next client. */
+struct server_log_limits {
+        pid_t server;
+        unsigned int threads_permille;      /* 0: not said */
+        uint64_t bytes[SERVER_LOG_DEVICES]; /* by the daemon's ordinals; 0: none said */
+};
+
+struct server_log_event {
+        enum server_log_kind kind;
+        const char *time; /* "2026-11-20 10:06:00.123" */
+        const char *text; /* of the line, cut at SERVER_LOG_LINE_MAX */
+        pid_t source;     /* who wrote it, as it sees itself */
+        pid_t pid;        /* 0 of a client: it has no number in the daemon's PID namespace */
+        uid_t uid;
+        int status;
+        unsigned int context;
+        unsigned int device;
+        uint64_t bytes;
+        unsigned int permille;
+        unsigned int version;
+        const struct server_log_limits *limits; /* of the server that wrote last */
+};
+
+struct server_log {
+        struct strbuf line; /* begun */
+        struct server_log_limits limits;
+        void (*on_event)(const struct server_log_event *event, void *data);
+        void *data;
+};
+
+void server_log_init(
+        struct server_log *log, void (*on_event)(const struct server_log_event *event, void *data), void *data);
+void server_log_done(struct server_log *log);
+void server_log_feed(struct server_log *log, const char *bytes, size_t size);
+
+/* A file that is followed: another one in its place, or one that was cut, is read from its start. */
+struct server_log_file {
+        dev_t device;
+        ino_t inode;
+        off_t offset; /* 0: nothing was read yet */
+};
+
+/*
+ * Feeds what is new in |path|, at most SERVER_LOG_LOOK_MAX bytes: 1 when there is more, 0 at the end, also of a file that is not
+ * there. Of a larger file the first look begins that far before the end. Anything but a regular file is an error.
+ */
+int server_log_look(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;
