@@ -199,8 +199,8 @@ static int check_size(const struct request *request, struct error *err)
 }
 
 /*
- * More in the books than is safe to advertise: some of it is over, and we have not heard. Not refused, it would leave too few free
- * ids to hide, and the scheduler would be promised more than there is.
+ * More in the books than is safe to advertise: some of it is over, and we have not heard. Let in, it would leave too few free ids
+ * to hide, and the scheduler would be promised more than there is. At the second try kubelet was asked.
  */
 static int check_count(const struct request *request, struct error *err)
 {
@@ -210,7 +210,7 @@ static int check_count(const struct request *request, struct error *err)
 
         for (size_t i = 0; i < grants->resource->n_units; i++)
                 held += grants->places[i].is_sick ? 0 : grants->places[i].held + request->fresh[i];
-        if (held <= safe || grants->is_fresh)
+        if (held <= safe || grants->was_refused)
                 return 0;
         return error_set(err, ERROR_UNAVAILABLE,
                 "with this request %zu replicas of resource '%s' would be in use, and %zu are advertised", held,
@@ -277,10 +277,11 @@ int grants_allocate(struct grants *grants, const char *const *devices, size_t n_
 
         if (collect(&request, &scratch, devices, n_devices, err) < 0 || check_size(&request, err) < 0)
                 return -1;
-        grants->was_refused = find_room(&request, &scratch, &uuid, err) < 0;
-        grants->is_fresh = false;
-        if (grants->was_refused)
+        if (find_room(&request, &scratch, &uuid, err) < 0) {
+                grants->was_refused = !grants->was_refused;
                 return -1;
+        }
+        grants->was_refused = false;
         holding = holding_new(id, uuid, request.ids, request.n_ids, now);
         books_add(grants, holding);
         books_hide(grants);

@@ -69,7 +69,7 @@ size_t grants_capacity(const struct resource *resource, unsigned int max_per_req
  * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,
  * more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_NOT_FOUND for an id that the
  * resource does not have; ERROR_UNAVAILABLE where by the books no unit has room, or more is in use than is advertised: they may
- * be old, so the caller asks kubelet, calls grants_sync() for all, and tries once more.
+ * be old, so the caller asks kubelet, calls grants_sync() for all, and tries once more; then only room counts.
  */
 int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
         const struct grant **ret, struct error *err) MUST_USE;

@@ -31,8 +31,7 @@ struct grants {
         struct place *places;     /* by position of the unit */
         struct holding **holders; /* by position of the device: the newest that has it, or NULL */
         bool *hidden;             /* by position of the device */
-        bool was_refused;         /* the last request found no room */
-        bool is_fresh;            /* and all was compared with kubelet's list since then */
+        bool was_refused;         /* the last request: the next is its second try */
         struct holding **all;     /* the oldest first */
         size_t n_all;
         size_t room;

@@ -172,7 +172,6 @@ void grants_sync(struct grants *grants, const struct grants_held *held, size_t n
                 holding_free(holding);
         }
         grants->n_all = left;
-        grants->is_fresh = grants->was_refused && as_of == INT64_MAX;
         books_count(grants);
         map_done(&sync.by_device);
         map_done(&sync.by_id);

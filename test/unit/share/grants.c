@@ -256,19 +256,19 @@ static void test_where_the_books_have_no_room_kubelet_is_to_be_asked(void **stat
         assert_grants(&books, "A:g1=A::0 B:g2=B::0 C:g3=C::0");
         sync_all(&books, "A::0;B::0", "g3");
         assert_string_equal(ask(&books, "A::1 A::2 B::1"), "C");
-        /* Where it has not, whoever is sure may still have what there is. */
+        /* Where it has not, the second try may still have what there is. */
         sync_all(&books, "A::0;B::0;A::1 A::2 B::1", "");
         assert_fails(try(&books, "A::1 A::2 B::1 B::2", &grant), &books.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': 4 replicas are asked for, but all must be of one unit, and "
                 "the largest has 3: ask for fewer");
         assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_UNAVAILABLE,
                 "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
-        sync_all(&books, "A::0;B::0;A::1 A::2 B::1", "");
         assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_UNAVAILABLE,
                 "no unit of resource 'nvidia.com/gpu' has 3 free replicas: the most is 2; 0 of 3 units are not healthy");
-        sync_all(&books, "A::0;B::0;A::1 A::2 B::1", "");
+        assert_fails(try(&books, "B::2 C::1", &grant), &books.err, ERROR_UNAVAILABLE,
+                "with this request 7 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
         assert_string_equal(ask(&books, "B::2 C::1"), "B");
-        /* Being sure lasts for one request. */
+        /* That was for one request. */
         assert_fails(try(&books, "C::2", &grant), &books.err, ERROR_UNAVAILABLE,
                 "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
 }
