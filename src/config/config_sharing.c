@@ -14,8 +14,8 @@
 struct draft {
         const struct file_section *file;
         struct sharing_section *section;
-        struct shared_resource *resources;                   /* the same as section->resources */
-        const struct tree_node *nodes[CONFIG_MAX_RESOURCES]; /* of each of them */
+        struct shared_resource *resources; /* the same as section->resources */
+        const struct tree_node **nodes;    /* of each of them */
 };
 
 /* ---- one entry ---- */
@@ -74,6 +74,7 @@ static int build_section(const struct tree *tree, const struct file_section *fil
         ret->file = file;
         ret->section = section;
         ret->resources = ARENA_ARRAY(tree->arena, struct shared_resource, file->resources.count);
+        ret->nodes = ARENA_ARRAY(tree->arena, const struct tree_node *, file->resources.count);
         section->strategy = strategy;
         section->line = file->node.line;
         section->provisioning = (enum provisioning)file->provisioning;

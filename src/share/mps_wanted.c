@@ -1,5 +1,6 @@
 #include "share/mps_wanted.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -60,8 +61,10 @@ static unsigned int threads_of(const struct resource *resource, const struct uni
                 permille = MAX(permille, share_largest(resource, units[i]).threads_permille);
                 replicas += units[i]->replicas;
         }
-        return resource->provisioning == PROVISIONING_UNIFORM ? 100 / (replicas / (unsigned int)n_units) * 10
-                                                              : permille;
+        if (resource->provisioning != PROVISIONING_UNIFORM)
+                return permille;
+        assert(n_units > 0 && replicas >= n_units); /* none is shared into nothing */
+        return 100 / (replicas / (unsigned int)n_units) * 10;
 }
 
 static struct mps_daemon_wanted daemon_of(struct arena *arena, const struct plan *plan, const struct resource *resource,
