@@ -80,3 +80,4 @@ int option_check(const struct option *option, const char *value, struct arena *a
 
 /* The option part of --help: flags, environment, YAML key, default, meaning, aligned for 100 columns. */
 void option_print_help(struct strbuf *text);
+void option_print_one(struct strbuf *help, const struct option *option);

@@ -39,7 +39,7 @@ static void put_flag(struct strbuf *help, const char *flag)
                 strbuf_printf(help, "  %s%*s", flag, (int)(HELP_INDENT - 2 - length), "");
 }
 
-static void put_option(struct strbuf *help, const struct option *option)
+void option_print_one(struct strbuf *help, const struct option *option)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         size_t column = HELP_INDENT;
@@ -64,7 +64,7 @@ static void put_option(struct strbuf *help, const struct option *option)
 void option_print_help(struct strbuf *text)
 {
         for (size_t i = 0; i < option_count; i++)
-                put_option(text, &option_table[i]);
+                option_print_one(text, &option_table[i]);
         put_flag(text, "--check");
         strbuf_puts(text, "say whether the configuration is right, and end\n");
         put_flag(text, "--print-schema");

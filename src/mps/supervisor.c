@@ -538,7 +538,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .changed = on_run_changed,
                 .data = supervisor,
         };
-        requests_init(supervisor);
+        supervisor_requests_init(supervisor);
         uv_timer_init(options->loop, &supervisor->soon);
         uv_timer_init(options->loop, &supervisor->look);
         uv_timer_init(options->loop, &supervisor->grace);
@@ -559,7 +559,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         void (*closed)(void *data) = supervisor->closed;
         void *data = supervisor->closed_data;
 
-        requests_done(supervisor);
+        supervisor_requests_done(supervisor);
         mps_usage_free(supervisor->usage);
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);

@@ -57,7 +57,7 @@ struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const c
 void supervisor_note(struct mps_supervisor *supervisor, bool is_record);
 
 /* supervisor_requests.c */
-void requests_init(struct mps_supervisor *supervisor);
+void supervisor_requests_init(struct mps_supervisor *supervisor);
 void requests_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record);
 void requests_read_record(struct mps_supervisor *supervisor, const struct mps_record *record);
 /* Something about |run| is new: what was made in a process that is gone is made again in the next. */
@@ -67,4 +67,4 @@ void requests_describe(const struct mps_supervisor *supervisor, struct arena *ar
 void requests_deliver(struct mps_supervisor *supervisor);
 /* |run| is about to be closed: what it was asked ends with an error. */
 void requests_fail_run(struct mps_supervisor *supervisor, const struct mps_run *run);
-void requests_done(struct mps_supervisor *supervisor);
+void supervisor_requests_done(struct mps_supervisor *supervisor);

@@ -426,13 +426,13 @@ void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *dae
 
 /* ---- life ---- */
 
-void requests_init(struct mps_supervisor *supervisor)
+void supervisor_requests_init(struct mps_supervisor *supervisor)
 {
         list_init(&supervisor->grants);
         list_init(&supervisor->requests);
 }
 
-void requests_done(struct mps_supervisor *supervisor)
+void supervisor_requests_done(struct mps_supervisor *supervisor)
 {
         while (!list_is_empty(&supervisor->requests))
                 free_request(container_of(supervisor->requests.next, struct request, link));

@@ -1,0 +1,52 @@
+/*
+ * `warpshare mps` as a process: the lock of its root, the supervisor, the socket and the signals. Where the wanted daemons come from is its owner's matter: the socket, or a plan of the owner's own.
+ *
+ * <root>/.ready is there exactly while every wanted daemon is ready, and also when none is wanted.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "base/error.h"
+#include "io/lock.h"
+#include "mps/listener.h"
+#include "mps/supervisor.h"
+
+struct mps_echo; /* cmd/mps_echo.h */
+
+struct mps_process_options {
+        const char *root;
+        const char *control;
+        const char *driver_root;
+        const char *nvml_library;
+        bool sets_compute_mode;
+        uint64_t grace_ms;
+        const char *own_plan; /* mps/listener.h */
+        /* SIGHUP came. NULL: the log tells how every daemon is. */
+        void (*on_hang_up)(void *data);
+        /* It is about to stop: whatever the owner has on the loop is to be closed. May be NULL. */
+        void (*on_stop)(void *data);
+        void *data;
+};
+
+struct mps_process {
+        uv_loop_t loop;
+        struct mps_process_options options;
+        struct lock lock;
+        struct mps_supervisor *supervisor;
+        struct mps_listener *listener;
+        struct mps_echo *echo;
+        uv_signal_t signals[4];
+        uv_timer_t deadline; /* for what the owner has on the loop, when all else is closed */
+        bool is_stopping;
+        bool is_ready; /* .ready is there */
+};
+
+/* |options| live as long as the process. On failure nothing is left but the memory of |process|. */
+int mps_process_start(
+        struct mps_process *process, const struct mps_process_options *options, struct error *err) MUST_USE;
+
+/* Until it was told to stop; the exit status. */
+int mps_process_run(struct mps_process *process);
+
+void mps_process_stop(struct mps_process *process);
