@@ -1,0 +1,46 @@
+/*
+ * What the kernel knows of a process: whose container it is, and what it said of itself when it started. Reads
+ * <root>/proc/<pid>; |root| is "" or a folder made up by a test.
+ *
+ * The cgroup is the container runtime's word, which a tenant cannot change. Forms that are known (kubelet's cgroup drivers
+ * cgroupfs and systemd, with containerd, CRI-O and Docker, in cgroup v1 and v2, also nested as in kind):
+ *
+ *   /kubepods/burstable/pod<uid>/<container>
+ *   /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid, with '_' for '-'>.slice/cri-containerd-<container>.scope
+ *   …/crio-<container>.scope, docker-<container>.scope, and cgroups of the tenant's own below these
+ *
+ * The environment is the tenant's: whatever is taken from it is a claim.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define PROCESS_CGROUP_MAX ((size_t)64 * 1024)
+#define PROCESS_ENVIRONMENT_MAX ((size_t)1024 * 1024) /* what lies beyond is not looked at */
+#define PROCESS_GRANT_VARIABLE "WARPSHARE_GRANT"
+
+struct process {
+        pid_t pid;
+        uint64_t start_time;      /* ticks since boot: with the PID, it names the process */
+        uid_t uid;                /* effective; (uid_t)-1 unknown */
+        uint64_t pid_namespace;   /* inode; 0 unknown */
+        const char *pod_uid;      /* "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b", or NULL: not a pod's process */
+        const char *container_id; /* 64 hexadecimal digits, or NULL */
+        const char *grant;        /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
+};
+
+/*
+ * Strings live in |arena|. ERROR_NOT_FOUND: there is no such process (any more), or while it was looked at the PID went to
+ * another one. What else cannot be read is unknown.
+ */
+int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
+
+/* From the text of a cgroup file: both are NULL where it is no pod's. */
+void process_parse_cgroup(
+        const char *text, struct arena *arena, const char **ret_pod_uid, const char **ret_container_id);
