@@ -437,21 +437,20 @@ static void split(struct request *request, char *line)
         }
 }
 
-/* What the scenario wants said or not done; true: then that is all. */
-static bool befall(const struct request *request)
+bool command_befall(const struct daemon *daemon, const char *name, struct strbuf *out)
 {
-        const struct mps_scenario *scenario = &request->daemon->scenario;
-        const struct mps_fault *told = mps_scenario_fault(scenario, request->words[0], MPS_FAULT_ANSWER);
+        const struct mps_scenario *scenario = &daemon->scenario;
+        const struct mps_fault *told = mps_scenario_fault(scenario, name, MPS_FAULT_ANSWER);
 
         if (scenario->daemon == MPS_DAEMON_GARBAGE) {
-                strbuf_puts(request->out, "\x01\xff\xfe\x1b[31m%s%n 99999999999999999999 -1 nan\n\n\t\x80");
+                strbuf_puts(out, "\x01\xff\xfe\x1b[31m%s%n 99999999999999999999 -1 nan\n\n\t\x80");
                 return true;
         }
         if (told) {
-                strbuf_printf(request->out, "%s\n", told->answer);
+                strbuf_printf(out, "%s\n", told->answer);
                 return true;
         }
-        return mps_scenario_fault(scenario, request->words[0], MPS_FAULT_IGNORE) != NULL;
+        return mps_scenario_fault(scenario, name, MPS_FAULT_IGNORE) != NULL;
 }
 
 bool command_run(struct daemon *daemon, const struct peer *peer, const char *line, struct strbuf *out)
@@ -461,7 +460,7 @@ bool command_run(struct daemon *daemon, const struct peer *peer, const char *lin
         const struct command *command;
 
         split(&request, copy);
-        if (befall(&request))
+        if (command_befall(daemon, request.words[0], out))
                 return false;
         command = find_command(request.words[0], daemon->scenario.version);
         if (command)

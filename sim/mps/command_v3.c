@@ -488,9 +488,13 @@ bool command_run_v3(struct daemon *daemon, char *words, struct strbuf *out)
                 {"device", "list", device_list}, {"sm-partition", "create", partition_create},
                 {"sm-partition", "delete", partition_delete}, {"sm-partition", "list", partition_list}};
         struct v3_request request = {.daemon = daemon, .out = out};
+        _free_ char *name = NULL;
 
         if (!read_words(&request, words))
                 return fail(&request, "Too many options");
+        name = xasprintf("%s %s", request.module, request.verb);
+        if (command_befall(daemon, name, out))
+                return true;
         if (daemon->protocol != 3)
                 return fail(&request, "The running daemon speaks protocol 2");
         for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {

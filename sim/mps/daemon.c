@@ -77,27 +77,50 @@ static void answer(struct daemon *daemon, struct peer *peer)
         _free_ char *command = TAKE_PTR(peer->command);
 
         peer->watch.paused = false;
-        if (command_run(daemon, peer, command, &out))
+        if (peer->is_module) {
+                bool worked = command_run_v3(daemon, command, &out);
+
+                journal_text(&daemon->journal, out.data);
+                channel_send(peer->watch.fd, "%s %s", worked ? "TEXT" : "FAIL", out.data);
+        } else if (command_run(daemon, peer, command, &out)) {
                 peer->quits = channel_send(peer->watch.fd, "QUIT");
-        else
+        } else {
                 channel_send(peer->watch.fd, "TEXT %s", out.data);
+        }
+}
+
+/* As scenarios know it: the first word, or with interface 3 "<module> <verb>". */
+static char *name_of(const char *line, bool is_module)
+{
+        char *name = xstrdup(line + strspn(line, " \t"));
+        char *second;
+
+        if (!is_module) {
+                name[strcspn(name, " \t\r")] = '\0';
+                return name;
+        }
+        second = strchr(name, '\n');
+        if (second) {
+                *second = ' ';
+                second[strcspn(second, "\n")] = '\0';
+        }
+        return name;
 }
 
 /* The answer comes at once, or when the scenario lets it. */
-static void take_command(struct daemon *daemon, struct peer *peer, const char *line)
+static void take_command(struct daemon *daemon, struct peer *peer, const char *line, bool is_module)
 {
-        _free_ char *name = xstrdup(line + strspn(line, " \t"));
-        const struct mps_fault *delay;
+        _free_ char *name = name_of(line, is_module);
+        const struct mps_fault *delay = mps_scenario_fault(&daemon->scenario, name, MPS_FAULT_DELAY);
 
-        name[strcspn(name, " \t\r")] = '\0';
-        journal_line(&daemon->journal, "Cmd:%s", line);
+        journal_line(&daemon->journal, "Cmd:%s", is_module ? name : line);
         peer->command = xstrdup(line);
-        delay = mps_scenario_fault(&daemon->scenario, name, MPS_FAULT_DELAY);
+        peer->is_module = is_module;
+        peer->watch.paused = true;
         if (mps_scenario_fault(&daemon->scenario, name, MPS_FAULT_HANG))
                 peer->due_ms = INT64_MAX;
         else
                 peer->due_ms = now_ms() + (delay ? (int64_t)delay->delay_ms : 0);
-        peer->watch.paused = true;
         if (peer->due_ms <= now_ms())
                 answer(daemon, peer);
 }
@@ -139,15 +162,6 @@ static void take_client(struct daemon *daemon, struct peer *peer, const char *he
                 peer_refuse(peer, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
 }
 
-static void answer_v3(struct daemon *daemon, const struct peer *peer, char *words)
-{
-        _cleanup_(strbuf_done) struct strbuf out = STRBUF_INIT;
-        bool worked = command_run_v3(daemon, words, &out);
-
-        journal_text(&daemon->journal, out.data);
-        channel_send(peer->watch.fd, "%s %s", worked ? "TEXT" : "FAIL", out.data);
-}
-
 /* Through a server's or a namespace's own socket, if interface 3 made some. */
 static void name_server(struct daemon *daemon, struct watch *door, struct peer *peer)
 {
@@ -181,9 +195,9 @@ static void on_peer(struct daemon *daemon, struct watch *watch)
         if (packet_is(&packet, "UI")) {
                 journal_line(&daemon->journal, "NEW UI");
         } else if (packet_is(&packet, "CMD")) {
-                take_command(daemon, peer, packet.text + 4);
+                take_command(daemon, peer, packet.text + 4, false);
         } else if (packet_is(&packet, "MODULE")) {
-                answer_v3(daemon, peer, packet.text + 7);
+                take_command(daemon, peer, packet.text + 7, true);
         } else if (packet_is(&packet, "END") && !peer->quits) {
                 journal_line(&daemon->journal, "UI closed");
                 peer_drop(peer);

@@ -37,6 +37,7 @@ struct peer {
         char space[NAME_SIZE];  /* namespace, "": none */
         char *hello;            /* a client's, while it waits */
         char *command;          /* a front end's, while the scenario delays it */
+        bool is_module;         /* |command| is one of interface 3 */
         int64_t due_ms;
         bool quits; /* it said quit and is told how that ends */
 };
@@ -164,6 +165,9 @@ struct space *space_add(struct daemon *daemon, struct blueprint *blueprint, cons
 void space_remove(struct daemon *daemon, struct space *space);
 
 /* ---- commands ---- */
+
+/* What the scenario wants said, or not done, for the command |name|; true: then that is all. */
+bool command_befall(const struct daemon *daemon, const char *name, struct strbuf *out);
 
 /* One line of a front end. Returns true for a quit that was accepted. */
 bool command_run(struct daemon *daemon, const struct peer *peer, const char *line, struct strbuf *out);

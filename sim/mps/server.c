@@ -160,10 +160,13 @@ static void serve_client_on(struct server *server, int fd)
 static void notice_scenario(struct server *server)
 {
         enum mps_server_mode before = server->scenario.server;
+        unsigned int lost = server_lost_gpus(server);
 
         mps_scenario_refresh(&server->scenario);
         if (server->scenario.server == MPS_SERVER_FAULT && before != MPS_SERVER_FAULT)
                 server_fault(server, UINT32_MAX);
+        if (server_lost_gpus(server) & ~lost)
+                server_fault(server, server_lost_gpus(server));
 }
 
 static size_t fill_poll(const struct server *server, struct pollfd *fds, size_t most)

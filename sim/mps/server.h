@@ -55,6 +55,7 @@ void client_drop(struct server *server, struct client *client);
 
 /* A fault on the GPUs of |gpus|: all clients hear of it that share one of them, directly or through others. */
 void server_fault(struct server *server, unsigned int gpus);
+unsigned int server_lost_gpus(const struct server *server);
 bool server_is_faulty(const struct server *server);
 unsigned int server_count(const struct server *server);
 

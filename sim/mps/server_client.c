@@ -23,13 +23,22 @@ unsigned int server_count(const struct server *server)
         return count;
 }
 
+unsigned int server_lost_gpus(const struct server *server)
+{
+        unsigned int lost = 0;
+
+        for (unsigned int i = 0; i < server->n_gpus; i++)
+                lost |= (unsigned int)server_gpu(server, i)->lost << i;
+        return lost;
+}
+
 bool server_is_faulty(const struct server *server)
 {
         LIST_FOR_EACH(link, &server->clients) {
                 if (container_of(link, struct client, link)->faulted)
                         return true;
         }
-        return server->scenario.server == MPS_SERVER_FAULT;
+        return server->scenario.server == MPS_SERVER_FAULT || server_lost_gpus(server);
 }
 
 void server_fault(struct server *server, unsigned int gpus)

@@ -80,8 +80,15 @@ class Sim:
     def scenario(self, text='', version=550, gpus=1, sms=108):
         lines = ['version: %d' % version, 'lifetime: 300', 'process-directory: %s' % self.processes]
         lines += ['gpu: %s sms=%d memory=40960 cc=8 name=A100' % (uuid, sms) for uuid in GPU[:gpus]]
+        self.replace('\n'.join(lines) + '\n' + text + '\n')
+
+    def edit(self, old, new):
+        self.replace((self.folder / 'scenario').read_text().replace(old, new, 1))
+
+    def replace(self, text):
+        """By renaming, so that nobody reads half of it."""
         new = self.folder / 'scenario.new'
-        new.write_text('\n'.join(lines) + '\n' + text + '\n')
+        new.write_text(text)
         new.rename(self.folder / 'scenario')
 
     def control(self, *arguments, **options):
