@@ -66,19 +66,19 @@ static void read_grant(struct grants *grants, struct arena *arena, struct map *i
 {
         const char *id = json_string_value(json_object_get(json, "id"));
         const json_t *unit = json_object_get(json, "unit");
-        const json_t *since = json_object_get(json, "since");
+        json_int_t since = json_integer_value(json_object_get(json, "since"));
         const json_t *list = json_object_get(json, "devices");
         const char **devices;
         struct holding *holding;
 
-        if (!id || !is_id(id) || map_find(ids, id) || !json_is_integer(since) || json_array_size(list) == 0)
+        if (!id || !is_id(id) || map_find(ids, id) || since < 0 || since == INT64_MAX || json_array_size(list) == 0)
                 return;
         if (unit && !is_name(json_string_value(unit)))
                 return;
         devices = read_devices(arena, list);
         if (!devices)
                 return;
-        holding = holding_new(id, json_string_value(unit), devices, json_array_size(list), json_integer_value(since));
+        holding = holding_new(id, json_string_value(unit), devices, json_array_size(list), since);
         map_add(ids, holding->id, holding);
         books_add(grants, holding);
 }

@@ -1,0 +1,104 @@
+/*
+ * Fuzz target: any bytes as the record of the grants, or as kubelet's checkpoint; the first byte says which. What was read of the
+ * former is written, read again and must be the same; then the books go through a request and a list.
+ *
+ *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/share/fuzz-share-records
+ *         build/fuzz/test/fuzz/share/fuzz-share-records corpus/
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "share/checkpoint.h"
+#include "share/grants.h"
+
+#define REPLICAS 4
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct unit units[] = {
+        {.uuid = "A", .replicas = REPLICAS}, {.uuid = "B", .replicas = REPLICAS, .first_device = REPLICAS}};
+static const struct device devices[] = {{"A::0", 0, 0}, {"A::1", 0, 1}, {"A::2", 0, 2}, {"A::3", 0, 3}, {"B::0", 1, 0},
+        {"B::1", 1, 1}, {"B::2", 1, 2}, {"B::3", 1, 3}};
+
+static void make_resource(struct resource *resource)
+{
+        *resource = (struct resource){.name = "nvidia.com/gpu",
+                .units = units,
+                .n_units = ARRAY_SIZE(units),
+                .devices = devices,
+                .n_devices = ARRAY_SIZE(devices)};
+        for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
+                map_add(&resource->by_id, devices[i].id, (void *)(uintptr_t)&devices[i]);
+}
+
+static void on_released(const char *id, void *data)
+{
+        (void)id;
+        (void)data;
+}
+
+static void use(struct grants *grants)
+{
+        static const char *const ids[] = {"A::3", "B::0"};
+        const struct grants_held held = {.devices = ids, .n_devices = ARRAY_SIZE(ids)};
+        const struct grant *grant;
+        struct error err;
+
+        grants_set_unit_health(grants, "B", false);
+        if (grants_allocate(grants, ids, ARRAY_SIZE(ids), 1, "g", &grant, &err) == 0 && strcmp(grant->unit, "A") != 0)
+                abort();
+        grants_sync(grants, &held, 1, INT64_MAX, on_released, NULL);
+        if (grants_count(grants) != 1 || !grants_of_device(grants, "B::0"))
+                abort();
+}
+
+static void read_grants(const char *text, size_t size)
+{
+        struct resource resource;
+        struct grants *grants;
+        struct error err;
+
+        make_resource(&resource);
+        grants = grants_new(&resource, 2);
+        if (grants_read(grants, text, size, &err) == 0) {
+                struct grants *again = grants_new(&resource, 2);
+                char *first = grants_write(grants);
+                char *second;
+
+                if (grants_read(again, first, strlen(first), &err) < 0)
+                        abort();
+                second = grants_write(again);
+                if (strcmp(first, second) != 0)
+                        abort();
+                free(first);
+                free(second);
+                grants_free(again);
+                use(grants);
+        }
+        grants_free(grants);
+        map_done(&resource.by_id);
+}
+
+static void read_checkpoint(const char *text, size_t size)
+{
+        struct arena arena = ARENA_INIT;
+        struct checkpoint checkpoint;
+        struct error err;
+
+        if (checkpoint_read(&checkpoint, &arena, "n", text, size, &err) == 0)
+                for (size_t i = 0; i < checkpoint.n_entries; i++)
+                        if (checkpoint.entries[i].n_devices == 0 || checkpoint.entries[i].resource[0] != 'n')
+                                abort();
+        arena_done(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        if (size == 0)
+                return 0;
+        if (data[0] == 'g')
+                read_grants((const char *)data + 1, size - 1);
+        else
+                read_checkpoint((const char *)data + 1, size - 1);
+        return 0;
+}
