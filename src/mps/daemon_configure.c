@@ -94,7 +94,7 @@ static void check_limit(struct configure *configure, const struct step *step, co
 
         if (dialogue_read_limit(answer, &mib, &err) < 0)
                 run_report(run, MPS_EVENT_REFUSED, "memory limit of %s: %s", step->unit, err.text);
-        else if (mib != step->expected)
+        else if (mib != dialogue_limit_shown(step->expected))
                 run_report(run, MPS_EVENT_REFUSED,
                         "memory limit of %s: %" PRIu64 " MiB were set, its control daemon says %" PRIu64 " MiB",
                         step->unit, step->expected, mib);

@@ -6,6 +6,7 @@
 
 #include "mps/daemon_run.h"
 #include "mps/folder.h"
+#include "mps/journal.h"
 #include "mps/launch.h"
 #include "mps/observe.h"
 
@@ -35,6 +36,7 @@ struct mps_run {
         struct configure *configure; /* it is being configured */
         struct mps_look *look;       /* it is being looked at */
         struct mps_observation *seen;
+        struct mps_journal *journal;
         unsigned int looks;
         bool is_waiting; /* to start, until another daemon has left its units */
         uint64_t ask_ms; /* until the next attempt at a first answer */

@@ -201,6 +201,7 @@ static void on_looked(struct mps_observation *observation, const struct error *e
                 run_report(run, MPS_EVENT_SILENT, "%s", err->text);
                 return;
         }
+        mps_journal_explain(run->journal, observation, run->started.units, run->started.n_units);
         is_new = !mps_observation_is_same(observation, run->seen);
         mps_observation_free(run->seen);
         run->seen = observation;
@@ -220,7 +221,7 @@ static void look(struct mps_run *run)
                 .control = run->control,
                 .can = run->can,
                 .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
-                .log_folder = run->folder.log,
+                .system_root = run->context->system_root,
                 .done = on_looked,
                 .data = run,
         };
@@ -557,11 +558,6 @@ bool mps_run_has_clients(const struct mps_run *run)
         return run->seen && run->seen->n_clients;
 }
 
-const char *mps_run_log_folder(const struct mps_run *run)
-{
-        return run->folder.log;
-}
-
 static const char *default_reason(enum mps_state state)
 {
         switch (state) {
@@ -668,6 +664,7 @@ int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const cha
         run->context = context;
         run->name = xstrdup(name);
         mps_folder_init(&run->folder, context->root, name);
+        run->journal = mps_journal_new(run->folder.log);
         run->since = now_s();
         uv_timer_init(context->loop, &run->deadline);
         uv_timer_init(context->loop, &run->turn);
@@ -689,6 +686,7 @@ static void release(struct mps_run *run)
         if (--run->open || !run->is_closing)
                 return;
         mps_observation_free(run->seen);
+        mps_journal_free(run->journal);
         arena_done(&run->wanted_arena);
         arena_done(&run->started_arena);
         arena_done(&run->recorded_arena);

@@ -23,6 +23,7 @@ struct mps_run_context {
         const char *program; /* name or path */
         const char *path;
         const char *driver_root;
+        const char *system_root;        /* mps/process.h */
         const char *const *environment; /* more of it for the daemons, NULL-terminated, or NULL */
         bool sets_compute_mode;
         uint64_t look_ms;
@@ -79,7 +80,6 @@ struct mps_control *mps_run_control(struct mps_run *run);
 unsigned int mps_run_options(const struct mps_run *run);
 enum mps_tier mps_run_tier(const struct mps_run *run);
 bool mps_run_has_clients(const struct mps_run *run);
-const char *mps_run_log_folder(const struct mps_run *run);
 
 /* The process, if there is one, goes on. |closed| may be NULL. */
 void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data);

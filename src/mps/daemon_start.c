@@ -225,8 +225,9 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
                 environment[4 + i] = context->environment[i];
         strbuf_done(&units);
         run->log_start = mps_folder_log_size(&run->folder);
-        return mps_launch_start(
-                &run->launch, &(struct mps_launch_options){context->loop, argv, environment, log, on_process_exit, run}, err);
+        mps_journal_skip(run->journal);
+        return mps_launch_start(&run->launch,
+                &(struct mps_launch_options){context->loop, argv, environment, log, on_process_exit, run}, err);
 }
 
 static void spawn(struct mps_run *run)

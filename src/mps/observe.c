@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "mps/dialogue.h"
 #include "mps/identity.h"
+#include "mps/process.h"
 
 struct mps_observation *mps_observation_free(struct mps_observation *observation)
 {
@@ -114,9 +115,27 @@ static void on_devices(const struct error *err, const char *answer, void *data)
         end(look, NULL);
 }
 
+/* A client that has ended meanwhile stays without facts; the next look does not have it. */
 static void read_processes(struct mps_look *look)
 {
-        (void)look;
+        struct mps_observation *seen = look->seen;
+        struct process process;
+        struct error err;
+
+        for (size_t i = 0; i < seen->n_clients; i++) {
+                struct mps_client *client = &seen->clients[i];
+
+                if (client->pid <= 0 ||
+                        process_read(&process, &seen->arena, look->options.system_root, client->pid, &err) < 0)
+                        continue;
+                client->uid = process.uid;
+                client->pod_uid = process.pod_uid;
+                client->container_id = process.container_id;
+                client->grant = process.grant;
+        }
+        for (size_t i = 0; i < seen->n_servers; i++)
+                if (process_read(&process, &seen->arena, look->options.system_root, seen->servers[i].pid, &err) == 0)
+                        seen->servers[i].uid = process.uid;
 }
 
 static void finish(struct mps_look *look)

@@ -18,7 +18,7 @@ struct mps_observation {
         struct mps_client *clients;
         size_t n_clients;
         bool has_fault;      /* one of the servers is in FAULT */
-        const char *waiting; /* why a client cannot get a server, or NULL */
+        const char *waiting; /* why a client gets no server, or NULL: mps/journal.h */
 };
 struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
 
@@ -32,9 +32,9 @@ typedef void mps_look_fn(struct mps_observation *observation, const struct error
 
 struct mps_look_options {
         struct mps_control *control;
-        unsigned int can;       /* MPS_CAN_SERVER_STATUS */
-        const char *unit;       /* the one that all clients are on; NULL: the daemon has several */
-        const char *log_folder; /* with server.log, for the limits in force */
+        unsigned int can;        /* MPS_CAN_SERVER_STATUS */
+        const char *unit;        /* the one that all clients are on; NULL: the daemon has several */
+        const char *system_root; /* mps/process.h */
         mps_look_fn *done;
         void *data;
 };

@@ -520,6 +520,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         supervisor->program = xstrdup(options->control);
         supervisor->path = xstrdup(path && *path ? path : DEFAULT_PATH);
         supervisor->driver_root = xstrdup(options->driver_root ? options->driver_root : "");
+        supervisor->system_root = xstrdup(options->system_root ? options->system_root : "");
         supervisor->environment = copy_environment(options->environment);
         supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
         supervisor->context = (struct mps_run_context){
@@ -528,6 +529,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .program = supervisor->program,
                 .path = supervisor->path,
                 .driver_root = supervisor->driver_root,
+                .system_root = supervisor->system_root,
                 .environment = (const char *const *)supervisor->environment,
                 .sets_compute_mode = options->sets_compute_mode,
                 .look_ms = options->look_ms ? options->look_ms : LOOK_MS,
@@ -573,6 +575,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         free(supervisor->program);
         free(supervisor->path);
         free(supervisor->driver_root);
+        free(supervisor->system_root);
         free(supervisor->record_path);
         free(supervisor);
         if (closed)

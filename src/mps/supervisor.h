@@ -35,6 +35,7 @@ struct mps_supervisor_options {
         const char *path;               /* PATH of the daemons; NULL: ours, or the usual one */
         const char *driver_root;        /* as mounted here */
         const char *nvml_library;       /* "": found by the driver root */
+        const char *system_root;        /* "" or NULL; else /proc/<pid> of clients is looked at below this folder */
         const char *const *environment; /* more of it for the daemons, "NAME=value", NULL-terminated, or NULL */
         bool sets_compute_mode;
         uint64_t look_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */

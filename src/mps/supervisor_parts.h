@@ -17,6 +17,7 @@ struct mps_supervisor {
         char *program;
         char *path;
         char *driver_root;
+        char *system_root;
         char **environment;
         char *record_path;
 

@@ -420,8 +420,11 @@ void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *dae
         request->container_id = container_id ? arena_strdup(&request->arena, container_id) : NULL;
         control = control_of(request, daemon);
         if (control)
-                request->look = mps_look_start(&(struct mps_look_options){
-                        .control = control, .unit = "", .log_folder = NULL, .done = on_looked, .data = request});
+                request->look = mps_look_start(&(struct mps_look_options){.control = control,
+                        .unit = "",
+                        .system_root = supervisor->system_root,
+                        .done = on_looked,
+                        .data = request});
 }
 
 /* ---- life ---- */
