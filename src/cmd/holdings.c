@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cmd/report.h"
+#include "kubelet/holders.h"
 #include "kubelet/pod_resources.h"
 #include "mps/link.h"
 #include "share/grants.h"
@@ -43,6 +44,7 @@ struct holdings {
         struct mps_link *link;
         const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
         struct pod_resources *pods;      /* NULL: kubelet is not asked */
+        struct holders *holders;         /* of its newest answer; NULL: none yet */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
         struct list binds; /* requests that wait */
@@ -194,28 +196,44 @@ static void on_released(const char *id, void *data)
         mps_link_release(holdings->link, id, on_made_released, NULL);
 }
 
-static void sync_book(struct holdings *holdings, struct book *book, const struct pod_list *list, int64_t as_of)
+static void sync_book(struct holdings *holdings, struct book *book, int64_t as_of)
 {
         struct arena scratch = ARENA_INIT;
-        struct grants_held *held = ARENA_ARRAY(&scratch, struct grants_held, list->n_containers);
+        struct grants_held *held;
+        size_t n_held = holders_of(holdings->holders, book->resource->name, &scratch, &held);
         size_t before = grants_count(book->grants);
-        size_t n_held = 0;
 
-        for (size_t i = 0; i < list->n_containers; i++) {
-                const struct pod_container *container = &list->containers[i];
-                const char **devices = ARENA_ARRAY(&scratch, const char *, container->n_devices);
-                size_t count = 0;
-
-                for (size_t j = 0; j < container->n_devices; j++)
-                        if (strcmp(container->devices[j].resource, book->resource->name) == 0)
-                                devices[count++] = container->devices[j].id;
-                if (count)
-                        held[n_held++] = (struct grants_held){.devices = devices, .n_devices = count};
-        }
         grants_sync(book->grants, held, n_held, as_of, on_released, holdings);
         arena_done(&scratch);
         if (grants_count(book->grants) != before)
                 note_change(holdings, book);
+}
+
+/* kubelet's record beside its list. Without it, UIDs and init containers are unknown, and that is all. */
+static bool read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret)
+{
+        _free_ char *folder = file_folder(holdings->options.config->kubelet_socket);
+        _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, folder);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        if (file_read(path, CHECKPOINT_MAX, &text, &err) == 0 &&
+                checkpoint_read(ret, arena, "", text.data, text.size, &err) == 0)
+                return true;
+        log_debug("kubelet's record of devices is not looked at", LOG_ERR(&err));
+        return false;
+}
+
+static void take_list(struct holdings *holdings, const struct pod_list *list)
+{
+        struct arena scratch = ARENA_INIT;
+        struct checkpoint checkpoint;
+        bool has_checkpoint = read_checkpoint(holdings, &scratch, &checkpoint);
+
+        complaint_settle(&holdings->bad_list);
+        holders_free(holdings->holders);
+        holdings->holders = holders_new(list, has_checkpoint ? &checkpoint : NULL);
+        arena_done(&scratch);
 }
 
 static void on_listed(const struct error *err, const struct pod_list *list, void *data)
@@ -226,9 +244,9 @@ static void on_listed(const struct error *err, const struct pod_list *list, void
                 complain(&holdings->bad_list, "kubelet does not tell which container holds what, will ask again", err);
                 return;
         }
-        complaint_settle(&holdings->bad_list);
+        take_list(holdings, list);
         for (size_t i = 0; i < holdings->n_books; i++)
-                sync_book(holdings, &holdings->books[i], list, now_seconds() - LIST_GRACE_S);
+                sync_book(holdings, &holdings->books[i], now_seconds() - LIST_GRACE_S);
 }
 
 static bool is_anything_held(const struct holdings *holdings)
@@ -357,8 +375,11 @@ static void on_listed_for(const struct error *listing, const struct pod_list *li
         struct book *book = find_book(bind->holdings, bind->resource);
         struct error err;
 
-        if (!listing && book)
-                sync_book(bind->holdings, book, list, INT64_MAX);
+        if (!listing) {
+                take_list(bind->holdings, list);
+                if (book)
+                        sync_book(bind->holdings, book, INT64_MAX);
+        }
         if (settle(bind, &err) == 0)
                 return;
         if (listing)
@@ -549,6 +570,7 @@ static void on_part_closed(struct holdings *holdings)
         if (--holdings->n_open > 0)
                 return;
         free_books(holdings->books, holdings->n_books);
+        holders_free(holdings->holders);
         free(holdings);
         closed(data);
 }

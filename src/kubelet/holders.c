@@ -1,0 +1,166 @@
+#include "kubelet/holders.h"
+
+#include <string.h>
+
+#include "base/map.h"
+
+/* One container's devices of one resource. */
+struct holding {
+        struct holder holder;
+        const char *resource;
+        const char **devices;
+        size_t n_devices;
+};
+
+struct holders {
+        struct arena arena;
+        struct holding *holdings;
+        size_t n_holdings;
+        struct map by_device; /* "<resource>\n<id>" → struct holding * */
+};
+
+static const char *copy(struct holders *holders, const char *text)
+{
+        return text ? arena_strdup(&holders->arena, text) : NULL;
+}
+
+static const char *key_of(struct arena *arena, const char *resource, const char *device)
+{
+        return arena_printf(arena, "%s\n%s", resource, device);
+}
+
+static void add_device(struct holders *holders, struct holding *holding, const char *device)
+{
+        holding->devices[holding->n_devices++] = copy(holders, device);
+        map_add(&holders->by_device, key_of(&holders->arena, holding->resource, device), holding);
+}
+
+static struct holding *find(const struct holders *holders, const char *resource, const char *device)
+{
+        struct arena scratch = ARENA_INIT;
+        struct holding *holding = map_find(&holders->by_device, key_of(&scratch, resource, device));
+
+        arena_done(&scratch);
+        return holding;
+}
+
+/* ---- the list ---- */
+
+static bool is_new_resource(const struct pod_container *container, size_t position)
+{
+        for (size_t i = 0; i < position; i++)
+                if (strcmp(container->devices[i].resource, container->devices[position].resource) == 0)
+                        return false;
+        return true;
+}
+
+static void add_listed(struct holders *holders, const struct pod_container *container, const char *resource)
+{
+        struct holding *holding = &holders->holdings[holders->n_holdings++];
+
+        holding->holder.pod_namespace = copy(holders, container->pod_namespace);
+        holding->holder.pod = copy(holders, container->pod);
+        holding->holder.container = copy(holders, container->container);
+        holding->resource = copy(holders, resource);
+        holding->devices = ARENA_ARRAY(&holders->arena, const char *, container->n_devices);
+        for (size_t i = 0; i < container->n_devices; i++)
+                if (strcmp(container->devices[i].resource, resource) == 0)
+                        add_device(holders, holding, container->devices[i].id);
+}
+
+/* ---- the checkpoint ---- */
+
+/* The list's container that the entry is about: they have a device in common. */
+static struct holding *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
+{
+        for (size_t i = 0; i < entry->n_devices; i++) {
+                struct holding *holding = find(holders, entry->resource, entry->devices[i]);
+
+                /* An init container's devices may be those of the container that came after it. */
+                if (holding && holding->holder.container && strcmp(holding->holder.container, entry->container) == 0)
+                        return holding;
+        }
+        return NULL;
+}
+
+static void add_init(struct holders *holders, const struct checkpoint_entry *entry, const char *pod_uid)
+{
+        struct holding *holding = &holders->holdings[holders->n_holdings++];
+
+        holding->holder.pod_uid = pod_uid;
+        holding->resource = copy(holders, entry->resource);
+        holding->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
+        for (size_t i = 0; i < entry->n_devices; i++)
+                add_device(holders, holding, entry->devices[i]);
+}
+
+static void add_checkpoint(struct holders *holders, const struct checkpoint *checkpoint)
+{
+        struct map alive = MAP_INIT; /* UID → its copy */
+
+        for (size_t i = 0; i < checkpoint->n_entries; i++) {
+                struct holding *listed = find_listed(holders, &checkpoint->entries[i]);
+
+                if (!listed)
+                        continue;
+                listed->holder.pod_uid = copy(holders, checkpoint->entries[i].pod_uid);
+                map_add(&alive, listed->holder.pod_uid, (void *)(uintptr_t)listed->holder.pod_uid);
+        }
+        for (size_t i = 0; i < checkpoint->n_entries; i++) {
+                const struct checkpoint_entry *entry = &checkpoint->entries[i];
+                const char *pod_uid = map_find(&alive, entry->pod_uid);
+
+                if (pod_uid && !find_listed(holders, entry))
+                        add_init(holders, entry, pod_uid);
+        }
+        map_done(&alive);
+}
+
+/* ---- public ---- */
+
+struct holders *holders_new(const struct pod_list *list, const struct checkpoint *checkpoint)
+{
+        struct holders *holders = xcalloc(1, sizeof(*holders));
+        size_t most = checkpoint ? checkpoint->n_entries : 0;
+
+        for (size_t i = 0; i < list->n_containers; i++)
+                most += list->containers[i].n_devices;
+        holders->holdings = ARENA_ARRAY(&holders->arena, struct holding, most);
+        for (size_t i = 0; i < list->n_containers; i++)
+                for (size_t j = 0; j < list->containers[i].n_devices; j++)
+                        if (is_new_resource(&list->containers[i], j))
+                                add_listed(holders, &list->containers[i], list->containers[i].devices[j].resource);
+        if (checkpoint)
+                add_checkpoint(holders, checkpoint);
+        return holders;
+}
+
+struct holders *holders_free(struct holders *holders)
+{
+        if (!holders)
+                return NULL;
+        map_done(&holders->by_device);
+        arena_done(&holders->arena);
+        free(holders);
+        return NULL;
+}
+
+const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device)
+{
+        const struct holding *holding = find(holders, resource, device);
+
+        return holding ? &holding->holder : NULL;
+}
+
+size_t holders_of(const struct holders *holders, const char *resource, struct arena *arena, struct grants_held **ret)
+{
+        struct grants_held *held = ARENA_ARRAY(arena, struct grants_held, holders->n_holdings);
+        size_t count = 0;
+
+        for (size_t i = 0; i < holders->n_holdings; i++)
+                if (strcmp(holders->holdings[i].resource, resource) == 0)
+                        held[count++] = (struct grants_held){
+                                .devices = holders->holdings[i].devices, .n_devices = holders->holdings[i].n_devices};
+        *ret = held;
+        return count;
+}
