@@ -208,12 +208,21 @@ static int read_file(struct mps_scenario *scenario, const char *path, struct err
         return 0;
 }
 
+/* For one daemon among several, what stands beside its pipe directory counts more. */
+static int read_own_file(struct mps_scenario *scenario, struct error *err)
+{
+        const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+        _free_ char *path = xasprintf("%s.sim", pipe ? pipe : "");
+
+        return pipe && access(path, F_OK) == 0 ? read_file(scenario, path, err) : 0;
+}
+
 int mps_scenario_read(struct mps_scenario *ret, struct error *err)
 {
         const char *path = getenv("WARPSHARE_MPS_SIM");
         struct mps_scenario scenario = {.version = 550, .lifetime_s = 600};
 
-        if (path && path[0] && read_file(&scenario, path, err) < 0)
+        if ((path && path[0] && read_file(&scenario, path, err) < 0) || read_own_file(&scenario, err) < 0)
                 return -1;
         if (!scenario.n_gpus) {
                 char fallback[] = "GPU-00000000-0000-0000-0000-000000000000";

@@ -1,6 +1,7 @@
 /*
- * What the simulated MPS programs are to do: read from the file named by WARPSHARE_MPS_SIM, lines "key: value", and read anew
- * whenever a program has to know, so that an edit is in force at once. docs/simulator.md is the manual of the file.
+ * What the simulated MPS programs are to do: read from the file named by WARPSHARE_MPS_SIM, lines "key: value", then from
+ * "<pipe directory>.sim" if there is one, and read anew whenever a program has to know, so that an edit is in force at once.
+ * docs/simulator.md is the manual of the file.
  *
  * A file that is wrong ends a program at its start, with the line in the message; later the last good one stays in force.
  */

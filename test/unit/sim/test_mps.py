@@ -16,7 +16,7 @@ NOBODY = 65534
 
 def can_be_two_users():
     try:
-        return subprocess.run([BIN / 'warpshare-mps-sim-client', '--no-option'], user=NOBODY, check=False,
+        return os.geteuid() == 0 and subprocess.run([BIN / 'warpshare-mps-sim-client', '--no-option'], user=NOBODY, check=False,
                               stderr=subprocess.DEVNULL).returncode == 2
     except PermissionError:
         return False
@@ -486,6 +486,16 @@ def test_a_daemon_can_ignore_quit_talk_nonsense_start_late_or_end_at_once(sim):
     sim.scenario('daemon: slow 200')
     sim.start()
     assert sim.ask('get_default_active_thread_percentage') == '100.0'
+
+
+def test_a_file_beside_the_pipe_directory_is_for_that_daemon_alone(sim):
+    sim.scenario('on ps: answer common')
+    sim.start()
+    assert sim.ask('ps') == 'common'
+    (sim.folder / 'other.sim').write_text('on lspart: answer other\n')
+    (sim.folder / 'pipe.sim').write_text('on lspart: answer own\n')
+    wait(lambda: sim.ask('lspart') == 'own', 'its own file')
+    assert sim.ask('ps') == 'common'
 
 
 def test_a_deaf_daemon_is_there_and_never_answers(sim):
