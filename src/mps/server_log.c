@@ -164,12 +164,15 @@ static bool set_field(struct server_log_event *event, enum field field, uint64_t
 
 static bool read_pattern(struct server_log_event *event, const struct pattern *pattern)
 {
+        struct server_log_event read = *event;
         uint64_t values[MAX_FIELDS] = {0};
         bool fits = matches(pattern->text, event->text, values);
 
         for (size_t i = 0; i < MAX_FIELDS && fits; i++)
-                fits = set_field(event, pattern->fields[i], values[i]);
-        event->kind = pattern->kind;
+                fits = set_field(&read, pattern->fields[i], values[i]);
+        read.kind = pattern->kind;
+        if (fits)
+                *event = read;
         return fits;
 }
 

@@ -68,6 +68,7 @@ static void on_event(const struct server_log_event *event, void *data)
                 strbuf_printf(&f->said, "left %d/%u", event->pid, event->context);
                 break;
         case SERVER_LOG_TOO_MANY_CLIENTS:
+                assert_int_equal(event->pid, 0);
                 strbuf_printf(&f->said, "too many (%s)", event->text);
                 break;
         case SERVER_LOG_FAULT:
@@ -206,9 +207,10 @@ static void test_too_many_clients_are_told_wherever_the_name_stands(void **state
 {
         struct fixture *f = *state;
 
-        feed(f, SERVER "Client creation failed: CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n" CONTROL
+        feed(f, SERVER "Client {PID: 4294967295, Context ID: 1} connected? CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n" CONTROL
                        "Cmd:CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n");
-        tells(f, "4711:too many (Client creation failed: CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)\n");
+        tells(f,
+                "4711:too many (Client {PID: 4294967295, Context ID: 1} connected? CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)\n");
 }
 
 static void test_lines_that_are_none_are_passed_over(void **state)
