@@ -9,7 +9,7 @@
 #include "share/allocate.h"
 
 /*
- * |err| is NULL on success; |binding| is valid in the call. Called exactly once, from within bind() or later, whatever became
+ * |err| is NULL on success; |binding|, which may be NULL, is valid in the call. Called once, in bind() or later, whatever became
  * of the request meanwhile: |context| lives until then, even if the plugin is gone. So a broker that ends calls for all it owes.
  */
 typedef void broker_bound_fn(const struct error *err, const struct allocate_binding *binding, void *context);
