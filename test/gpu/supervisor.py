@@ -79,6 +79,10 @@ class Supervisor:
             self._read()
         return self.answers.pop(number)
 
+    def terminate(self, client):
+        of = {'container': client['containerId']} if client.get('containerId') else {}
+        return self.call(do='terminate', daemon=self.name, client=client['pid'], **of)
+
     def apply(self, threads_permille, limit_mib):
         facts = self.hardware.facts
         unit = {'uuid': self.hardware.uuid, 'gpuUuid': self.hardware.uuid, 'index': '0', 'name': facts['device']['name'],

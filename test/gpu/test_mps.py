@@ -118,12 +118,13 @@ def wait_for_work(hardware, daemon, deadline):
 
 
 def wait_for_clients(daemon, count):
+    """Their PIDs, as soon as there are so many."""
     deadline = time.monotonic() + DEADLINE
     while True:
         clients = [line for server in daemon.ask('get_server_list').split()
                    for line in daemon.ask('get_client_list ' + server).split()]
         if len(clients) >= count:
-            return
+            return clients
         assert time.monotonic() < deadline, 'clients: %s\n%s' % (clients, daemon.log())
         time.sleep(0.1)
 
@@ -140,6 +141,19 @@ def test_a_fault_ends_the_neighbours_and_the_unit_recovers(hardware, daemon):
     again = wait_for_work(hardware, daemon, began + DEADLINE)
     say('after the fault', status=again.status, seconds='%.1f' % (time.monotonic() - began))
     assert again.status == 0, '%s\n%s' % (again, daemon.log())
+
+
+def test_a_client_is_ended_politely_and_its_neighbour_goes_on(hardware, daemon):
+    stays = hardware.start('--load', '20', daemon=daemon)
+    first, = wait_for_clients(daemon, 1)
+    goes = hardware.start('--load', '60', daemon=daemon)
+    victim, = set(wait_for_clients(daemon, 2)) - {first}
+    answer = daemon.ask('terminate_client %s %s' % (daemon.ask('get_server_list').split()[0], victim))
+    ended, went_on = Result(goes), Result(stays)
+    say('terminate_client', answer=answer, error=ended.json.get('error', {}).get('name'), neighbour=went_on.status)
+    assert answer.split()[-1:] == ['0'], answer
+    assert ended.status == 3 and ended.json['error']['code'] in (810, 806), ended
+    assert went_on.status == 0, went_on
 
 
 def second_gpu(hardware):

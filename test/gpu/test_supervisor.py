@@ -1,4 +1,4 @@
-"""`warpshare mps` on this machine's GPU: its daemon's limits are in force, it is repaired, and a client can be ended politely."""
+"""`warpshare mps` on this machine's GPU: its daemon's limits are in force, it is repaired, it ends nobody by mistake."""
 import os
 import signal
 import time
@@ -17,7 +17,8 @@ def test_limits_that_were_applied_are_in_force(hardware, supervisor):
     supervisor.apply(300, limit)
     daemon = supervisor.wait(is_ready, 'ready')
     say('applied', threads_permille=daemon.get('threadsPermille'), limit_mib=daemon.get('limitMib'), tier=daemon.get('tier'))
-    assert (daemon['threadsPermille'], daemon['limitMib']) == (300, limit), daemon
+    # The control daemon shows whole GiB only, rounded down, from one GiB on.
+    assert daemon['threadsPermille'] == 300 and daemon['limitMib'] in (limit, limit >> 10 << 10), daemon
     done = hardware.probe('--memory', str(limit + 64), daemon=supervisor)
     sms = done.json['multiprocessors']['told']
     say('client', allocated=done.json['memory']['allocatedMib'], sms=sms)
@@ -34,8 +35,7 @@ def test_what_is_in_force_for_a_client_is_reported(hardware, supervisor):
                              'a client with its limits')
     say('client as reported', **daemon['clients'][0])
     client = daemon['clients'][0]
-    load.kill()
-    load.communicate()
+    assert Result(load).status == 0
     assert abs(client['threadsPermille'] - 300) <= 10 and client['limitMib'] <= limit, client
 
 
@@ -50,18 +50,13 @@ def test_a_killed_control_daemon_is_replaced(hardware, supervisor):
     assert done.status == 0, '%s\n%s' % (done, supervisor.log())
 
 
-def test_a_client_is_ended_politely_and_its_neighbour_goes_on(hardware, supervisor):
+def test_a_client_of_no_container_is_left_alone(hardware, supervisor):
     supervisor.apply(1000, 0)
     supervisor.wait(is_ready, 'ready')
-    stays = hardware.start('--load', '15', daemon=supervisor)
-    first = supervisor.wait(lambda daemon: len(daemon.get('clients', [])) == 1, 'one client')['clients'][0]['pid']
-    goes = hardware.start('--load', '60', daemon=supervisor)
-    clients = supervisor.wait(lambda daemon: len(daemon.get('clients', [])) == 2, 'two clients')['clients']
-    victim, = [client for client in clients if client['pid'] != first]
-    answer = supervisor.call(do='terminate', daemon=supervisor.name, client=victim['pid'],
-                             container=victim.get('containerId', ''))
-    ended, went_on = Result(goes), Result(stays)
-    say('terminated', answer=answer, error=ended.json.get('error', {}).get('name'), neighbour=went_on.status)
-    assert answer['ok'], answer
-    assert ended.status == 3 and ended.json['error']['code'] in (810, 806), ended
-    assert went_on.status == 0, went_on
+    load = hardware.start('--load', '20', daemon=supervisor)
+    client = supervisor.wait(lambda daemon: daemon.get('clients'), 'a client')['clients'][0]
+    answer = supervisor.terminate(client)
+    done = Result(load)
+    say('terminate', answer=answer, client=done.status)
+    assert client.get('containerId') or not answer['ok'], answer
+    assert done.status == (3 if answer['ok'] else 0), done
