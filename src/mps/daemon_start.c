@@ -51,16 +51,23 @@ static void on_process_exit(int status, int signal, void *data);
 /* Its settings are those on record; else they can only be guessed from the units that it sees. */
 static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_recorded, bool *ret_same)
 {
+        /* One that is wanted no longer has only what is on record. */
+        const struct mps_daemon_wanted *wanted = run->wanted.name ? &run->wanted : &run->recorded.settings;
         struct error err;
 
         if (mps_launch_adopt(&run->launch, run->context->loop, pid, start_time, on_process_exit, run, &err) < 0) {
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(&err));
                 return false;
         }
-        remember_settings(run, is_recorded ? &run->recorded.settings : &run->wanted);
+        remember_settings(run, is_recorded ? &run->recorded.settings : wanted);
         run->options = is_recorded ? run->recorded.options : 0;
         run->can = is_recorded ? run->recorded.can : 0;
-        *ret_same = is_recorded ? mps_daemon_is_same(&run->started, &run->wanted) : has_units(pid, &run->wanted);
+        if (!run->has_wanted)
+                *ret_same = true;
+        else if (is_recorded)
+                *ret_same = mps_daemon_is_same(&run->started, &run->wanted);
+        else
+                *ret_same = has_units(pid, &run->wanted);
         run->log_start = mps_folder_log_size(&run->folder);
         log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
         return true;

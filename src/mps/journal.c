@@ -10,7 +10,7 @@
 struct known {
         pid_t pid;
         uid_t uid;
-        bool is_waiting;
+        bool is_waiting; /* it came, and no server has it yet; the daemon's words do not tell whose server it waits for */
         bool has_limits;
         struct server_log_limits limits;
 };
@@ -83,16 +83,8 @@ static void on_client(struct mps_journal *journal, const struct server_log_event
 
         if (known) {
                 known->uid = event->uid;
-                known->is_waiting = event->kind == SERVER_LOG_CLIENT_WAITS;
+                known->is_waiting = true;
         }
-}
-
-static void on_server_ready(struct mps_journal *journal)
-{
-        set_problem(journal, NULL);
-        for (size_t i = 0; i < journal->n_known; i++)
-                if (journal->known[i].uid == journal->server_uid)
-                        journal->known[i].is_waiting = false;
 }
 
 static void on_connected(struct mps_journal *journal, const struct server_log_event *event)
@@ -121,7 +113,7 @@ static void on_event(const struct server_log_event *event, void *data)
                 journal->server_uid = event->uid;
                 break;
         case SERVER_LOG_SERVER_READY:
-                on_server_ready(journal);
+                set_problem(journal, NULL);
                 break;
         case SERVER_LOG_SERVER_EXITED:
                 if (event->status)
@@ -205,8 +197,10 @@ void mps_journal_explain(
 {
         read_all(journal);
         for (size_t i = 0; i < seen->n_clients; i++) {
-                const struct known *known = find(journal, seen->clients[i].pid);
+                struct known *known = find(journal, seen->clients[i].pid);
 
+                if (known)
+                        known->is_waiting = false;
                 if (known && known->has_limits && known->limits.server == seen->clients[i].server)
                         add_limits(&seen->clients[i], known, units, n_units);
         }
