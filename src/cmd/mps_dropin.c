@@ -45,19 +45,6 @@ static void log_warning(const char *text, void *data UNUSED)
         log_text(LOG_WARN, "%s", text);
 }
 
-/* The lines that admins look for. */
-static void tell_limits(const struct mps_wanted *wanted)
-{
-        for (size_t i = 0; i < wanted->n_daemons; i++)
-                for (size_t j = 0; j < wanted->daemons[i].n_units; j++) {
-                        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-                        mps_limit_line(&text, &wanted->daemons[i].units[j]);
-                        if (text.size)
-                                log_text(LOG_INFO, "%s", text.data);
-                }
-}
-
 static void tell_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
 {
         bool is_empty = wanted->n_daemons == 0;
@@ -65,7 +52,6 @@ static void tell_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
         if (is_empty && !dropin->was_empty)
                 log_info("No devices are configured for MPS sharing; Waiting indefinitely.");
         dropin->was_empty = is_empty;
-        tell_limits(wanted);
 }
 
 /* The supervisor copies what it is given, so the plan is of no use when it has it. */

@@ -339,7 +339,7 @@ static void on_soon(uv_timer_t *timer)
         }
         requests_deliver(supervisor);
         renew_status(supervisor);
-        if (supervisor->has_change && supervisor->options.on_change && !supervisor->is_closing)
+        if (supervisor->has_change && supervisor->options.on_change)
                 supervisor->options.on_change(supervisor->options.data);
         supervisor->has_change = false;
         check_end(supervisor);
