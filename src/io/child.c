@@ -1,6 +1,6 @@
 /*
- * The child's output is one pipe, read whenever there is something and once more when the child has ended: what it wrote lies
- * there by then. The struct lives until the child is reaped, which may be later than |on_end|.
+ * The child's output is one pipe, read whenever there is something and once more when the child has ended: what it
+ * wrote lies there by then. The struct lives until the child is reaped, which may be later than |on_end|.
  */
 #include "io/child.h"
 
@@ -49,7 +49,7 @@ static void close_handle(uv_handle_t *handle)
                 uv_close(handle, on_closed);
 }
 
-/* No more output, no deadline. The process handle stays until the child is reaped: without it there would be a zombie. */
+/* No more output, no deadline. The process handle stays until the child is reaped: without it a zombie would. */
 static void close_what_is_over(struct child *child)
 {
         close_handle((uv_handle_t *)&child->poll);

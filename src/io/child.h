@@ -1,9 +1,10 @@
 /*
  * A child process on the loop: what goes into its standard input, what comes out, how it ends, and by when.
  *
- * Nothing here waits: the input lies in the pipe before the child starts, so it cannot refuse it, and what it has said when it
- * ends is all that counts, so a grandchild that keeps the pipe open delays nothing. The child leads a process group of its
- * own, and what has to be killed is killed with all of that. Descriptors of ours are close-on-exec; uv_spawn closes none.
+ * Nothing here waits: the input lies in the pipe before the child starts, so it cannot refuse it, and what it has said
+ * when it ends is all that counts, so a grandchild that keeps the pipe open delays nothing. The child leads a process
+ * group of its own, and what has to be killed is killed with all of that. Descriptors of ours are close-on-exec;
+ * uv_spawn closes none.
  */
 #pragma once
 
@@ -40,8 +41,9 @@ struct child_options {
 };
 
 /*
- * The error names the program: ERROR_NOT_FOUND, ERROR_DENIED. On success |on_end| is called once, from the loop, and |*ret| is
- * valid until it returns. At the deadline it is called at once, even if the kernel takes its time to end the process.
+ * The error names the program: ERROR_NOT_FOUND, ERROR_DENIED. On success |on_end| is called once, from the loop, and
+ * |*ret| is valid until it returns. At the deadline it is called at once, even if the kernel takes its time to end the
+ * process.
  */
 int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *options, struct error *err) MUST_USE;
 /* Kills it with SIGKILL; |on_end| is not called any more. */

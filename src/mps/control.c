@@ -1,6 +1,6 @@
 /*
- * A queue of questions; the front end of the first one runs. The next starts from a timer of the loop, so that neither asking
- * nor answering calls anybody back from within.
+ * A queue of questions; the front end of the first one runs. The next starts from a timer of the loop, so that neither
+ * asking nor answering calls anybody back from within.
  */
 #include "mps/control.h"
 
@@ -197,8 +197,8 @@ static void go_on(struct mps_control *control)
 }
 
 /*
- * The question is over. It leaves the queue and the next one is on its way before anybody hears of it, since |done| may ask
- * anew, or close the control.
+ * The question is over. It leaves the queue and the next one is on its way before anybody hears of it, since |done| may
+ * ask anew, or close the control.
  */
 static void finish(struct mps_control *control, const struct error *err, const char *answer)
 {

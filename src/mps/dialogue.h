@@ -1,10 +1,10 @@
 /*
- * What is said to an MPS control daemon through the interface of all releases (v2: one line a command), and what its answers
- * mean. Pure text: no process, no time. mps/dialogue_v3.h has the interface of r615.
+ * What is said to an MPS control daemon through the interface of all releases (v2: one line a command), and what its
+ * answers mean. Pure text: no process, no time. mps/dialogue_v3.h has the interface of r615.
  *
- * Every parser takes whatever a broken or hostile daemon may print: numbers out of range, lines without end, text in place of
- * numbers; what cannot be understood is an error that shows it. Facts: recorded from 535 and 550 in test/fixtures/mps-control,
- * from NVIDIA's MPS manual (r615) where said.
+ * Every parser takes whatever a broken or hostile daemon may print: numbers out of range, lines without end, text in
+ * place of numbers; what cannot be understood is an error that shows it. Facts: recorded from 535 and 550 in
+ * test/fixtures/mps-control, from NVIDIA's MPS manual (r615) where said.
  */
 #pragma once
 
@@ -28,8 +28,9 @@ void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, co
 /* "100.0" → 1000. */
 int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err) MUST_USE;
 /*
- * "2G" → 2048, "" → 0. What is kept is exact, but what is shown from 1 GiB on is whole GiB, rounded down: a limit of 1630M is
- * shown as "1G" (535, 550). So what is read back is to be compared with dialogue_limit_shown() of what was set.
+ * "2G" → 2048, "" → 0. What is kept is exact, but what is shown from 1 GiB on is whole GiB, rounded down: a limit of
+ * 1630M is shown as "1G" (535, 550). So what is read back is to be compared with dialogue_limit_shown() of what was
+ * set.
  */
 int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err) MUST_USE;
 uint64_t dialogue_limit_shown(uint64_t mib);
@@ -37,8 +38,9 @@ uint64_t dialogue_limit_shown(uint64_t mib);
 int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct error *err) MUST_USE;
 
 /*
- * One line of "ps". The command is argv[0] of the tenant, as it is, so a tenant can write lines of its own here, with any PID:
- * believe a line only for PIDs that get_client_list has, and nothing that hurts anybody. Lines that are none are left out.
+ * One line of "ps". The command is argv[0] of the tenant, as it is, so a tenant can write lines of its own here, with
+ * any PID: believe a line only for PIDs that get_client_list has, and nothing that hurts anybody. Lines that are none
+ * are left out.
  */
 struct dialogue_process {
         pid_t pid;
@@ -71,24 +73,24 @@ bool dialogue_is_unknown_command(const char *answer);
 /* "Server 4711 not found" and its like. */
 bool dialogue_is_not_found(const char *answer);
 /*
- * True where a program that was to become a daemon ended like this: it does not know one of its options, took itself for a front
- * end and found no daemon. How -multiuser-server, -S and -p 3 are tried.
+ * True where a program that was to become a daemon ended like this: it does not know one of its options, took itself
+ * for a front end and found no daemon. How -multiuser-server, -S and -p 3 are tried.
  */
 bool dialogue_is_unknown_option(int status, const char *output);
 
 /* ---- what a program can do ---- */
 
 /*
- * From the driver's version ("580.105.08"; NULL unknown) what its control program should know, MPS_CAN_*: a guess, for a choice
- * of options to try. What the daemon really can is asked by a probe.
+ * From the driver's version ("580.105.08"; NULL unknown) what its control program should know, MPS_CAN_*: a guess, for
+ * a choice of options to try. What the daemon really can is asked by a probe.
  */
 unsigned int dialogue_capabilities(const char *driver_version);
 
 /*
- * The questions whose answers prove what a daemon can, one at a time: while dialogue_probe_next() has a command, ask it and give the
- * answer. Harmless at any time to servers and clients, but for the default limit of device 0, which is cleared: it comes first,
- * before anything is configured. Proves SERVER_STATUS, TERMINATE, UUID and PARTITION; MULTI_USER and NAMESPACE are proved by a
- * start (dialogue_is_unknown_option()).
+ * The questions whose answers prove what a daemon can, one at a time: while dialogue_probe_next() has a command, ask it
+ * and give the answer. Harmless at any time to servers and clients, but for the default limit of device 0, which is
+ * cleared: it comes first, before anything is configured. Proves SERVER_STATUS, TERMINATE, UUID and PARTITION;
+ * MULTI_USER and NAMESPACE are proved by a start (dialogue_is_unknown_option()).
  */
 struct dialogue_probe {
         unsigned int step;

@@ -102,8 +102,8 @@ static int fail(const char *what, const char *line, struct error *err)
 }
 
 /*
- * The first |count| fields of a line; the last of them is all the rest, commas too: a command, or a list of devices. False when
- * there are fewer.
+ * The first |count| fields of a line; the last of them is all the rest, commas too: a command, or a list of devices.
+ * False when there are fewer.
  */
 static bool split(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
 {
@@ -161,7 +161,7 @@ static int read_lines(const char *answer, struct arena *arena, const char *what,
         return 0;
 }
 
-/* Of the rest "<devices>,<context ids>" the devices: neither has a comma in the manual's example, but both are lists. */
+/* Of the rest "<devices>,<context ids>" the devices. In the manual's example neither has a comma; both are lists. */
 static const char *devices_of(struct arena *arena, const char *rest)
 {
         const char *comma = strrchr(rest, ',');

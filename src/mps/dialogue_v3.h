@@ -1,10 +1,10 @@
 /*
  * The MPS interface of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`): the arguments to give to
- * mps_control_run(), and what its lists mean. Pure, as mps/dialogue.h. It is there when the daemon was started with "-p 3" and did
- * not take that for an unknown option.
+ * mps_control_run(), and what its lists mean. Pure, as mps/dialogue.h. It is there when the daemon was started with "-p
+ * 3" and did not take that for an unknown option.
  *
- * All of it is from NVIDIA's MPS manual (r615, "MPS v3 Interface"), whose examples the tests have; no program that speaks it was
- * at hand. Lists are asked for as "csv,noheader".
+ * All of it is from NVIDIA's MPS manual (r615, "MPS v3 Interface"), whose examples the tests have; no program that
+ * speaks it was at hand. Lists are asked for as "csv,noheader".
  */
 #pragma once
 
@@ -21,8 +21,8 @@ const char *const *dialogue_v3_server_create(struct arena *arena, const char *na
 const char *const *dialogue_v3_server_list(struct arena *arena);
 const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
 /*
- * The limits of a namespace, which hold for each of its clients, whatever their variables say. One of them at least. |permille| goes
- * in as whole percent, rounded down, but not to 0; 0: not set. |limit_mib| 0: not set.
+ * The limits of a namespace, which hold for each of its clients, whatever their variables say. One of them at least.
+ * |permille| goes in as whole percent, rounded down, but not to 0; 0: not set. |limit_mib| 0: not set.
  */
 const char *const *dialogue_v3_namespace_set(
         struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib);

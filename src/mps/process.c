@@ -21,8 +21,8 @@ static bool is_hex(char c)
 }
 
 /*
- * A pod's UID: 8-4-4-4-12 hexadecimal digits, the groups parted by |dash|; or, of a static pod, 32 digits without. NULL: |text|
- * is none, up to its end or |suffix|.
+ * A pod's UID: 8-4-4-4-12 hexadecimal digits, the groups parted by |dash|; or, of a static pod, 32 digits without.
+ * NULL: |text| is none, up to its end or |suffix|.
  */
 static const char *read_pod_uid(const char *text, char dash, const char *suffix, struct arena *arena)
 {
@@ -76,8 +76,9 @@ static const char *container_of_name(const char *name, struct arena *arena)
 }
 
 /*
- * One path. The outermost pod counts, with the container right below it: what is further down the tenant may have made, and
- * named as he liked. In a nested node (kind) the outermost is that of the node itself, but there is no kubelet outside of it.
+ * One path. The outermost pod counts, with the container right below it: what is further down the tenant may have made,
+ * and named as he liked. In a nested node (kind) the outermost is that of the node itself, but there is no kubelet
+ * outside of it.
  */
 static bool read_path(const char *path, struct arena *arena, const char **ret_pod_uid, const char **ret_container_id)
 {
@@ -169,7 +170,7 @@ static uint64_t read_start_time(int folder)
         return text_to_uint(number, UINT64_MAX, &value) ? value : 0;
 }
 
-/* The second number of the line "Uid:". Not the owner of the folder: a process can make that root by not being dumpable. */
+/* The second number of "Uid:". Not the owner of the folder: a process can make that root by not being dumpable. */
 static uid_t read_uid(int folder)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;

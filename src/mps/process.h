@@ -2,11 +2,12 @@
  * What the kernel knows of a process: whose container it is, and what it said of itself when it started. Reads
  * <root>/proc/<pid>; |root| is "" or a folder made up by a test.
  *
- * The cgroup is the container runtime's word, which a tenant cannot change. Forms that are known (kubelet's cgroup drivers
- * cgroupfs and systemd, with containerd, CRI-O and Docker, in cgroup v1 and v2, also nested as in kind):
+ * The cgroup is the container runtime's word, which a tenant cannot change. Forms that are known (kubelet's cgroup
+ * drivers cgroupfs and systemd, with containerd, CRI-O and Docker, in cgroup v1 and v2, also nested as in kind):
  *
  *   /kubepods/burstable/pod<uid>/<container>
- *   /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid, with '_' for '-'>.slice/cri-containerd-<container>.scope
+ *   /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/cri-containerd-<container>.scope
+ *           ('_' for the '-' of the UID)
  *   …/crio-<container>.scope, docker-<container>.scope, and cgroups of the tenant's own below these
  *
  * The environment is the tenant's: whatever is taken from it is a claim.
@@ -36,8 +37,8 @@ struct process {
 };
 
 /*
- * Strings live in |arena|. ERROR_NOT_FOUND: there is no such process (any more), or while it was looked at the PID went to
- * another one. What else cannot be read is unknown.
+ * Strings live in |arena|. ERROR_NOT_FOUND: there is no such process (any more), or while it was looked at the PID went
+ * to another one. What else cannot be read is unknown.
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 

@@ -1,16 +1,17 @@
 /*
- * What MPS daemons and servers write into control.log and server.log: bytes in pieces go in, events come out. Pure; a small
- * follower of files stands below it.
+ * What MPS daemons and servers write into control.log and server.log: bytes in pieces go in, events come out. Pure; a
+ * small follower of files stands below it.
  *
- * Lines look like "[2026-11-20 10:06:00.123 Server  4711] Active Threads Percentage set to 33.0", in local time. The texts
- * are those of 535 (control.log: recorded) to 615 (server.log: as people have posted them); what is not known is passed over.
+ * Lines look like "[2026-11-20 10:06:00.123 Server  4711] Active Threads Percentage set to 33.0", in local time. The
+ * texts are those of 535 (control.log: recorded) to 615 (server.log: as people have posted them); what is not known is
+ * passed over.
  *
- * What can be believed: whoever reaches the control socket has his command written into control.log as "Cmd:…", and nobody
- * promises that line breaks in it are removed. So events explain; they are no ground to hurt anybody.
+ * What can be believed: whoever reaches the control socket has his command written into control.log as "Cmd:…", and
+ * nobody promises that line breaks in it are removed. So events explain; they are no ground to hurt anybody.
  *
- * Limits: a server writes "set to" lines when it starts and when its own limits are changed; clients that connect afterwards have
- * them. A client may have lowered them for itself, which no log tells. So |limits| of an event are what the server allowed, an upper
- * bound of what is in force; and only if the log was followed from the server's start.
+ * Limits: a server writes "set to" lines when it starts and when its own limits are changed; clients that connect
+ * afterwards have them. A client may have lowered them for itself, which no log tells. So |limits| of an event are what
+ * the server allowed, an upper bound of what is in force; and only if the log was followed from the server's start.
  */
 #pragma once
 
@@ -92,7 +93,8 @@ struct server_log_file {
 };
 
 /*
- * Feeds what is new in |path|, at most SERVER_LOG_LOOK_MAX bytes: 1 when there is more, 0 at the end, also of a file that is not
- * there. Of a larger file the first look begins that far before the end. Anything but a regular file is an error.
+ * Feeds what is new in |path|, at most SERVER_LOG_LOOK_MAX bytes: 1 when there is more, 0 at the end, also of a file
+ * that is not there. Of a larger file the first look begins that far before the end. Anything but a regular file is an
+ * error.
  */
 int server_log_look(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;

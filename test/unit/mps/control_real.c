@@ -1,7 +1,7 @@
 /*
- * NVIDIA's own nvidia-cuda-mps-control, each version that tools/fetch-nonfree has got, on a machine without a GPU: it answers
- * exactly what test/fixtures/mps-control has (with WARPSHARE_RECORD=1 that is written anew), and it behaves as mps/control.h and
- * mps/dialogue.h say.
+ * NVIDIA's own nvidia-cuda-mps-control, each version that tools/fetch-nonfree has got, on a machine without a GPU: it
+ * answers exactly what test/fixtures/mps-control has (with WARPSHARE_RECORD=1 that is written anew), and it behaves as
+ * mps/control.h and mps/dialogue.h say.
  *
  *         WARPSHARE_REAL_MPS: <folder of a fetch>:<another one>…
  */
