@@ -78,6 +78,8 @@ struct mps_link {
         uint64_t round_ms; /* when the last round began, 0: never */
         bool is_foreign;   /* the last round found some */
 
+        struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
+
         size_t handles;
         bool is_closing;
         void (*closed)(void *data);
@@ -91,10 +93,21 @@ static uint64_t now_ms(const struct mps_link *link)
 
 /* ---- what is told ---- */
 
-static void tell_status(struct mps_link *link, const struct mps_status *status)
+/* The one before is borrowed until this one is told. */
+static void replace_status(struct mps_link *link, struct mps_status *status, const char *reason)
+{
+        struct mps_status *before = link->told;
+
+        link->told = status;
+        link->options.on_status(status, reason, link->options.data);
+        mps_status_free(before);
+}
+
+/* Takes |status|. */
+static void tell_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
-        link->options.on_status(status, NULL, link->options.data);
+        replace_status(link, status, NULL);
 }
 
 static void tell_nobody(struct mps_link *link, const char *reason)
@@ -103,7 +116,7 @@ static void tell_nobody(struct mps_link *link, const char *reason)
                 return;
         free(link->reason);
         link->reason = xstrdup(reason);
-        link->options.on_status(NULL, reason, link->options.data);
+        replace_status(link, NULL, reason);
 }
 
 /* ---- requests ---- */
@@ -296,14 +309,15 @@ static void make_foreign(struct arena *arena, struct mps_daemon_status *daemon, 
 
 static void tell_foreign(struct mps_link *link)
 {
-        struct mps_status status = {.generation = link->generation, .n_daemons = link->n_targets};
-        struct mps_daemon_status *daemons = ARENA_ARRAY(&status.arena, struct mps_daemon_status, link->n_targets);
+        struct mps_status *status = mps_status_new();
+        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, link->n_targets);
 
         for (size_t i = 0; i < link->n_targets; i++)
-                make_foreign(&status.arena, &daemons[i], &link->targets[i]);
-        status.daemons = daemons;
-        tell_status(link, &status);
-        arena_done(&status.arena);
+                make_foreign(&status->arena, &daemons[i], &link->targets[i]);
+        status->generation = link->generation;
+        status->daemons = daemons;
+        status->n_daemons = link->n_targets;
+        tell_status(link, status);
 }
 
 static void end_round(struct mps_link *link)
@@ -498,7 +512,6 @@ static void on_line(const char *line, size_t length, void *data)
                 disconnect(link, &err);
         } else if (message.is_status) {
                 tell_status(link, message.status);
-                mps_status_free(message.status);
         } else {
                 take_answer(link, &message);
         }
@@ -600,6 +613,7 @@ static void on_handle_closed(uv_handle_t *handle)
         }
         if (link->closed)
                 link->closed(link->closed_data);
+        mps_status_free(link->told);
         arena_done(&link->arena);
         free(link->apply);
         free(link->reason);
