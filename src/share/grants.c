@@ -62,35 +62,37 @@ static uint32_t find_unit(const struct resource *resource, const char *uuid)
         return GRANTS_NO_UNIT;
 }
 
-/* The unit that an id of this holding uses; NULL: one that is gone. */
-static struct place *place_used(const struct grants *grants, const struct holding *holding, const struct device *device)
+/* The position of the unit that an id of this holding uses; GRANTS_NO_UNIT: one that is gone. */
+static uint32_t unit_used(const struct holding *holding, const struct device *device)
 {
         if (holding->unit)
-                return holding->position == GRANTS_NO_UNIT ? NULL : &grants->places[holding->position];
-        return device ? &grants->places[device->unit] : NULL;
+                return holding->position;
+        return device ? device->unit : GRANTS_NO_UNIT;
+}
+
+static void use_unit(struct grants *grants, uint32_t unit, int32_t replicas)
+{
+        if (unit != GRANTS_NO_UNIT)
+                grants->places[unit].used += (uint32_t)replicas;
 }
 
 static void hold_device(struct grants *grants, struct holding *holding, const char *id)
 {
         const struct device *device = map_find(&grants->resource->by_id, id);
-        struct place *used = place_used(grants, holding, device);
+        struct holding **holder;
+        bool *hidden;
 
-        if (used)
-                used->used++;
-        if (device) {
-                size_t position = (size_t)(device - grants->resource->devices);
-                struct holding *older = grants->holders[position];
-                struct place *before = older ? place_used(grants, older, device) : NULL;
-
-                if (before)
-                        before->used--;
-                if (!older)
-                        grants->places[device->unit].held++;
-                if (grants->hidden[position])
-                        grants->places[device->unit].hidden--;
-                grants->hidden[position] = false;
-                grants->holders[position] = holding;
-        }
+        use_unit(grants, unit_used(holding, device), 1);
+        if (!device)
+                return;
+        holder = &grants->holders[device - grants->resource->devices];
+        hidden = &grants->hidden[device - grants->resource->devices];
+        if (*holder)
+                use_unit(grants, unit_used(*holder, device), -1);
+        grants->places[device->unit].held += *holder == NULL;
+        grants->places[device->unit].hidden -= *hidden;
+        *holder = holding;
+        *hidden = false;
 }
 
 static void hold(struct grants *grants, struct holding *holding)
@@ -146,7 +148,7 @@ static int collect(
         for (size_t i = 0; i < n_devices; i++) {
                 const struct device *device = map_find(&resource->by_id, devices[i]);
                 const struct holding *holder;
-                const struct place *place;
+                uint32_t used;
 
                 if (!device)
                         return error_set(err, ERROR_NOT_FOUND,
@@ -159,9 +161,9 @@ static int collect(
                 request->own[device->unit]++;
                 holder = grants->holders[device - resource->devices];
                 request->fresh[device->unit] += holder == NULL;
-                place = holder ? place_used(grants, holder, device) : NULL;
-                if (place)
-                        request->moved[place - grants->places]++;
+                used = holder ? unit_used(holder, device) : GRANTS_NO_UNIT;
+                if (used != GRANTS_NO_UNIT)
+                        request->moved[used]++;
         }
         return 0;
 }
