@@ -1,0 +1,86 @@
+/*
+ * The guard: what containers were granted against what their processes really have, by the facts of mps/status.h. Pure: it is
+ * told what is granted, what is there and what time it is, and says what is wrong and who is to be ended for it.
+ *
+ * Whose a process is, its cgroup says; its environment (WARPSHARE_GRANT) the tenant may have changed. So a process is counted
+ * to the grant of its container where that is known, or to the one grant that its pod has on the unit. Of several it is counted
+ * to the one that it claims, if that is one of them, and to all of them together. A claim never leads to another pod's grant.
+ *
+ *   memory    processes that are counted to a grant have more memory on the unit than it allows, added up. The driver's own limit is
+ *             for each process, so a container with two may have twice its share. Contexts count, as in the driver's limit;
+ *             GUARD_TOLERANCE_MIB a process are let pass, since the driver rounds up to blocks.
+ *   limit     a limit in force for a process, by the server's log, is above its grant. Threads are not compared under a partition or a
+ *             namespace, which limit them in another way.
+ *   stranger  processes of a pod that has no grant on the unit
+ *   claim     a process claims a grant that is not its pod's
+ *   unknown   a process of which cannot be told whose it is: no PID, no pod in its cgroup, or no grant that could be its own while
+ *             the owner of some is not known yet. Nothing is proved.
+ *
+ * A finding is one when it was there at two looks in a row, GUARD_LASTING_MS apart at least: then it is told once, and once more when
+ * it is gone. With a look each 2 s that is within 5 s.
+ *
+ * Only memory, limit and stranger can be certain: where the pod is the cgroup's and no claim was needed, and for memory, where all
+ * that was added up is of one container. Only what is certain leads to an end, and that of one process at a time: the one with
+ * most memory of those that were added up, the next no sooner than GUARD_PATIENCE_MS later.
+ */
+#pragma once
+
+#include "mps/status.h"
+
+#define GUARD_TOLERANCE_MIB UINT64_C(16)
+#define GUARD_LASTING_MS INT64_C(1000)
+#define GUARD_PATIENCE_MS INT64_C(10000)
+
+/* What one container was granted of one unit. */
+struct guard_grant {
+        const char *id;
+        const char *unit;              /* UUID */
+        const char *pod_uid;           /* NULL: not known (yet) */
+        const char *pod;               /* "namespace/name", for people, or NULL */
+        const char *container_id;      /* NULL: not known */
+        uint64_t limit_mib;            /* 0: none */
+        unsigned int threads_permille; /* 1000: no limit */
+        enum mps_tier tier;
+};
+
+enum guard_kind { GUARD_MEMORY, GUARD_LIMIT, GUARD_STRANGER, GUARD_CLAIM, GUARD_UNKNOWN };
+const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "stranger", "claim", "unknown" */
+
+struct guard_finding {
+        enum guard_kind kind;
+        bool is_certain; /* whoever it is about is proved to be so */
+        const char *daemon;
+        const char *unit;         /* UUID, or NULL: the daemon does not tell */
+        pid_t client;             /* the one with most memory of those it is about; 0: not visible */
+        const char *pod_uid;      /* or NULL */
+        const char *pod;          /* or NULL */
+        const char *container_id; /* of |client|, or NULL */
+        const char *grant;        /* that counts, or is claimed; NULL: none, or several */
+        uint64_t measured;        /* memory, stranger: MiB; limit: MiB or permille; unknown: processes; else 0 */
+        uint64_t granted;         /* in the same measure */
+        const char *text;         /* one sentence with all of it */
+        int64_t since;            /* milliseconds, on the clock of guard_look() */
+};
+
+struct guard_report {
+        const struct guard_finding *const *appeared;
+        size_t n_appeared;
+        const struct guard_finding *const *gone; /* as they were last */
+        size_t n_gone;
+        const struct guard_finding *const *ending; /* |client| of each is to be ended, through |daemon|, now */
+        size_t n_ending;
+        const struct guard_finding *const *standing; /* all that were told and are not gone, for metrics */
+        size_t n_standing;
+};
+
+struct guard;
+
+struct guard *guard_new(void);
+struct guard *guard_free(struct guard *guard); /* accepts NULL, returns NULL */
+
+/*
+ * One look. |now| is in milliseconds and never goes back. |*ret| and all in it are valid until the next look. With GUARD_OFF
+ * there are no findings, and those told before are gone.
+ */
+void guard_look(struct guard *guard, enum guard_mode mode, const struct guard_grant *grants, size_t n_grants,
+        const struct mps_status *status, int64_t now, struct guard_report *ret);
