@@ -57,7 +57,6 @@ static bool is_to_end(const struct guard_entry *entry, enum guard_mode mode, int
 static void go_on(struct guard_entry *entry, const struct guard_entry *before, int64_t now)
 {
         entry->finding.since = before ? before->finding.since : now;
-        entry->looks = before ? before->looks + 1 : 1;
         if (!before)
                 return;
         entry->is_told = before->is_told;
@@ -67,7 +66,7 @@ static void go_on(struct guard_entry *entry, const struct guard_entry *before, i
 
 static void tell(struct guard_entry *entry, enum guard_mode mode, int64_t now, struct guard_report *report)
 {
-        if (!entry->is_told && entry->looks >= 2 && now - entry->finding.since >= GUARD_LASTING_MS) {
+        if (!entry->is_told && now - entry->finding.since >= GUARD_LASTING_MS) {
                 entry->is_told = true;
                 add(&report->appeared, &report->n_appeared, entry);
         }

@@ -16,7 +16,7 @@
  *   unknown   a process of which cannot be told whose it is: no PID, no pod in its cgroup, or no grant that could be its own while
  *             the owner of some is not known yet. Nothing is proved.
  *
- * A finding is one when it was there at two looks in a row, GUARD_LASTING_MS apart at least: then it is told once, and once more when
+ * A finding is one when it was there at every look for GUARD_LASTING_MS, at two at least: then it is told once, and once more when
  * it is gone. With a look each 2 s that is within 5 s.
  *
  * Only memory, limit and stranger can be certain: where the pod is the cgroup's and no claim was needed, and for memory, where all

@@ -8,7 +8,6 @@
 struct guard_entry {
         struct guard_finding finding;
         const char *key; /* the same for the same finding at another look */
-        unsigned int looks;
         bool is_told;
         bool has_ended; /* somebody, at |ended| */
         int64_t ended;
