@@ -78,18 +78,18 @@ static void on_timer(uv_timer_t *timer)
                 tell_news(container_of(in_echo, struct followed, in_echo));
 }
 
-static struct followed *find(const struct mps_echo *echo, const char *name)
+static bool is_followed(const struct mps_echo *echo, const char *name)
 {
         LIST_FOR_EACH(in_echo, &echo->logs) {
                 struct followed *log = container_of(in_echo, struct followed, in_echo);
 
                 if (strcmp(log->name, name) == 0)
-                        return log;
+                        return true;
         }
-        return NULL;
+        return false;
 }
 
-static struct followed *follow(struct mps_echo *echo, const char *name)
+static void follow(struct mps_echo *echo, const char *name)
 {
         struct followed *log = xcalloc(1, sizeof(*log));
         struct stat status;
@@ -98,33 +98,29 @@ static struct followed *follow(struct mps_echo *echo, const char *name)
         log->path = xasprintf("%s/%s/log/control.log", echo->root, name);
         log->offset = stat(log->path, &status) == 0 ? status.st_size : 0;
         list_append(&echo->logs, &log->in_echo);
-        return log;
+}
+
+static void forget_others(struct mps_echo *echo, const struct mps_status *status)
+{
+        struct list *next;
+
+        for (struct list *at = echo->logs.next; at != &echo->logs; at = next) {
+                struct followed *log = container_of(at, struct followed, in_echo);
+
+                next = at->next;
+                if (mps_status_find(status, log->name))
+                        continue;
+                tell_news(log); /* its last words */
+                forget(log);
+        }
 }
 
 void mps_echo_follow(struct mps_echo *echo, const struct mps_status *status)
 {
-        struct list kept = LIST_INIT(kept);
-
-        for (size_t i = 0; i < status->n_daemons; i++) {
-                struct followed *log = find(echo, status->daemons[i].name);
-
-                if (!log)
-                        log = follow(echo, status->daemons[i].name);
-                list_remove(&log->in_echo);
-                list_append(&kept, &log->in_echo);
-        }
-        while (!list_is_empty(&echo->logs)) {
-                struct followed *log = container_of(echo->logs.next, struct followed, in_echo);
-
-                tell_news(log); /* its last words */
-                forget(log);
-        }
-        while (!list_is_empty(&kept)) {
-                struct list *in_echo = kept.next;
-
-                list_remove(in_echo);
-                list_append(&echo->logs, in_echo);
-        }
+        forget_others(echo, status);
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (!is_followed(echo, status->daemons[i].name))
+                        follow(echo, status->daemons[i].name);
 }
 
 struct mps_echo *mps_echo_new(uv_loop_t *loop, const char *root)

@@ -72,7 +72,7 @@ json_t *message_load(struct message_in *in, const char *text, size_t length)
         json_error_t error;
         json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
 
-        if (json && json_is_object(json))
+        if (json_is_object(json))
                 return json;
         if (json)
                 message_bad(in, "no JSON object");
