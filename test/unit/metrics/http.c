@@ -1,0 +1,514 @@
+/*
+ * Server and clients are on one thread: a client never waits, it lets the loop turn until what it waits for is there. So a
+ * server that blocks would stop the test, which its time limit ends.
+ */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "metrics/http.h"
+
+#define PATIENCE_S 60
+
+static uv_loop_t loop;
+static struct metrics_http *http;
+static struct strbuf page;
+static const char *ailment;
+static unsigned int asked;
+
+static char *write_page(void *data UNUSED)
+{
+        asked++;
+        return xstrdup(page.data);
+}
+
+static char *find_ailment(void *data UNUSED)
+{
+        asked++;
+        return ailment ? xstrdup(ailment) : NULL;
+}
+
+static int try(const char *address, uint64_t deadline_ms, struct error *err)
+{
+        const struct metrics_http_options options = {
+                .loop = &loop,
+                .address = address,
+                .metrics = write_page,
+                .ailment = find_ailment,
+                .deadline_ms = deadline_ms,
+        };
+
+        return metrics_http_new(&http, &options, err);
+}
+
+static void start(const char *address, uint64_t deadline_ms)
+{
+        struct error err;
+
+        assert_ok(try(address, deadline_ms, &err), &err);
+}
+
+static int set_up(void **state UNUSED)
+{
+        uv_loop_init(&loop);
+        page = (struct strbuf)STRBUF_INIT;
+        strbuf_puts(&page, "# a page\n");
+        ailment = NULL;
+        asked = 0;
+        return 0;
+}
+
+static int tear_down(void **state UNUSED)
+{
+        http = metrics_http_close(http);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        strbuf_done(&page);
+        return uv_loop_close(&loop);
+}
+
+static unsigned int count_descriptors(void)
+{
+        DIR *folder = opendir("/proc/self/fd");
+        unsigned int count = 0;
+
+        while (readdir(folder))
+                count++;
+        closedir(folder);
+        return count;
+}
+
+/* ---- clients ---- */
+
+static bool is_late(const struct timespec *begin)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec - begin->tv_sec > PATIENCE_S;
+}
+
+/* One turn of the loop, without waiting for more than a moment. */
+static void turn(const struct timespec *begin)
+{
+        const struct timespec moment = {.tv_nsec = 1000000};
+
+        if (is_late(begin))
+                fail_msg("nothing happens");
+        if (!uv_run(&loop, UV_RUN_NOWAIT) && !http)
+                fail_msg("nothing is left on the loop");
+        nanosleep(&moment, NULL);
+}
+
+/* From one of the many addresses that this machine has for itself. */
+static int dial(const char *from)
+{
+        const struct sockaddr_in there = {.sin_family = AF_INET,
+                .sin_port = htons((uint16_t)metrics_http_port(http)),
+                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in here = {.sin_family = AF_INET};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        inet_pton(AF_INET, from, &here.sin_addr);
+        assert_int_equal(bind(fd, (const struct sockaddr *)&here, sizeof(here)), 0);
+        assert_int_equal(connect(fd, (const struct sockaddr *)&there, sizeof(there)), 0);
+        return fd;
+}
+
+static void say(int fd, const char *text)
+{
+        assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* All that the server says until it ends the connection. */
+static char *hear(int fd)
+{
+        struct strbuf heard = STRBUF_INIT;
+        struct timespec begin;
+        char bytes[65536];
+        ssize_t size;
+
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while ((size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) != 0) {
+                if (size > 0)
+                        strbuf_append(&heard, bytes, (size_t)size);
+                else if (errno == EAGAIN)
+                        turn(&begin);
+                else
+                        break;
+        }
+        close(fd);
+        return strbuf_take(&heard);
+}
+
+static char *ask(const char *request)
+{
+        int fd = dial("127.0.0.1");
+
+        say(fd, request);
+        return hear(fd);
+}
+
+static void assert_begins(const char *text, const char *beginning)
+{
+        if (strncmp(text, beginning, strlen(beginning)) != 0)
+                fail_msg("does not begin with '%s': %.200s", beginning, text);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+        if (!strstr(text, part))
+                fail_msg("'%s' is not in: %.500s", part, text);
+}
+
+static const char *body(const char *answer)
+{
+        const char *end = strstr(answer, "\r\n\r\n");
+
+        if (!end)
+                fail_msg("no end of the head: %.200s", answer);
+        return end + 4;
+}
+
+/* ---- pages ---- */
+
+static void test_the_page_is_served(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+
+        start("127.0.0.1:0", 0);
+        answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+        assert_has(answer, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
+        assert_string_equal(body(answer), "# a page\n");
+}
+
+static void test_a_large_page_arrives_whole(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+
+        while (page.size < (size_t)8 * 1024 * 1024)
+                strbuf_printf(&page, "warpshare_line %zu\n", page.size);
+        start("127.0.0.1:0", 0);
+        answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_true(strcmp(body(answer), page.data) == 0);
+}
+
+static void test_health_is_a_status_with_its_reason(void **state UNUSED)
+{
+        _free_ char *well = NULL;
+        _free_ char *ill = NULL;
+
+        start("127.0.0.1:0", 0);
+        well = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_begins(well, "HTTP/1.1 200 OK\r\n");
+        assert_string_equal(body(well), "ok\n");
+        ailment = "the MPS daemon of GPU-1 is at fault";
+        ill = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_begins(ill, "HTTP/1.1 503 Service Unavailable\r\n");
+        assert_string_equal(body(ill), "the MPS daemon of GPU-1 is at fault\n");
+}
+
+static void test_head_is_a_page_without_its_text(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+
+        start("127.0.0.1:0", 0);
+        answer = ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+        assert_has(answer, "\r\nContent-Length: 9\r\n");
+        assert_string_equal(body(answer), "");
+}
+
+static const struct {
+        const char *request;
+        const char *beginning;
+} refusals[] = {
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "},
+        {"GET /metrics/ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "},
+        {"GET /../metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "},
+        {"DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 "},
+        {"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody", "HTTP/1.1 405 "},
+        {"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\nbody", "HTTP/1.1 405 "},
+        {"POST /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+                "HTTP/1.1 405 "},
+};
+
+static void test_anything_else_is_refused(void **state UNUSED)
+{
+        start("127.0.0.1:0", 0);
+        for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+                _free_ char *answer = ask(refusals[i].request);
+
+                if (strncmp(answer, refusals[i].beginning, strlen(refusals[i].beginning)) != 0)
+                        fail_msg("%s\nis answered: %.200s", refusals[i].request, answer);
+        }
+        assert_int_equal(asked, 0);
+}
+
+static const char *const junk[] = {
+        "\r\n\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /metrics HTTP/9.9\r\nHost: x\r\n\r\n",
+        ": : :\r\n: :\r\n\r\n",
+};
+
+static void test_junk_ends_with_its_connection(void **state UNUSED)
+{
+        _free_ char *after = NULL;
+
+        start("127.0.0.1:0", 200);
+        for (size_t i = 0; i < ARRAY_SIZE(junk); i++) {
+                _free_ char *answer = ask(junk[i]);
+
+                assert_null(strstr(answer, "# a page"));
+        }
+        after = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_string_equal(body(after), "# a page\n");
+}
+
+static void test_a_head_without_an_end_is_refused(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+        struct strbuf request = STRBUF_INIT;
+
+        start("127.0.0.1:0", 0);
+        strbuf_puts(&request, "GET /metrics HTTP/1.1\r\nHost: x\r\n");
+        while (request.size < 4 * METRICS_HTTP_MEMORY)
+                strbuf_puts(&request, "X-More: and more of it\r\n");
+        answer = ask(request.data);
+        strbuf_done(&request);
+        assert_null(strstr(answer, "# a page"));
+        assert_int_equal(asked, 0);
+}
+
+/* ---- clients that are slow, or many ---- */
+
+static void test_a_connection_has_one_request(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+
+        start("127.0.0.1:0", 0);
+        answer = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_has(answer, "\r\nConnection: close\r\n");
+        assert_string_equal(body(answer), "ok\n");
+        assert_int_equal(asked, 1);
+}
+
+/* A byte now and then does not buy it time. */
+static void test_a_client_that_writes_slowly_is_let_go(void **state UNUSED)
+{
+        struct timespec begin;
+        char byte;
+        int fd;
+
+        start("127.0.0.1:0", 200);
+        fd = dial("127.0.0.1");
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while (recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) {
+                send(fd, "G", 1, MSG_NOSIGNAL);
+                turn(&begin);
+        }
+        close(fd);
+        assert_int_equal(asked, 0);
+}
+
+static void test_a_client_that_reads_nothing_is_let_go(void **state UNUSED)
+{
+        unsigned int before;
+        struct timespec begin;
+        _free_ char *rest = NULL;
+        int fd;
+
+        while (page.size < (size_t)32 * 1024 * 1024)
+                strbuf_puts(&page, "# it does not fit into the buffers of the sockets\n");
+        start("127.0.0.1:0", 200);
+        before = count_descriptors();
+        fd = dial("127.0.0.1");
+        say(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while (asked == 0)
+                turn(&begin);
+        while (count_descriptors() > before + 1) /* ours */
+                turn(&begin);
+        rest = hear(fd);
+        assert_true(strlen(rest) < page.size);
+}
+
+/* Half of the room is for others; and when all of it is taken, those who come wait, and are served when it is free. */
+static void test_silent_clients_do_not_keep_others_out(void **state UNUSED)
+{
+        int fds[2 * METRICS_HTTP_CONNECTIONS];
+        _free_ char *other = NULL;
+        _free_ char *waiting = NULL;
+        int fd;
+
+        start("127.0.0.1:0", 2000);
+        for (size_t i = 0; i < METRICS_HTTP_CONNECTIONS; i++)
+                fds[i] = dial("127.0.0.2");
+        fd = dial("127.0.0.3");
+        say(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        other = hear(fd);
+        assert_begins(other, "HTTP/1.1 200 OK\r\n");
+        for (size_t i = METRICS_HTTP_CONNECTIONS; i < ARRAY_SIZE(fds); i++)
+                fds[i] = dial("127.0.0.4");
+        fd = dial("127.0.0.5");
+        say(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        waiting = hear(fd);
+        assert_begins(waiting, "HTTP/1.1 200 OK\r\n");
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                close(fds[i]);
+}
+
+/* libmicrohttpd stops listening while there is no room; nothing but the end of the others says that it is to begin again. */
+static void test_room_that_is_made_at_once_is_used(void **state UNUSED)
+{
+        int fds[METRICS_HTTP_CONNECTIONS];
+        _free_ char *answer = NULL;
+        struct timespec begin;
+        unsigned int before;
+
+        start("127.0.0.1:0", 0);
+        before = count_descriptors();
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                fds[i] = dial(i % 2 ? "127.0.0.2" : "127.0.0.3");
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while (count_descriptors() < before + 2 * METRICS_HTTP_CONNECTIONS)
+                turn(&begin);
+        turn(&begin);
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                close(fds[i]);
+        while (count_descriptors() > before)
+                turn(&begin);
+        answer = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+}
+
+static void test_an_idle_server_costs_no_turn_of_the_loop(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+        struct timespec begin;
+
+        start("127.0.0.1:0", 0);
+        answer = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while (uv_backend_timeout(&loop) >= 0)
+                turn(&begin);
+}
+
+/* ---- addresses ---- */
+
+static void test_addresses_have_three_forms(void **state UNUSED)
+{
+        static const char *const forms[] = {"127.0.0.1:0", ":0", "[::]:0", "0.0.0.0:0"};
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+                _free_ char *answer = NULL;
+
+                if (try(forms[i], 0, &err) < 0) {
+                        assert_int_equal(err.kind, ERROR_UNAVAILABLE); /* no IPv6 on this machine */
+                        continue;
+                }
+                if (forms[i][0] != '[') {
+                        answer = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+                        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+                }
+                http = metrics_http_close(http);
+                uv_run(&loop, UV_RUN_DEFAULT);
+        }
+}
+
+static const char *const wrong_addresses[] = {"9400", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1",
+        "127.0.0.1: 1", "localhost:9400", "::1:9400", "[::1]9400", "[::1:9400", "[]:9400", "[127.0.0.1]:9400", "[:9400",
+        "http://127.0.0.1:9400", "1111111111111111111111111111111111111111111111111111111111111:1"};
+
+static void test_a_wrong_address_is_refused_with_the_right_form(void **state UNUSED)
+{
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(wrong_addresses); i++) {
+                _free_ char *text = xasprintf(
+                        "metrics: '%s' is no IP address with a port, as 127.0.0.1:9400, [::1]:9400 or, for all, :9400",
+                        wrong_addresses[i]);
+
+                assert_fails(try(wrong_addresses[i], 0, &err), &err, ERROR_INVALID, text);
+        }
+}
+
+static void test_a_port_in_use_is_an_error(void **state UNUSED)
+{
+        _free_ char *address = NULL;
+        _free_ char *text = NULL;
+        struct metrics_http *first;
+        struct error err;
+
+        start("127.0.0.1:0", 0);
+        first = http;
+        address = xasprintf("127.0.0.1:%u", metrics_http_port(http));
+        text = xasprintf("metrics: listen at '%s': Address already in use", address);
+        if (try(address, 0, &err) == 0)
+                fail_msg("two servers have one port");
+        assert_string_equal(err.text, text);
+        http = first;
+}
+
+/* ---- the end ---- */
+
+static void test_closing_leaves_nothing(void **state UNUSED)
+{
+        unsigned int before = count_descriptors();
+        struct timespec begin;
+        _free_ char *rest = NULL;
+        int fd;
+
+        start("127.0.0.1:0", 0);
+        fd = dial("127.0.0.1");
+        say(fd, "GET /metrics HTTP");
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while (uv_backend_timeout(&loop) < 0) /* its deadline runs: it was accepted */
+                turn(&begin);
+        http = metrics_http_close(http);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        rest = hear(fd);
+        assert_string_equal(rest, "");
+        /* The loop keeps what it opened for itself. */
+        uv_loop_close(&loop);
+        uv_loop_init(&loop);
+        assert_int_equal(count_descriptors(), before);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_the_page_is_served, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_large_page_arrives_whole, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_health_is_a_status_with_its_reason, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_head_is_a_page_without_its_text, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_anything_else_is_refused, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_junk_ends_with_its_connection, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_head_without_an_end_is_refused, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_connection_has_one_request, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_client_that_writes_slowly_is_let_go, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_client_that_reads_nothing_is_let_go, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_silent_clients_do_not_keep_others_out, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_room_that_is_made_at_once_is_used, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_an_idle_server_costs_no_turn_of_the_loop, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_addresses_have_three_forms, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_wrong_address_is_refused_with_the_right_form, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_port_in_use_is_an_error, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_closing_leaves_nothing, set_up, tear_down),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
