@@ -10,9 +10,18 @@
 
 static const char *const switches[] = {"help", "h", "version", "v"};
 
+/* NULL after the last one. */
+static const struct option *shared_at(const struct command_line *line, size_t position)
+{
+        if (!line->shared)
+                return position < option_count ? &option_table[position] : NULL;
+        return line->shared[position] ? &option_table[option_find(line->shared[position])] : NULL;
+}
+
 /* The environment has its say about each variable that a shared option reads, and about no other. */
 static char **pick_environment(const struct command_line *line, struct arena *arena, char *const *environment)
 {
+        const struct option *option;
         char **picked = NULL;
         size_t count = 0;
         size_t n = 0;
@@ -23,9 +32,7 @@ static char **pick_environment(const struct command_line *line, struct arena *ar
         for (size_t i = 0; i < n; i++) {
                 size_t length = strcspn(environment[i], "=");
 
-                for (const char *const *flag = line->shared; *flag; flag++) {
-                        const struct option *option = &option_table[option_find(*flag)];
-
+                for (size_t k = 0; (option = shared_at(line, k)); k++) {
                         for (size_t j = 0; j < ARRAY_SIZE(option->environment) && option->environment[j]; j++)
                                 if (strlen(option->environment[j]) == length &&
                                         strncmp(option->environment[j], environment[i], length) == 0)
@@ -43,18 +50,18 @@ static bool is_switch(const char *name)
         return false;
 }
 
-static bool is_shared(const struct command_line *line, const char *name)
+static const struct option *find_shared(const struct command_line *line, const char *name)
 {
-        for (const char *const *flag = line->shared; *flag; flag++) {
-                const struct option *option = &option_table[option_find(*flag)];
+        const struct option *option;
 
-                if (strcmp(*flag, name) == 0)
-                        return true;
-                for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
-                        if (strcmp(option->aliases[i], name) == 0)
-                                return true;
+        for (size_t i = 0; (option = shared_at(line, i)); i++) {
+                if (strcmp(option->flag, name) == 0)
+                        return option;
+                for (size_t j = 0; j < ARRAY_SIZE(option->aliases) && option->aliases[j]; j++)
+                        if (strcmp(option->aliases[j], name) == 0)
+                                return option;
         }
-        return false;
+        return NULL;
 }
 
 static const struct option *find_own(const struct command_line *line, const char *name)
@@ -68,11 +75,12 @@ static const struct option *find_own(const struct command_line *line, const char
 static int unknown_flag(const struct command_line *line, const char *name, struct error *err)
 {
         const char *candidates[64];
+        const struct option *option;
         const char *nearest;
         size_t count = 0;
 
-        for (const char *const *flag = line->shared; *flag && count < ARRAY_SIZE(candidates); flag++)
-                candidates[count++] = *flag;
+        for (size_t i = 0; (option = shared_at(line, i)) && count < ARRAY_SIZE(candidates); i++)
+                candidates[count++] = option->flag;
         for (size_t i = 0; i < line->n_own && count < ARRAY_SIZE(candidates); i++)
                 candidates[count++] = line->own[i].flag;
         nearest = text_nearest(name, candidates, count);
@@ -138,10 +146,11 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
                                 return -1;
                         continue;
                 }
-                if (!is_switch(name) && !is_shared(line, name))
+                option = find_shared(line, name);
+                if (!option && !is_switch(name))
                         return unknown_flag(line, name, err);
                 rest[n_rest++] = word;
-                if (!equals && !is_switch(name) && arguments.position + 1 < argc)
+                if (!equals && option && option->type != OPTION_BOOL && arguments.position + 1 < argc)
                         rest[n_rest++] = argv[++arguments.position];
         }
         return option_set_parse(set, arena, n_rest, rest, pick_environment(line, arena, environment), err);
@@ -149,10 +158,12 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
 
 void command_line_print_help(const struct command_line *line, struct strbuf *text)
 {
+        const struct option *option;
+
         for (size_t i = 0; i < line->n_own; i++)
                 option_print_one(text, &line->own[i]);
-        for (const char *const *flag = line->shared; *flag; flag++)
-                option_print_one(text, &option_table[option_find(*flag)]);
+        for (size_t i = 0; (option = shared_at(line, i)); i++)
+                option_print_one(text, option);
 }
 
 const char *command_line_get(const struct option_set *set, const char *flag)

@@ -7,7 +7,7 @@
 #include "config/option.h"
 
 struct command_line {
-        const char *const *shared; /* flags of option_table, NULL-terminated; none of type OPTION_BOOL */
+        const char *const *shared; /* flags of option_table, NULL-terminated; NULL: all of them */
         const struct option *own;  /* its key is not looked at */
         size_t n_own;
 };

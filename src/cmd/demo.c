@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "cmd/command.h"
+#include "cmd/simulator.h"
 #include "sim/node/node.h"
 
 #define RESOURCE "nvidia.com/gpu"
@@ -98,36 +99,6 @@ static const char config_text[] = "version: v1\n"
                                   "    - name: nvidia.com/gpu\n"
                                   "      replicas: 20\n";
 
-/* Where the simulator lies, seen from the folder of this program: when installed, and in a build folder. */
-static const char *const library_places[] = {
-        "../lib/warpshare/libwarpshare-nvml-sim.so",
-        "../../sim/lib/libnvidia-ml.so.1",
-};
-
-static char *find_library(struct error *err)
-{
-        char program[4096];
-        ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-        char *slash;
-
-        if (length < 0) {
-                error_errno(err, errno, "find this program");
-                return NULL;
-        }
-        program[length] = '\0';
-        slash = strrchr(program, '/');
-        *slash = '\0';
-        for (size_t i = 0; i < ARRAY_SIZE(library_places); i++) {
-                _free_ char *path = xasprintf("%s/%s", program, library_places[i]);
-
-                if (access(path, R_OK) == 0)
-                        return realpath(path, NULL);
-        }
-        error_set(err, ERROR_NOT_FOUND,
-                "the simulated NVML library is not in '%s/../lib/warpshare'; name it with --nvml-library", program);
-        return NULL;
-}
-
 /* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
 static char *make_scenario(int lost)
 {
@@ -147,7 +118,7 @@ static int start_node(struct demo *demo, const char *named_library, struct error
         struct sim_node_options options = {
                 .loop = &demo->loop, .agent = "/proc/self/exe", .scenario = scenario, .config = config_text};
 
-        demo->library = named_library ? xstrdup(named_library) : find_library(err);
+        demo->library = named_library ? xstrdup(named_library) : simulator_find(err);
         if (!demo->library)
                 return -1;
         options.library = demo->library;

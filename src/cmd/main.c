@@ -16,6 +16,7 @@ struct command {
 static const struct command commands[] = {
         {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent},
         {"demo", "show all of it on simulated GPUs, without a GPU and without a cluster", command_demo},
+        {"plan", "tell what a configuration makes of a node's GPUs, before anything runs", command_plan},
         {"probe", "measure in a container what it really gets of its GPU", command_probe},
         {"mps", "supervise this node's MPS control daemons", command_mps},
         {"nvidia-device-plugin", "the agent, in the place and with the manners of NVIDIA's plugin",

@@ -1,0 +1,32 @@
+/*
+ * A table for people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as "-" does, is
+ * left out.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/strbuf.h"
+
+struct column {
+        const char *head;
+        bool is_number; /* aligned at the right */
+};
+
+struct columns {
+        const struct column *columns;
+        size_t n_columns;
+        char **cells; /* row by row */
+        size_t n_cells;
+        size_t capacity;
+};
+
+/* |list| outlives the table. */
+void columns_init(struct columns *columns, const struct column *list, size_t n_columns);
+void columns_done(struct columns *columns);
+
+/* The next cell, from left to right and line by line. */
+void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Heads and rows, each behind |indent|; a line has no blanks at its end. |has_colours|: the heads are dim. */
+void columns_print(struct strbuf *text, const struct columns *columns, const char *indent, bool has_colours);

@@ -1,0 +1,10 @@
+/*
+ * This node's GPUs, read once: what the agent's monitor finds at its start.
+ */
+#pragma once
+
+#include "config/config.h"
+#include "gpu/inventory.h"
+
+/* NVML may take its time, or never return: who cannot wait asks in a process of its own. */
+int node_read(struct inventory **ret, const struct config *config, struct error *err) MUST_USE;

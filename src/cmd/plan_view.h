@@ -1,0 +1,43 @@
+/*
+ * A plan for people and for scripts: what `warpshare plan` prints. Pure: a plan in, text out.
+ */
+#pragma once
+
+#include "base/strbuf.h"
+#include "share/mps_wanted.h"
+#include "share/share.h"
+
+#define PLAN_VIEW_COUNTS_MAX 16U
+
+/* How many replicas a container may hold, for which its share is shown: a number, or a part of what the unit has. */
+struct plan_count {
+        enum { COUNT_NUMBER, COUNT_HALF, COUNT_ALL } kind;
+        unsigned int number;
+};
+
+struct plan_view {
+        const struct plan *plan;
+        struct mps_wanted daemons;
+        struct plan_count counts[PLAN_VIEW_COUNTS_MAX];
+        size_t n_counts;
+        const char *simulated; /* the model or the file; NULL: the GPUs are those of this node */
+        const char **warnings;
+        size_t n_warnings;
+};
+
+/* "1,half,all" → counts. The error names the word. */
+int plan_counts_read(struct plan_view *view, const char *text, struct error *err) MUST_USE;
+
+/* The counts that |unit| has, rising, each once; never more than PLAN_VIEW_COUNTS_MAX. */
+size_t plan_counts_of(const struct plan_view *view, const struct unit *unit, unsigned int *ret);
+
+/* The setting by which a request for |k| replicas of |resource| is refused, or NULL. What is refused for k is for all above. */
+const char *plan_refusal(const struct resource *resource, unsigned int k);
+
+/* How many of its devices kubelet is told to be healthy while all are. */
+size_t plan_advertised(const struct resource *resource);
+
+void plan_table_print(struct strbuf *text, const struct plan_view *view, bool has_colours);
+
+/* The caller frees. */
+char *plan_json_print(const struct plan_view *view);

@@ -1,0 +1,206 @@
+"""warpshare plan: what it tells of a node, real or simulated, for people and for scripts."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from node import GPU, REPORT, SIMULATOR, WARPSHARE, sharing, v100s
+
+SOURCE = os.environ['WARPSHARE_SOURCE']
+
+
+def plan(*arguments, **environment):
+    done = subprocess.run([WARPSHARE, 'plan', *arguments], capture_output=True, text=True, timeout=60, check=False,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    assert not REPORT.search(done.stderr), done.stderr
+    return done
+
+
+def simulate(*arguments, **environment):
+    return plan('--nvml-library', SIMULATOR, *arguments, **environment)
+
+
+def plan_json(*arguments, **environment):
+    done = simulate('--output', 'json', *arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(content):
+        path = tmp_path / 'config.yaml'
+        path.write_text(yaml.safe_dump(content))
+        return '--config-file=%s' % path
+
+    return write
+
+
+def weighted(replicas, **more):
+    return sharing('mps', replicas, provisioning='weighted', **{
+        'failRequestsGreaterThanOne': False, 'placement': 'packed', 'daemonScope': 'resource', **more})
+
+
+def test_the_table_says_what_a_container_gets(config):
+    done = simulate(config(weighted(10)), '--model', 'A100-40GB', '--gpus', '4', '--replicas', '1,3,all')
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.startswith('4 GPUs (simulated: A100-40GB), driver 580.105.08, config ')
+    assert '\nnvidia.com/gpu: 40\n' in done.stdout
+    assert re.search(r'^  0-3 +NVIDIA A100-SXM4-40GB +40960 MiB +\d+ MiB +108 +10 +48 +verified$', done.stdout, re.M)
+    one, three, ten = (int(re.search(pattern, done.stdout, re.M).group(1)) for pattern in (
+        r'^  0-3 +1 of 10 +(\d+) MiB +10\.0 %$', r'^ +3 of 10 +(\d+) MiB +30\.0 %$', r'^ +10 of 10 +(\d+) MiB +100\.0 %$'))
+    assert 3 * one <= three < 3 * (one + 1) and 10 * one <= ten < 10 * (one + 1) and 36000 < ten < 40960
+    assert 'MPS control daemons: 1,' in done.stdout
+    assert '\x1b' not in done.stdout and not re.search(r' $', done.stdout, re.M)
+
+
+def test_the_json_has_the_same_and_the_units_one_by_one(config):
+    told = plan_json(config(weighted(10)), '--model', 'A100-40GB', '--gpus', '2', '--replicas', '1,3')
+    resource, = told['resources']
+    assert (resource['name'], resource['devices'], resource['advertised']) == (GPU, 20, 20)
+    assert [unit['index'] for unit in resource['units']] == ['0', '1']
+    shares = resource['units'][0]['shares']
+    assert [(share['replicas'], share['threadsPercent'], share['sms']) for share in shares] == [
+        (1, 10.0, None), (3, 30.0, None)]
+    assert 3 * shares[0]['memoryMiB'] <= shares[1]['memoryMiB'] < 40960 * 3 // 10
+    daemon, = told['mpsDaemons']
+    assert [unit['uuid'] for unit in daemon['units']] == [unit['uuid'] for unit in resource['units']]
+    assert told['warnings'] == [] and told['simulated'] is True
+
+
+def test_the_driver_decides_how_shares_hold_and_how_many_clients(config):
+    file = config(weighted(10))
+    tiers = {}
+    for driver in ('550.163.01', '590.44', '615.10'):
+        unit = plan_json(file, '--model', 'H100-80GB', '--driver', driver)['resources'][0]['units'][0]
+        tiers[driver] = (unit['tier'], unit['maxClients'])
+    assert tiers == {'550.163.01': ('verified', 48), '590.44': ('verified', 60), '615.10': ('namespace', 60)}
+
+
+def test_sms_are_told_where_shares_are_of_sms(config):
+    file = config(sharing('mps', 7, provisioning='sm', failRequestsGreaterThanOne=False))
+    unit = plan_json(file, '--model', 'H100-80GB', '--driver', '595.10')['resources'][0]['units'][0]
+    assert unit['tier'] == 'partition' and [share['sms'] for share in unit['shares']] == [16, 32, 48, 112]
+
+
+def test_the_guarantee_keeps_replicas_back(config):
+    file = config(weighted(7, placement='same-gpu', daemonScope='gpu', maxPerRequest=4))
+    done = simulate(file, '--model', 'H200', '--gpus', '3')
+    assert '\nnvidia.com/gpu: 15\n  of 21 replicas' in done.stdout
+    assert re.search(r'^ +more than 4 .*refused by maxPerRequest$', done.stdout, re.M)
+
+
+def test_uniform_shares_take_one_replica_a_container(config):
+    done = simulate(config(sharing('mps', 10)), '--model', 'T4')
+    assert re.search(r'^ +more than 1 .*refused by failRequestsGreaterThanOne$', done.stdout, re.M)
+    share = plan_json(config(sharing('mps', 10)), '--model', 'T4')['resources'][0]['units'][0]['shares'][1]
+    assert share == {'replicas': 2, 'refusedBy': 'failRequestsGreaterThanOne'}
+
+
+def test_time_slicing_limits_nothing(config):
+    done = simulate(config(sharing('timeSlicing', 7)), '--model', 'T4', '--gpus', '2')
+    assert '\nnvidia.com/gpu: 14\n' in done.stdout and 'have no limit' in done.stdout
+    assert 'MPS control daemons' not in done.stdout
+
+
+def test_each_gpu_may_have_a_daemon_of_its_own(config):
+    told = plan_json(config(sharing('mps', 10)), '--model', 'T4', '--gpus', '3')
+    units = told['resources'][0]['units']
+    assert [[unit['uuid'] for unit in daemon['units']] for daemon in told['mpsDaemons']] == [
+        [unit['uuid']] for unit in units]
+    assert [daemon['units'][0]['mostMemoryMiB'] for daemon in told['mpsDaemons']] == [1536] * 3
+
+
+def test_without_a_file_gpus_are_whole():
+    done = simulate('--model', 'T4', '--gpus', '2')
+    assert done.returncode == 0
+    assert 'no config file' in done.stdout and '\nnvidia.com/gpu: 2\n' in done.stdout and 'REPLICAS' not in done.stdout
+
+
+def test_a_scenario_may_have_mig_devices(config):
+    content = weighted(2)
+    content['flags']['migStrategy'] = 'mixed'
+    content['sharing']['mps']['resources'].append({'name': 'nvidia.com/mig-1g.5gb', 'replicas': 3})
+    done = simulate(config(content), '--scenario', SOURCE + '/sim/scenarios/a100-mixed.yaml')
+    assert done.returncode == 0
+    assert '\nnvidia.com/mig-1g.5gb: 9\n' in done.stdout
+    assert re.search(r'^  2:1-3 +1g\.5gb +4864 MiB +\d+ MiB +14 +3 +6 +verified$', done.stdout, re.M)
+
+
+def test_this_node_is_read_as_the_agent_reads_it(node):
+    node.scenario([*v100s(1), {'model': 'T4', 'lost': True}])
+    node.config(sharing('timeSlicing', 3))
+    done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith('1 GPU, driver 550.163.01, config ') and 'simulated' not in done.stdout
+    assert len(re.findall(r'^warning: .*GPU_IS_LOST', done.stdout, re.M)) == 1
+
+
+def test_a_wrong_config_is_refused_with_the_agents_words(config, node):
+    done = simulate(config({'version': 'v2'}), '--model', 'T4')
+    assert done.returncode == 1 and not done.stdout
+    assert "'v2' is not a known version, use v1" in done.stderr
+
+
+def test_a_plan_that_does_not_hold_on_these_gpus_is_refused(config):
+    done = simulate(config(sharing('mps', 200)), '--model', 'H200')
+    assert done.returncode == 1 and not done.stdout
+    assert '200' in done.stderr and done.stderr.count('\n') == 1
+
+
+def test_a_node_without_a_driver_says_so():
+    done = plan('--nvml-library', '/nonexistent/libnvidia-ml.so.1')
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith('warpshare plan: this node (--model plans for a simulated one): ')
+    assert '/nonexistent/libnvidia-ml.so.1' in done.stderr
+
+
+def test_every_model_of_the_simulator_can_be_planned_for():
+    with open(SOURCE + '/sim/nvml/models.c', encoding='utf-8') as source:
+        models = re.findall(r'\.key = "([^"]+)"', source.read())
+    assert len(models) >= 10
+    help_text = ' '.join(plan('--help').stdout.split())
+    for model in models:
+        assert simulate('--model', model).returncode == 0
+        assert re.search(r'\b%s\b' % re.escape(model), help_text)
+
+
+def test_the_examples_of_the_help_work(tmp_path):
+    done = plan('--help')
+    assert done.returncode == 0 and not done.stderr
+    examples = re.findall(r'^  (echo .*|warpshare plan .*)$', done.stdout, re.M)
+    assert len(examples) == 3
+    for example in examples:
+        subprocess.run(['sh', '-ec', example.replace('warpshare plan', '"$WARPSHARE" plan --nvml-library "$SIMULATOR"')],
+                       cwd=tmp_path, check=True, timeout=60, stdout=subprocess.DEVNULL,
+                       env={**os.environ, 'SIMULATOR': SIMULATOR})
+
+
+@pytest.mark.parametrize('arguments, text', [
+    (('--modle', 'T4'), "unknown flag '--modle'; did you mean '--model'?"),
+    (('--model', 'H20'), "model: 'H20' is not known, did you mean 'H200'?; --help lists all"),
+    (('--model', 'T4', '--gpus', '0'), "gpus: '0' is not a number from 1 to 64"),
+    (('--model', 'T4', '--driver', '1: 2'), "driver: '1: 2' is not a version such as 580.105.08"),
+    (('--gpus', '2'), '--gpus and --driver are of a simulated node: they need --model'),
+    (('--model', 'T4', '--scenario', 'x'), '--model and --scenario: only one of them'),
+    (('--replicas', 'two'), "replicas: 'two' is neither a number from 1 to 1000, nor half, nor all"),
+    (('--output', 'xml'), "output: 'xml' is not a known value, use table or json")])
+def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
+    done = plan(*arguments)
+    assert done.returncode == 2 and not done.stdout
+    assert text in done.stderr
+
+
+def test_the_agents_switches_count_too(config):
+    done = simulate('--model', 'T4', '--pass-device-specs', '--fail-on-init-error=false', '--mig-strategy', 'mixed')
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_gpu_that_fails_is_named(node):
+    node.scenario([*v100s(1), {'model': 'T4', 'errors': {'nvmlDeviceGetMemoryInfo': 'GPU_IS_LOST'}}])
+    done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path)
+    assert done.returncode == 0 and '\nnvidia.com/gpu: 2\n' in done.stdout
+    assert re.search(r'^warning: GPU 1 \(GPU-[^)]+\) cannot be used: .*GPU_IS_LOST', done.stdout, re.M)
