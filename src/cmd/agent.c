@@ -12,6 +12,7 @@
 
 #include "cmd/command.h"
 #include "cmd/generation.h"
+#include "cmd/holdings.h"
 #include "cmd/report.h"
 #include "cmd/restart.h"
 #include "gpu/monitor.h"
@@ -33,6 +34,7 @@ struct agent {
         struct filewatch *file;    /* NULL: no configuration file */
         struct gpu_monitor *monitor;
         struct plugins *plugins;
+        struct holdings *holdings;
         struct generation *current; /* NULL before the first inventory */
         struct generation *previous;
         struct inventory *refused; /* the newest, when no generation could be made of it */
@@ -77,6 +79,10 @@ static void on_plugins_closed(void *data)
                 start_anew(agent); /* the monitor's thread ends with it */
 }
 
+static void on_holdings_closed(void *data UNUSED)
+{
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
@@ -100,6 +106,7 @@ static void stop(struct agent *agent, int status)
         agent->file = filewatch_close(agent->file);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
         plugins_close(agent->plugins, on_plugins_closed, agent);
+        holdings_close(agent->holdings, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
 }
 
@@ -118,18 +125,31 @@ static void on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
+/* First the books: the plugins ask them. */
+static void apply(struct agent *agent, const struct plan *plan)
+{
+        holdings_apply(agent->holdings, plan);
+        plugins_apply(agent->plugins, plan);
+}
+
+static void set_health(struct agent *agent, const char *uuid, bool healthy)
+{
+        holdings_set_health(agent->holdings, uuid, healthy);
+        plugins_set_health(agent->plugins, uuid, healthy);
+}
+
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
 static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
         const struct plan *plan = agent->current->plan;
 
-        plugins_apply(agent->plugins, plan);
+        apply(agent, plan);
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
                 for (size_t j = 0; j < resource->n_units; j++)
                         if (!generation_unit_is_there(&resource->units[j], inventory))
-                                plugins_set_health(agent->plugins, resource->units[j].uuid, false);
+                                set_health(agent, resource->units[j].uuid, false);
         }
 }
 
@@ -154,7 +174,7 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
 static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
-        plugins_apply(agent->plugins, next->plan);
+        apply(agent, next->plan);
         generation_free(agent->previous);
         agent->previous = agent->current;
         agent->current = next;
@@ -214,7 +234,15 @@ static void on_health(const char *uuid, bool healthy, const char *reason, uint64
         if (agent->stopping)
                 return;
         report_health(uuid, healthy, reason, xid);
-        plugins_set_health(agent->plugins, uuid, healthy);
+        set_health(agent, uuid, healthy);
+}
+
+static void on_holdings_changed(void *data)
+{
+        struct agent *agent = data;
+
+        if (!agent->stopping)
+                plugins_refresh(agent->plugins);
 }
 
 static void on_stranded(void *data)
@@ -379,7 +407,9 @@ static int start(struct agent *agent, struct error *err)
                 [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
         };
         const struct config *config = agent->settings->config;
-        const struct plugins_options plugins = {
+        const struct holdings_options holdings = {
+                .loop = &agent->loop, .config = config, .on_change = on_holdings_changed, .data = agent};
+        struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
                 .on_stranded = on_stranded,
@@ -400,6 +430,9 @@ static int start(struct agent *agent, struct error *err)
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
+        if (holdings_new(&agent->holdings, &holdings, err) < 0)
+                return -1;
+        plugins.broker = holdings_broker(agent->holdings);
         return plugins_new(&agent->plugins, &plugins, err);
 }
 

@@ -2,10 +2,12 @@
 
 Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the agent's log.
 """
+import json
 import os
 import re
 import shutil
 import signal
+import socketserver
 import subprocess
 import tempfile
 import threading
@@ -130,8 +132,67 @@ class Agent:
             return int(re.search(r'^%s:\s+(\d+) kB' % what, status.read(), re.MULTILINE).group(1))
 
 
+class _MpsConversation(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            request = json.loads(line)
+            if request['do'] == 'watch':
+                self.server.owner.watch(self)
+            else:
+                self.say({'id': request['id'], 'ok': True})
+            if request['do'] == 'apply':
+                self.server.owner.apply(request)
+
+    def say(self, answer):
+        try:
+            self.wfile.write(json.dumps(answer).encode() + b'\n')
+        except OSError:
+            pass  # who watched is gone
+
+    def finish(self):
+        self.server.owner.forget(self)
+
+
+class WellMps:
+    """`warpshare mps` on a good day, for tests that are about something else: what is wanted is ready at once."""
+
+    def __init__(self, root):
+        self._lock = threading.Lock()
+        self._watchers = []
+        self._status = {'generation': 0, 'daemons': []}
+        self._server = socketserver.ThreadingUnixStreamServer(
+            os.path.join(root, 'warpshare.sock'), _MpsConversation, bind_and_activate=True)
+        self._server.daemon_threads = True
+        self._server.owner = self
+        threading.Thread(target=self._server.serve_forever, kwargs={'poll_interval': 0.05}, daemon=True).start()
+
+    def watch(self, watcher):
+        with self._lock:
+            self._watchers.append(watcher)
+            watcher.say({'status': self._status})
+
+    def forget(self, watcher):
+        with self._lock:
+            self._watchers = [other for other in self._watchers if other is not watcher]
+
+    def apply(self, request):
+        with self._lock:
+            self._status = {'generation': request['generation'], 'daemons': [
+                {'name': daemon['name'], 'resource': daemon['resource'], 'state': 'ready', 'tier': 'verified',
+                 'units': [unit['uuid'] for unit in daemon['units']], 'servers': [], 'clients': []}
+                for daemon in request['daemons']]}
+            for watcher in self._watchers:
+                watcher.say({'status': self._status})
+
+    def stop(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
 class Node:
-    def __init__(self):
+    """|has_mps|: somebody answers in the MPS root; else the test brings its own."""
+
+    def __init__(self, has_mps=True):
         self.folder = tempfile.mkdtemp(prefix='ws-e2e-', dir='/tmp')
         self.directory = os.path.join(self.folder, 'device-plugins')
         self.scenario_path = os.path.join(self.folder, 'gpus.yaml')
@@ -140,7 +201,10 @@ class Node:
         self.environment = {}
         self.agents = []
         self.kubelet = kubelet_module.Kubelet(self.directory)
+        self.mps_root = os.path.join(self.folder, 'mps')
         os.mkdir(self.directory, 0o750)
+        os.mkdir(self.mps_root)
+        self.mps = WellMps(self.mps_root) if has_mps else None
         self.scenario(v100s())
 
     # ---- files ----
@@ -165,7 +229,8 @@ class Node:
                        if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))}
         environment['WARPSHARE_SIM_SCENARIO'] = self.scenario_path
         environment.update(self.environment)
-        arguments = ['agent', '--kubelet-socket', self.kubelet.socket, *arguments]
+        arguments = ['agent', '--kubelet-socket', self.kubelet.socket, '--mps-directory', self.mps_root,
+                     '--pod-resources-socket', self.kubelet.pod_resources, *arguments]
         if self.library is not None:
             arguments += ['--nvml-library', self.library]
         if os.path.exists(self.config_path):
@@ -249,6 +314,8 @@ class Node:
             if report:
                 faults.append('agent with pid %d was caught by a sanitizer: %s' % (agent.pid, report.group(0)))
         self.kubelet.stop()
+        if self.mps:
+            self.mps.stop()
         if ended_well and os.path.isdir(self.directory) and self.sockets():
             faults.append('sockets were left behind: %s' % ', '.join(self.sockets()))
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,6 @@
 """What a container is given, and which devices kubelet is advised to take."""
+import re
+
 import grpc
 import pytest
 
@@ -15,6 +17,13 @@ def by_gpu(ids):
     for device in ids:
         gpus.setdefault(uuid_of(device), []).append(device)
     return gpus
+
+
+def without_grant(environment):
+    """The rest of it: each answer is a grant of its own."""
+    rest = dict(environment)
+    assert re.fullmatch('g[0-9a-f]{17,}', rest.pop('WARPSHARE_GRANT'))
+    return rest
 
 
 def weighted(replicas, **more):
@@ -59,13 +68,13 @@ def test_whole_gpus_are_handed_out_without_any_limit(node):
 
 
 @pytest.mark.parametrize('replicas, threads, memory, fraction', [
-    (1, '5', 1591, '0.05'), (7, '35', 11142, '0.35'), (10, '50', 15918, '0.5'), (20, '100', 31837, '1')])
+    (1, '5', 1614, '0.05'), (7, '35', 11299, '0.35'), (10, '50', 16142, '0.5'), (20, '100', 32285, '1')])
 def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads, memory, fraction):
     node.scenario(v100s(memory='32605MiB'))
     kubelet = node.start_all(weighted(20, failRequestsGreaterThanOne=False))
     uuid, ids = next(iter(by_gpu(kubelet.ids(GPU)).items()))
     response, = kubelet.plugin(GPU).allocate_ids(ids[:replicas])
-    assert dict(response.envs) == {
+    assert without_grant(response.envs) == {
         'NVIDIA_VISIBLE_DEVICES': uuid,
         'CUDA_MPS_PIPE_DIRECTORY': '/mps/%s/pipe' % uuid,
         'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE': threads,
@@ -96,19 +105,22 @@ def test_a_threads_percentage_that_is_no_whole_number_keeps_its_tenth(node):
     assert response.envs['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '6.2'
 
 
-def test_replicas_of_several_gpus_need_a_daemon_that_serves_them_all(node):
+def test_replicas_of_several_gpus_are_given_on_the_one_that_has_room(node):
     kubelet = node.start_all(weighted(20))
     ids = [ids[0] for ids in by_gpu(kubelet.ids(GPU)).values()]
-    assert refusal(lambda: kubelet.plugin(GPU).allocate_ids(ids[:2])) == (
-        'INVALID_ARGUMENT', "invalid request for resource 'nvidia.com/gpu': devices of 2 units, but with daemonScope gpu a "
-        'container has those of one; set sharing.mps.placement to same-gpu, or sharing.mps.daemonScope to resource')
+    response, = kubelet.plugin(GPU).allocate_ids(ids[:2])
+    uuid = response.envs['NVIDIA_VISIBLE_DEVICES']
+    assert uuid in [uuid_of(device) for device in ids]
+    assert response.envs['CUDA_MPS_PIPE_DIRECTORY'] == '/mps/%s/pipe' % uuid
+    assert response.envs['WARPSHARE_REPLICAS'] == '2/20'
 
 
-def test_allocate_remembers_nothing_and_may_be_repeated(node):
+def test_allocate_may_be_repeated(node):
     kubelet = node.start_all(weighted(20))
     ids = kubelet.ids(GPU)[:1]
     first, second = (kubelet.plugin(GPU).allocate_ids(ids)[0] for _ in range(2))
-    assert first == second
+    assert without_grant(first.envs) == without_grant(second.envs)
+    assert first.mounts == second.mounts
 
 
 def test_an_id_that_is_there_twice_is_handed_out_once(node):
