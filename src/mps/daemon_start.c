@@ -190,7 +190,10 @@ static const struct {
         {MPS_CAN_PARTITION, "-S"},
 };
 
-/* Before Volta clients of other users are refused by a multi-user server. Partitions are a must for every client once they are on. */
+/*
+ * Before Volta clients of other users are refused by a multi-user server. Partitions need Ampere, and are a must for every
+ * client once they are on.
+ */
 static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
 {
         unsigned int can = prepare->driver[0] ? dialogue_capabilities(prepare->driver) : 0;
@@ -198,7 +201,8 @@ static unsigned int choose_options(const struct mps_run *run, const struct prepa
 
         if (geteuid() == 0 && prepare->major >= 7)
                 chosen |= MPS_CAN_MULTI_USER;
-        if (run->wanted.provisioning == PROVISIONING_SM && run->wanted.tier_limit >= MPS_TIER_PARTITION)
+        if (prepare->major >= 8 && run->wanted.provisioning == PROVISIONING_SM &&
+                run->wanted.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
         return chosen & can & ~run->context->unknown_options;
 }

@@ -60,6 +60,7 @@ static json_t *of_daemon(const struct mps_daemon_status *daemon)
         json_object_set_new(object, "units", units);
         message_put_text(object, "state", mps_state_name(daemon->state));
         message_put_text(object, "reason", daemon->reason);
+        message_put_text(object, "notice", daemon->notice);
         message_put_uint(object, "since", (uint64_t)MAX(daemon->since, 0));
         message_put_uint(object, "pid", (uint64_t)MAX(daemon->pid, 0));
         json_object_set_new(object, "adopted", json_boolean(daemon->adopted));
@@ -169,6 +170,7 @@ static void to_daemon(struct message_in *in, const json_t *object, struct mps_da
                 .n_units = n_units,
                 .state = (enum mps_state)message_word(in, object, "state", state_word, MPS_FAULT + 1),
                 .reason = message_text(in, object, "reason", MESSAGE_ANY),
+                .notice = message_text(in, object, "notice", MESSAGE_ANY),
                 .since = (int64_t)message_uint(in, object, "since", 0, INT64_MAX),
                 .pid = to_pid(in, object, "pid"),
                 .adopted = message_bool(in, object, "adopted"),

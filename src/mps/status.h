@@ -65,7 +65,7 @@ struct mps_daemon_status {
         size_t n_units;
         enum mps_state state;
         const char *reason;            /* why it is not ready, one sentence with the way out; NULL when ready */
-        const char *notice;            /* what is wrong though the daemon is not at fault, or NULL: a client of another user waits */
+        const char *notice;            /* what is wrong without its fault, or NULL: a client of another user waits */
         int64_t since;                 /* of this state: seconds since the epoch */
         pid_t pid;                     /* 0: no process */
         bool adopted;                  /* it was alive already when `warpshare mps` started */

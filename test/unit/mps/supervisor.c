@@ -11,14 +11,6 @@
 
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
 
-static void start_both(struct rig *rig)
-{
-        rig_start(rig);
-        rig_apply_both(rig);
-        rig_wait_for_state(rig, GPU_A, MPS_READY);
-        rig_wait_for_state(rig, GPU_B, MPS_READY);
-}
-
 static pid_t pid_of(struct rig *rig, const char *name)
 {
         const struct mps_daemon_status *status = rig_status(rig, name);
@@ -73,7 +65,7 @@ static void test_wanted_daemons_become_ready_with_their_limits(void **state)
         struct rig *rig = *state;
         const struct mps_daemon_status *status;
 
-        start_both(rig);
+        rig_start_both(rig);
         status = rig_status(rig, GPU_B);
         assert_null(status->reason);
         assert_int_equal(status->limit_mib, 1630);
@@ -96,7 +88,7 @@ static void test_folders_can_be_walked_by_any_user_whatever_the_umask(void **sta
         const mode_t before = umask(077);
         struct stat status;
 
-        start_both(rig);
+        rig_start_both(rig);
         umask(before);
         assert_int_equal(stat(rig_path(rig, "%s/%s/pipe", rig->mps, GPU_A), &status), 0);
         assert_int_equal(status.st_mode & 07777, 0755);
@@ -128,7 +120,7 @@ static void test_a_daemon_that_is_no_longer_wanted_ends_with_its_last_client(voi
         pid_t client;
         pid_t other;
 
-        start_both(rig);
+        rig_start_both(rig);
         other = pid_of(rig, GPU_B);
         client = rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
@@ -149,7 +141,7 @@ static void test_other_settings_come_when_the_last_client_has_left(void **state)
         pid_t first;
         pid_t other;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         other = pid_of(rig, GPU_B);
         client = rig_client(rig, GPU_A, NULL);
@@ -171,7 +163,7 @@ static void test_the_old_settings_again_leave_the_daemon_as_it_is(void **state)
         struct mps_daemon_wanted daemons[2];
         pid_t first;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
@@ -192,7 +184,7 @@ static void test_a_unit_changes_its_daemon_only_when_it_is_free(void **state)
         struct mps_daemon_wanted shared;
         pid_t client;
 
-        start_both(rig);
+        rig_start_both(rig);
         client = rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
         shared = rig_daemon(rig, GPU_A, 8192);
@@ -212,7 +204,7 @@ static void test_a_daemon_that_is_killed_is_started_again(void **state)
         pid_t first;
         pid_t other;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         other = pid_of(rig, GPU_B);
         kill(first, SIGKILL);
@@ -231,7 +223,7 @@ static void test_a_daemon_that_hangs_is_replaced_with_its_server(void **state)
         pid_t other;
 
         rig->command_ms = 2000;
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         other = pid_of(rig, GPU_B);
         rig_client(rig, GPU_A, NULL);
@@ -251,7 +243,7 @@ static void test_a_server_that_is_killed_is_not_the_daemons_end(void **state)
         pid_t first;
         pid_t client;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         client = rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
@@ -272,7 +264,7 @@ static void test_a_server_in_fault_recovers_when_its_clients_have_left(void **st
         pid_t innocent;
         pid_t other;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         other = pid_of(rig, GPU_B);
         innocent = rig_client(rig, GPU_A, "--stubborn");
@@ -308,7 +300,7 @@ static void test_a_pipe_directory_that_is_gone_is_made_again(void **state)
         pid_t first;
         pid_t other;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         other = pid_of(rig, GPU_B);
         assert_int_equal(rename(pipe, rig_path(rig, "%s/elsewhere", rig->root)), 0);
@@ -360,12 +352,12 @@ static void test_an_option_that_the_program_does_not_know_is_left_out(void **sta
                 skip(); /* only root's daemon is started for many users */
         rig_drive(rig, "580.105.08", "", "");
         rig_behave(rig, "version: 550\n");
-        start_both(rig);
+        rig_start_both(rig);
         assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
         assert_false(rig_status(rig, GPU_A)->can & MPS_CAN_MULTI_USER);
         rig_close(rig);
         rig_behave(rig, "version: 580\n");
-        start_both(rig);
+        rig_start_both(rig);
         assert_true(rig_status(rig, GPU_A)->can & MPS_CAN_MULTI_USER);
 }
 
@@ -376,7 +368,7 @@ static void test_a_client_of_another_user_is_explained(void **state)
 
         if (geteuid() != 0)
                 skip(); /* only root can be somebody else */
-        start_both(rig);
+        rig_start_both(rig);
         chmod(rig->root, 0755);
         first = rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
@@ -392,7 +384,7 @@ static void test_a_lost_gpu_is_a_fault_until_it_is_back(void **state)
         struct rig *rig = *state;
         pid_t other;
 
-        start_both(rig);
+        rig_start_both(rig);
         other = pid_of(rig, GPU_B);
         rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
@@ -412,7 +404,7 @@ static void test_a_daemon_outlives_the_supervisor_and_is_adopted(void **state)
         pid_t other;
         pid_t client;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         other = pid_of(rig, GPU_B);
         client = rig_client(rig, GPU_A, NULL);
@@ -436,7 +428,7 @@ static void test_without_a_record_a_daemon_is_found_by_its_lock(void **state)
         struct rig *rig = *state;
         pid_t first;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         rig_leave(rig);
         rig_write(rig, rig_path(rig, "%s/state.json", rig->mps), "{\"generation\": tr");
@@ -452,7 +444,7 @@ static void test_a_daemon_that_died_meanwhile_is_started_anew(void **state)
         struct rig *rig = *state;
         pid_t first;
 
-        start_both(rig);
+        rig_start_both(rig);
         first = pid_of(rig, GPU_A);
         rig_leave(rig);
         kill(first, SIGKILL);
@@ -469,7 +461,7 @@ static void test_an_adopted_daemon_that_is_no_longer_wanted_drains(void **state)
         struct mps_daemon_wanted second;
         pid_t client;
 
-        start_both(rig);
+        rig_start_both(rig);
         client = rig_client(rig, GPU_A, NULL);
         rig_wait_for_clients(rig, GPU_A, 1);
         rig_leave(rig);
@@ -512,7 +504,7 @@ static void test_the_compute_mode_is_exclusive_while_there_is_a_daemon(void **st
         struct mps_daemon_wanted second;
 
         rig->sets_compute_mode = true;
-        start_both(rig);
+        rig_start_both(rig);
         assert_int_equal(mode_of(GPU_A), NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
         second = rig_daemon(rig, GPU_B, 1630);
         rig_apply(rig, &second, 1);
@@ -531,7 +523,7 @@ static void test_a_crash_does_not_lose_the_compute_mode_from_before(void **state
 
         rig_drive(rig, "550.163.01", ", computeMode: prohibited", "");
         rig->sets_compute_mode = true;
-        start_both(rig);
+        rig_start_both(rig);
         assert_int_equal(mode_of(GPU_A), NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
         rig_leave(rig);
         rig_start(rig);

@@ -58,18 +58,18 @@ void rig_drive(struct rig *rig, const char *version, const char *first, const ch
 {
         rig_write(rig, rig_path(rig, "%s/nvml.yaml", rig->root),
                 rig_path(rig,
-                        "driverVersion: %s\ngpus:\n- {model: V100-32GB, uuid: " GPU_A
-                        "%s}\n- {model: V100-32GB, uuid: " GPU_B "%s}\n",
-                        version, first, second));
+                        "driverVersion: %s\nprocessDirectory: %s/processes\ngpus:\n- {model: A100-40GB, uuid: " GPU_A
+                        "%s}\n- {model: A100-40GB, uuid: " GPU_B "%s}\n",
+                        version, rig->root, first, second));
 }
 
 void rig_behave(struct rig *rig, const char *lines)
 {
         rig_write(rig, rig_path(rig, "%s/mps.sim", rig->root),
                 rig_path(rig,
-                        "lifetime: 300\ngpu: " GPU_A " sms=80 memory=32768 cc=7\ngpu: " GPU_B
-                        " sms=80 memory=32768 cc=7\n%s",
-                        lines));
+                        "lifetime: 300\ngpu: " GPU_A " sms=108 memory=40960 cc=8\ngpu: " GPU_B
+                        " sms=108 memory=40960 cc=8\nprocess-directory: %s/processes\n%s",
+                        rig->root, lines));
 }
 
 /* ---- the loop ---- */
@@ -185,10 +185,10 @@ struct mps_daemon_wanted rig_daemon(struct rig *rig, const char *uuid, uint64_t 
                 .uuid = uuid,
                 .gpu_uuid = uuid,
                 .index = "0",
-                .name = "Tesla V100",
-                .memory = UINT64_C(32768) << 20,
+                .name = "NVIDIA A100-PCIE-40GB",
+                .memory = UINT64_C(40960) << 20,
                 .replicas = 4,
-                .sms = 80,
+                .sms = 108,
                 .chunk_sms = 4,
                 .limit_mib = limit_mib,
                 .replica_mib = limit_mib,
@@ -277,6 +277,14 @@ void rig_wait_for_another(struct rig *rig, const char *name, pid_t pid)
         rig_wait(rig, is_another, &expected, rig_path(rig, "another process of %s is ready", name));
 }
 
+void rig_start_both(struct rig *rig)
+{
+        rig_start(rig);
+        rig_apply_both(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        rig_wait_for_state(rig, GPU_B, MPS_READY);
+}
+
 /* ---- others ---- */
 
 static pid_t run_program(
@@ -362,6 +370,7 @@ int rig_set_up(void **state)
         rig->mps = xasprintf("%s/mps", rig->root);
         rig->control = rig_path(rig, "%s/nvidia-cuda-mps-control", need("WARPSHARE_MPS_SIM_BIN"));
         rig->command_ms = 10000;
+        assert_int_equal(mkdir(rig_path(rig, "%s/processes", rig->root), 0700), 0);
         rig_drive(rig, "550.163.01", "", "");
         setenv("WARPSHARE_SIM_SCENARIO", rig_path(rig, "%s/nvml.yaml", rig->root), 1);
         rig_behave(rig, "");

@@ -38,7 +38,7 @@ const char *rig_path(struct rig *rig, const char *format, ...) PRINTF_LIKE(2, 3)
 void rig_write(struct rig *rig, const char *path, const char *text);
 char *rig_read(struct rig *rig, const char *path); /* "" where there is no such file */
 
-/* Driver's version and what differs from two V100s that are well, as YAML after their model. */
+/* Driver's version and what differs from two A100s that are well, as YAML after their model. */
 void rig_drive(struct rig *rig, const char *version, const char *first, const char *second);
 /* More lines for the simulated MPS programs, instead of those from before. */
 void rig_behave(struct rig *rig, const char *lines);
@@ -52,6 +52,9 @@ void rig_close(struct rig *rig);
 struct mps_daemon_wanted rig_daemon(struct rig *rig, const char *uuid, uint64_t limit_mib);
 void rig_apply(struct rig *rig, const struct mps_daemon_wanted *daemons, size_t count);
 void rig_apply_both(struct rig *rig);
+
+/* Both, and waits until they are ready. */
+void rig_start_both(struct rig *rig);
 
 const struct mps_daemon_status *rig_status(struct rig *rig, const char *name);
 

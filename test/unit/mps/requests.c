@@ -1,0 +1,357 @@
+/* What the agent asks of a supervisor: parts that have to be made, and the end of a client. */
+#include "supervisor_rig.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
+#define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define ANOTHER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+#define POD "12345678-1234-1234-1234-123456789abc"
+
+/* One answer at a time. */
+struct answer {
+        bool is_there;
+        struct error err; /* kind ERROR_NONE: it went well */
+        enum mps_tier tier;
+        unsigned int sms;
+        char partition[128];
+        char pipe[128];
+};
+
+static void keep_error(struct answer *answer, const struct error *err)
+{
+        answer->is_there = true;
+        answer->err.kind = ERROR_NONE;
+        if (err)
+                answer->err = *err;
+}
+
+static void on_granted(const struct error *err, const struct mps_grant *grant, void *data)
+{
+        struct answer *answer = data;
+
+        keep_error(answer, err);
+        if (err)
+                return;
+        answer->tier = grant->tier;
+        answer->sms = grant->sms;
+        snprintf(answer->partition, sizeof(answer->partition), "%s", grant->partition ? grant->partition : "");
+        snprintf(answer->pipe, sizeof(answer->pipe), "%s", grant->pipe ? grant->pipe : "");
+}
+
+static void on_done(const struct error *err, void *data)
+{
+        keep_error(data, err);
+}
+
+static bool is_there(struct rig *rig UNUSED, const void *data)
+{
+        return ((const struct answer *)data)->is_there;
+}
+
+static struct answer grant_of(struct rig *rig, const char *id, const char *daemon, unsigned int sms)
+{
+        const struct mps_grant_request request = {
+                .id = id, .daemon = daemon, .unit = GPU_A, .threads_permille = 500, .limit_mib = 4096, .sms = sms};
+        struct answer answer = {0};
+
+        mps_supervisor_grant(rig->supervisor, &request, on_granted, &answer);
+        assert_false(answer.is_there); /* never from within */
+        rig_wait(rig, is_there, &answer, "the grant is answered");
+        return answer;
+}
+
+static struct answer release(struct rig *rig, const char *id)
+{
+        struct answer answer = {0};
+
+        mps_supervisor_release(rig->supervisor, id, on_done, &answer);
+        rig_wait(rig, is_there, &answer, "the release is answered");
+        return answer;
+}
+
+static struct answer terminate(struct rig *rig, pid_t client, const char *container)
+{
+        struct answer answer = {0};
+
+        mps_supervisor_terminate(rig->supervisor, GPU_A, client, container, on_done, &answer);
+        rig_wait(rig, is_there, &answer, "the termination is answered");
+        return answer;
+}
+
+/* ---- grants ---- */
+
+static void start_with_partitions(struct rig *rig)
+{
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+
+        daemon.provisioning = PROVISIONING_SM;
+        daemon.tier_limit = MPS_TIER_PARTITION;
+        daemon.threads_permille = 1000;
+        rig_drive(rig, "590.44.01", "", "");
+        rig_behave(rig, "version: 590\n");
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+}
+
+static void test_a_partition_is_made_once_and_released(void **state)
+{
+        struct rig *rig = *state;
+        struct answer first;
+        struct answer again;
+
+        start_with_partitions(rig);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_PARTITION);
+        first = grant_of(rig, "g1", GPU_A, 27);
+        assert_int_equal(first.err.kind, ERROR_NONE);
+        assert_int_equal(first.tier, MPS_TIER_PARTITION);
+        assert_int_equal(first.sms, 24); /* whole chunks of 4 */
+        assert_non_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/')));
+        again = grant_of(rig, "g1", GPU_A, 27);
+        assert_string_equal(again.partition, first.partition);
+        assert_string_not_equal(grant_of(rig, "g2", GPU_A, 8).partition, first.partition);
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE);
+        assert_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/')));
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE); /* what is not there is released */
+}
+
+static void test_a_partition_that_does_not_fit_is_refused(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+
+        start_with_partitions(rig);
+        answer = grant_of(rig, "g1", GPU_A, 4000);
+        assert_int_not_equal(answer.err.kind, ERROR_NONE);
+        assert_non_null(strstr(answer.err.text, "Failed to fulfill"));
+        assert_int_equal(grant_of(rig, "g1", GPU_A, 8).err.kind, ERROR_NONE);
+}
+
+static void test_partitions_outlive_the_supervisor(void **state)
+{
+        struct rig *rig = *state;
+        struct answer first;
+
+        start_with_partitions(rig);
+        first = grant_of(rig, "g1", GPU_A, 8);
+        rig_leave(rig);
+        rig_start(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_string_equal(grant_of(rig, "g1", GPU_A, 8).partition, first.partition);
+}
+
+static bool has_remade(struct rig *rig, const void *data UNUSED)
+{
+        return strstr(rig_ask(rig, GPU_A, "lspart"), "AAA=") != NULL;
+}
+
+static bool has_notice(struct rig *rig, const void *data)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status && status->notice && strstr(status->notice, data);
+}
+
+static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void(void **state)
+{
+        struct rig *rig = *state;
+        pid_t pid;
+
+        start_with_partitions(rig);
+        grant_of(rig, "g0", GPU_A, 8);
+        grant_of(rig, "g1", GPU_A, 8);
+        release(rig, "g0");
+        pid = rig_status(rig, GPU_A)->pid;
+        kill(pid, SIGKILL);
+        rig_wait_for_another(rig, GPU_A, pid);
+        rig_wait(rig, has_remade, NULL, "the partition is made anew");
+        rig_wait(rig, has_notice,
+                "the SM partitions of 1 containers went with an earlier process of its control daemon: restart their pods",
+                "the notice");
+        release(rig, "g1");
+        rig_run_for(rig, 100);
+        assert_null(rig_status(rig, GPU_A)->notice);
+}
+
+static void test_a_grant_that_needs_nothing_made_is_answered_with_the_tier(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+
+        rig_start_both(rig);
+        answer = grant_of(rig, "g1", GPU_A, 8);
+        assert_int_equal(answer.err.kind, ERROR_NONE);
+        assert_int_equal(answer.tier, MPS_TIER_DEFAULT);
+        assert_string_equal(answer.partition, "");
+        assert_string_equal(answer.pipe, "");
+}
+
+static void test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+
+        rig_behave(rig, "daemon: exits 7\n");
+        rig_start(rig);
+        rig_apply_both(rig);
+        answer = grant_of(rig, "g1", "nvidia.com/gpu", 8);
+        assert_int_equal(answer.err.kind, ERROR_NOT_FOUND);
+        assert_string_equal(answer.err.text, "MPS daemon 'nvidia.com/gpu' is not known here");
+        answer = grant_of(rig, "g1", GPU_A, 8);
+        assert_int_equal(answer.err.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(answer.err.text, "MPS daemon '" GPU_A "' is not ready");
+}
+
+/* ---- clients ---- */
+
+/* What the kernel would say of a client that is a pod's. */
+static void put_into_container(struct rig *rig, pid_t pid, const char *container)
+{
+        const char *folder = rig_path(rig, "%s/system/proc/%d", rig->root, (int)pid);
+
+        mkdir(rig_path(rig, "%s/system", rig->root), 0700);
+        mkdir(rig_path(rig, "%s/system/proc", rig->root), 0700);
+        mkdir(folder, 0700);
+        rig_write(rig, rig_path(rig, "%s/stat", folder),
+                rig_path(rig, "%d (python) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0\n", (int)pid));
+        rig_write(rig, rig_path(rig, "%s/status", folder), "Name:\tpython\nUid:\t1000\t1000\t1000\t1000\n");
+        rig_write(rig, rig_path(rig, "%s/cgroup", folder),
+                rig_path(rig, "0::/kubepods/burstable/pod" POD "/%s\n", container));
+        rig_write(rig, rig_path(rig, "%s/environ", folder), "WARPSHARE_GRANT=gabc\n");
+}
+
+static bool knows_container(struct rig *rig, const void *data UNUSED)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status->n_clients == 1 && status->clients[0].container_id;
+}
+
+static pid_t start_with_a_client(struct rig *rig)
+{
+        pid_t client;
+
+        rig->system_root = rig_path(rig, "%s/system", rig->root);
+        rig_start_both(rig);
+        client = rig_client(rig, GPU_A, "--memory=1000");
+        put_into_container(rig, client, CONTAINER);
+        rig_wait(rig, knows_container, NULL, "the client's container is known");
+        return client;
+}
+
+static bool knows_memory(struct rig *rig, const void *data UNUSED)
+{
+        const struct mps_client *client = &rig_status(rig, GPU_A)->clients[0];
+
+        return client->memory != UINT64_MAX && client->memory >= UINT64_C(1000) << 20;
+}
+
+static void test_a_client_is_known_with_its_pod_its_memory_and_its_limits(void **state)
+{
+        struct rig *rig = *state;
+        const pid_t pid = start_with_a_client(rig);
+        const struct mps_client *client;
+
+        rig_wait(rig, knows_memory, NULL, "the client's memory is known");
+        client = &rig_status(rig, GPU_A)->clients[0];
+        assert_int_equal(client->pid, pid);
+        assert_int_equal(client->server, rig_status(rig, GPU_A)->servers[0].pid);
+        assert_int_equal(client->uid, 1000);
+        assert_string_equal(client->unit, GPU_A);
+        assert_string_equal(client->pod_uid, POD);
+        assert_string_equal(client->container_id, CONTAINER);
+        assert_int_equal(client->threads_permille, 250);
+        assert_int_equal(client->limit_mib, 8192);
+        assert_string_equal(rig_status(rig, GPU_A)->servers[0].status, "ACTIVE");
+}
+
+static void test_a_client_is_terminated_only_in_the_container_that_was_meant(void **state)
+{
+        struct rig *rig = *state;
+        const pid_t client = start_with_a_client(rig);
+        struct answer answer;
+
+        answer = terminate(rig, client, ANOTHER);
+        assert_int_equal(answer.err.kind, ERROR_DENIED);
+        answer = terminate(rig, client, NULL);
+        assert_int_equal(answer.err.kind, ERROR_DENIED);
+        answer = terminate(rig, getpid(), CONTAINER);
+        assert_int_equal(answer.err.kind, ERROR_NOT_FOUND);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        answer = terminate(rig, client, CONTAINER);
+        assert_int_equal(answer.err.kind, ERROR_NONE);
+        rig_wait_for_clients(rig, GPU_A, 0);
+}
+
+static void test_requests_are_answered_when_their_daemon_ends(void **state)
+{
+        struct rig *rig = *state;
+        const pid_t client = start_with_a_client(rig);
+        struct answer answer = {0};
+
+        mps_supervisor_terminate(rig->supervisor, GPU_A, client, CONTAINER, on_done, &answer);
+        rig_leave(rig);
+        assert_true(answer.is_there);
+        assert_int_equal(answer.err.kind, ERROR_UNAVAILABLE);
+}
+
+static void test_a_daemon_that_is_full_says_so(void **state)
+{
+        struct rig *rig = *state;
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+        struct mps_unit unit = daemon.units[0];
+
+        unit.clients = 2;
+        daemon.units = &unit;
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        assert_null(rig_status(rig, GPU_A)->notice);
+        rig_client(rig, GPU_A, NULL);
+        rig_wait(rig, has_notice, "it has 2 clients, the most that its GPU takes", "the notice");
+        assert_int_equal(rig_status(rig, GPU_A)->max_clients, 2);
+}
+
+static void test_clients_of_a_daemon_with_two_units_are_told_apart(void **state)
+{
+        struct rig *rig = *state;
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+        const struct mps_unit units[] = {daemon.units[0], rig_daemon(rig, GPU_B, 1630).units[0]};
+
+        daemon.name = "nvidia.com/gpu";
+        daemon.units = units;
+        daemon.n_units = 2;
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, "nvidia.com/gpu", MPS_READY);
+        assert_string_equal(rig_ask(rig, "nvidia.com/gpu", "get_default_device_pinned_mem_limit 0"), "8G\n");
+        assert_string_equal(rig_ask(rig, "nvidia.com/gpu", "get_default_device_pinned_mem_limit 1"), "1G\n");
+        rig_client(rig, "nvidia.com/gpu", NULL);
+        rig_wait_for_clients(rig, "nvidia.com/gpu", 1);
+        assert_non_null(rig_status(rig, "nvidia.com/gpu")->clients[0].unit);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(test_a_partition_is_made_once_and_released),
+                TEST(test_a_partition_that_does_not_fit_is_refused),
+                TEST(test_partitions_outlive_the_supervisor),
+                TEST(test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void),
+                TEST(test_a_grant_that_needs_nothing_made_is_answered_with_the_tier),
+                TEST(test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused),
+                TEST(test_a_client_is_known_with_its_pod_its_memory_and_its_limits),
+                TEST(test_a_client_is_terminated_only_in_the_container_that_was_meant),
+                TEST(test_requests_are_answered_when_their_daemon_ends),
+                TEST(test_a_daemon_that_is_full_says_so),
+                TEST(test_clients_of_a_daemon_with_two_units_are_told_apart),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
