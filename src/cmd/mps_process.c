@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "cmd/command.h"
 #include "cmd/mps_echo.h"
+#include "metrics/http.h"
+#include "mps/message.h"
 
 #define READY ".ready"
 /* NVML may keep the monitor's thread for ever. */
@@ -23,7 +25,7 @@ static void set_ready(struct mps_process *process, bool is_ready)
 
         if (process->is_ready == is_ready)
                 return;
-        path = xasprintf("%s/" READY, process->options.root);
+        path = xasprintf("%s/" READY, process->root);
         if (is_ready) {
                 fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
                 if (fd < 0) {
@@ -39,13 +41,60 @@ static void set_ready(struct mps_process *process, bool is_ready)
         process->is_ready = is_ready;
 }
 
-/* Those that drain are wanted no longer, or come back; before anything was wanted, nothing is ready. */
+/* Those that drain are wanted no longer, or come back. */
+static bool is_good(const struct mps_daemon_status *daemon)
+{
+        return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
+}
+
+/* Before anything was wanted, nothing is ready. */
 static bool all_are_ready(const struct mps_status *status)
 {
         for (size_t i = 0; i < status->n_daemons; i++)
-                if (status->daemons[i].state != MPS_READY && status->daemons[i].state != MPS_DRAINING)
+                if (!is_good(&status->daemons[i]))
                         return false;
         return status->generation > 0;
+}
+
+/* ---- metrics ---- */
+
+static char *write_metrics(void *data)
+{
+        struct mps_process *process = data;
+
+        return mps_status_metrics(mps_supervisor_status(process->supervisor));
+}
+
+static char *find_ailment(void *data)
+{
+        struct mps_process *process = data;
+        const struct mps_status *status = mps_supervisor_status(process->supervisor);
+
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (!is_good(&status->daemons[i]))
+                        return xasprintf("the MPS daemon %s is in state %s: %s", status->daemons[i].name,
+                                mps_state_name(status->daemons[i].state),
+                                status->daemons[i].reason ? status->daemons[i].reason : "-");
+        return NULL;
+}
+
+static int serve_metrics(struct mps_process *process, struct error *err)
+{
+        const char *address = process->options.metrics_address;
+        const struct metrics_http_options options = {
+                .loop = &process->loop,
+                .address = address,
+                .metrics = write_metrics,
+                .ailment = find_ailment,
+                .data = process,
+        };
+
+        if (!address || !*address)
+                return 0;
+        if (metrics_http_new(&process->metrics, &options, err) < 0)
+                return -1;
+        log_info("metrics", LOG_STR("address", address), LOG_UINT("port", metrics_http_port(process->metrics)));
+        return 0;
 }
 
 /* ---- what the supervisor says ---- */
@@ -96,6 +145,7 @@ void mps_process_stop(struct mps_process *process)
         if (process->is_stopping)
                 return;
         process->is_stopping = true;
+        process->metrics = metrics_http_close(process->metrics);
         set_ready(process, false);
         for (size_t i = 0; i < ARRAY_SIZE(process->signals); i++)
                 uv_close((uv_handle_t *)&process->signals[i], NULL);
@@ -162,7 +212,7 @@ static int listen_to_signals(struct mps_process *process, struct error *err)
 
 static int take_root(struct mps_process *process, struct error *err)
 {
-        const char *root = process->options.root;
+        const char *root = process->root;
         int rc;
 
         if (mkdir(root, 0755) < 0 && errno != EEXIST)
@@ -179,7 +229,7 @@ static int start(struct mps_process *process, struct error *err)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct mps_supervisor_options supervisor = {
                 .loop = &process->loop,
-                .root = process->options.root,
+                .root = process->root,
                 .control = process->options.control,
                 .driver_root = process->options.driver_root,
                 .nvml_library = process->options.nvml_library,
@@ -189,9 +239,9 @@ static int start(struct mps_process *process, struct error *err)
                 .data = process,
         };
         struct mps_listener_options listener = {
-                .loop = &process->loop, .root = process->options.root, .own_plan = process->options.own_plan};
+                .loop = &process->loop, .root = process->root, .own_plan = process->options.own_plan};
 
-        if (listen_to_signals(process, err) < 0 || take_root(process, err) < 0 ||
+        if (listen_to_signals(process, err) < 0 || take_root(process, err) < 0 || serve_metrics(process, err) < 0 ||
                 mps_supervisor_new(&process->supervisor, &supervisor, err) < 0)
                 return -1;
         listener.supervisor = process->supervisor;
@@ -201,6 +251,7 @@ static int start(struct mps_process *process, struct error *err)
 int mps_process_start(struct mps_process *process, const struct mps_process_options *options, struct error *err)
 {
         *process = (struct mps_process){.options = *options, .lock = LOCK_INIT, .is_ready = true};
+        process->root = xstrdup(options->root);
         uv_loop_init(&process->loop);
         uv_timer_init(&process->loop, &process->deadline);
         if (start(process, err) < 0)
@@ -219,6 +270,7 @@ int mps_process_run(struct mps_process *process)
         uv_run(&process->loop, UV_RUN_DEFAULT);
         uv_loop_close(&process->loop);
         lock_release(&process->lock);
+        free(process->root);
         log_info("stopped");
         return 0;
 }

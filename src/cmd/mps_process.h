@@ -12,7 +12,8 @@
 #include "mps/listener.h"
 #include "mps/supervisor.h"
 
-struct mps_echo; /* cmd/mps_echo.h */
+struct metrics_http; /* metrics/http.h */
+struct mps_echo;     /* cmd/mps_echo.h */
 
 struct mps_process_options {
         const char *root;
@@ -21,7 +22,8 @@ struct mps_process_options {
         const char *nvml_library;
         bool sets_compute_mode;
         uint64_t grace_ms;
-        const char *own_plan; /* mps/listener.h */
+        const char *own_plan;        /* mps/listener.h */
+        const char *metrics_address; /* metrics/http.h; NULL or "": no metrics */
         /* SIGHUP came. NULL: the log tells how every daemon is. */
         void (*on_hang_up)(void *data);
         /* It is about to stop: whatever the owner has on the loop is to be closed. May be NULL. */
@@ -32,17 +34,19 @@ struct mps_process_options {
 struct mps_process {
         uv_loop_t loop;
         struct mps_process_options options;
+        char *root;
         struct lock lock;
         struct mps_supervisor *supervisor;
         struct mps_listener *listener;
         struct mps_echo *echo;
+        struct metrics_http *metrics;
         uv_signal_t signals[4];
         uv_timer_t deadline; /* for what the owner has on the loop, when all else is closed */
         bool is_stopping;
         bool is_ready; /* .ready is there */
 };
 
-/* |options| live as long as the process. On failure nothing is left but the memory of |process|. */
+/* Copies |options|. On failure nothing is left but the memory of |process|. */
 int mps_process_start(
         struct mps_process *process, const struct mps_process_options *options, struct error *err) MUST_USE;
 
