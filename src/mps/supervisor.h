@@ -2,7 +2,7 @@
  * The MPS control daemons of this node, kept as they are wanted: started, configured, looked after, repaired, stopped.
  *
  *         <root>/                 0755, traversable by any user: servers run under the tenant's
- *           warpshare.sock        0600, mps/server.h
+ *           warpshare.sock        0600, mps/listener.h
  *           state.json            the wanted daemons, their PIDs, the compute modes from before; survives us
  *           shm/                  tmpfs, /dev/shm of daemons and tenants
  *           <name>/pipe           0755, never removed while it may be mounted: its inode is in the tenants
