@@ -258,6 +258,7 @@ static void test_a_link_that_closes_answers_what_is_open(void **state UNUSED)
         UNTIL(rig.is_closed);
         assert_int_equal(rig.n_answered, 1);
         assert_string_equal(rig.error.text, "the link to the MPS supervisor is closing");
+        fakes.on_done(NULL, fakes.data); /* to nobody */
         start_link(); /* for the end of the test */
         rig.is_closed = false;
 }
