@@ -5,24 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/file.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "cmd/mps_report.h"
 #include "cmd/report.h"
 #include "kubelet/holders.h"
 #include "kubelet/pod_resources.h"
+#include "mps/guard.h"
 #include "mps/link.h"
 #include "share/grants.h"
 #include "share/mps_wanted.h"
 #include "share/share.h"
 
-/* Between two questions to kubelet about what was given back, as long as anything is held. */
+/* Between two questions to kubelet about what was given back, as long as anything is held; the first after a request. */
 #define LIST_INTERVAL_MS UINT64_C(5000)
-/* kubelet lists a container's devices only after it has read our answer: so long a grant is taken for held all the same. */
+#define LIST_SOON_MS UINT64_C(1000)
+/*
+ * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
+ * gathered its pods: so long a grant is taken for held all the same.
+ */
 #define LIST_GRACE_S 10
+#define GUARD_INTERVAL_MS UINT64_C(2000)
 
 #define GRANT_ID_SIZE ((size_t)40)
 
@@ -47,6 +55,9 @@ struct holdings {
         struct holders *holders;         /* of its newest answer; NULL: none yet */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
+        uv_timer_t guard_timer; /* runs while there are clients, or findings */
+        struct guard *guard;
+        struct mps_report *report;
         struct list binds; /* requests that wait */
         uint64_t generation;
         uint64_t incarnation; /* random: what the ids of grants begin with */
@@ -95,14 +106,16 @@ static struct book *find_book(const struct holdings *holdings, const char *name)
         return find_book_among(holdings->books, holdings->n_books, name);
 }
 
+static const struct mps_daemon_status *find_daemon(const struct holdings *holdings, const char *unit)
+{
+        return holdings->status ? mps_status_find_unit(holdings->status, unit) : NULL;
+}
+
 static bool is_ready(const struct holdings *holdings, const struct unit *unit)
 {
-        const struct mps_daemon_status *daemon;
+        const struct mps_daemon_status *daemon = find_daemon(holdings, unit->uuid);
 
-        if (!unit->shared)
-                return true;
-        daemon = holdings->status ? mps_status_find_unit(holdings->status, unit->uuid) : NULL;
-        return daemon && daemon->state == MPS_READY;
+        return !unit->shared || (daemon && daemon->state == MPS_READY);
 }
 
 static void keep_back(struct holdings *holdings, struct book *book)
@@ -184,29 +197,45 @@ static void load_book(struct holdings *holdings, struct book *book)
 
 /* ---- what kubelet says ---- */
 
+/* What was made for a grant goes with it; where nothing was, the daemon says so, and that is all. */
 static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
 {
 }
 
+struct sync {
+        struct holdings *holdings;
+        size_t released;
+};
+
 static void on_released(const char *id, void *data)
 {
-        struct holdings *holdings = data;
+        struct sync *sync = data;
 
-        /* What was made for the grant goes with it; where nothing was, the daemon says so, and that is all. */
-        mps_link_release(holdings->link, id, on_made_released, NULL);
+        sync->released++;
+        mps_link_release(sync->holdings->link, id, on_made_released, NULL);
 }
 
 static void sync_book(struct holdings *holdings, struct book *book, int64_t as_of)
 {
+        struct sync sync = {.holdings = holdings};
         struct arena scratch = ARENA_INIT;
         struct grants_held *held;
         size_t n_held = holders_of(holdings->holders, book->resource->name, &scratch, &held);
         size_t before = grants_count(book->grants);
 
-        grants_sync(book->grants, held, n_held, as_of, on_released, holdings);
+        grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
-        if (grants_count(book->grants) != before)
+        if (sync.released || grants_count(book->grants) != before)
                 note_change(holdings, book);
+}
+
+/* kubelet makes the socket at its start. */
+static bool kubelet_is_young(const struct holdings *holdings)
+{
+        struct stat status;
+
+        return stat(holdings->options.config->pod_resources, &status) < 0 ||
+               now_seconds() - status.st_ctime < LIST_GRACE_S;
 }
 
 /* kubelet's record beside its list. Without it, UIDs and init containers are unknown, and that is all. */
@@ -245,6 +274,8 @@ static void on_listed(const struct error *err, const struct pod_list *list, void
                 return;
         }
         take_list(holdings, list);
+        if (kubelet_is_young(holdings))
+                return;
         for (size_t i = 0; i < holdings->n_books; i++)
                 sync_book(holdings, &holdings->books[i], now_seconds() - LIST_GRACE_S);
 }
@@ -320,18 +351,24 @@ static const struct unit *find_unit(const struct resource *resource, const char 
         return NULL;
 }
 
+/* What the plan expects, or the less that the daemon can. */
+static enum mps_tier tier_of(const struct holdings *holdings, const struct resource *resource, const struct unit *unit)
+{
+        const struct mps_daemon_status *daemon = find_daemon(holdings, unit->uuid);
+        enum mps_tier tier = share_tier(holdings->plan, resource, unit);
+
+        return daemon ? MIN(tier, daemon->tier) : tier;
+}
+
 /* What has to be made before the container starts is made; the rest is in the answer. */
 static void make(struct bind *bind, const struct resource *resource, const struct unit *unit)
 {
         struct holdings *holdings = bind->holdings;
-        const struct mps_daemon_status *daemon =
-                holdings->status ? mps_status_find_unit(holdings->status, unit->uuid) : NULL;
+        const struct mps_daemon_status *daemon = find_daemon(holdings, unit->uuid);
         struct share share = share_of(resource, unit, (unsigned int)MIN(bind->n_ids, unit->replicas));
         struct mps_grant_request request;
 
-        bind->tier = share_tier(holdings->plan, resource, unit);
-        if (daemon)
-                bind->tier = MIN(bind->tier, daemon->tier);
+        bind->tier = tier_of(holdings, resource, unit);
         if (!daemon || bind->tier < MPS_TIER_PARTITION) {
                 answer(bind, NULL);
                 return;
@@ -359,6 +396,7 @@ static int settle(struct bind *bind, struct error *err)
         if (grants_allocate(book->grants, bind->ids, bind->n_ids, now_seconds(), bind->grant, &entered, err) < 0)
                 return -1;
         bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
+        uv_timer_start(&bind->holdings->list_timer, on_list_timer, LIST_SOON_MS, LIST_INTERVAL_MS);
         note_change(bind->holdings, book);
         unit = bind->unit ? find_unit(book->resource, bind->unit) : NULL;
         bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
@@ -377,7 +415,7 @@ static void on_listed_for(const struct error *listing, const struct pod_list *li
 
         if (!listing) {
                 take_list(bind->holdings, list);
-                if (book)
+                if (book && !kubelet_is_young(bind->holdings))
                         sync_book(bind->holdings, book, INT64_MAX);
         }
         if (settle(bind, &err) == 0)
@@ -433,17 +471,151 @@ static const bool *broker_hidden(const struct resource *resource, void *data)
         return book && book->resource == resource ? book->kept_back : NULL;
 }
 
+/* ---- the guard ---- */
+
+static bool has_clients(const struct mps_status *status)
+{
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (status->daemons[i].n_clients)
+                        return true;
+        return false;
+}
+
+static enum guard_mode guard_mode(const struct holdings *holdings)
+{
+        const struct sharing_section *mps = holdings->plan ? holdings->plan->config->sharing.mps : NULL;
+
+        return mps ? mps->guard : GUARD_OFF;
+}
+
+static const struct holder *holder_of(
+        const struct holdings *holdings, const struct book *book, const struct grant *grant)
+{
+        const struct holder *holder = NULL;
+
+        for (size_t i = 0; i < grant->n_devices && holdings->holders && !holder; i++)
+                holder = holders_find(holdings->holders, book->resource->name, grant->devices[i]);
+        return holder;
+}
+
+/* How many replicas of |unit| the grant has. */
+static unsigned int replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit)
+{
+        unsigned int count = 0;
+
+        if (grant->unit)
+                return strcmp(grant->unit, unit->uuid) == 0 ? (unsigned int)MIN(grant->n_devices, unit->replicas) : 0;
+        for (size_t i = 0; i < grant->n_devices; i++) {
+                const struct device *device = map_find(&book->resource->by_id, grant->devices[i]);
+
+                count += device && &book->resource->units[device->unit] == unit;
+        }
+        return count;
+}
+
+static void add_guard_grants(const struct holdings *holdings, const struct book *book, const struct grant *grant,
+        struct arena *arena, struct guard_grant *grants, size_t *n_grants)
+{
+        const struct holder *holder = holder_of(holdings, book, grant);
+
+        for (size_t i = 0; i < book->resource->n_units; i++) {
+                const struct unit *unit = &book->resource->units[i];
+                unsigned int replicas = replicas_of(book, grant, unit);
+                struct share share;
+
+                if (replicas == 0)
+                        continue;
+                share = share_of(book->resource, unit, replicas);
+                grants[(*n_grants)++] = (struct guard_grant){
+                        .id = grant->id,
+                        .unit = unit->uuid,
+                        .pod_uid = holder ? holder->pod_uid : NULL,
+                        .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod)
+                                                     : NULL,
+                        .limit_mib = share.memory_mib,
+                        .threads_permille = share.threads_permille,
+                        .tier = tier_of(holdings, book->resource, unit),
+                };
+        }
+}
+
+static size_t collect_guard_grants(const struct holdings *holdings, struct arena *arena, struct guard_grant **ret)
+{
+        size_t most = 0;
+        size_t count = 0;
+
+        for (size_t i = 0; i < holdings->n_books; i++)
+                most += grants_count(holdings->books[i].grants) * holdings->books[i].resource->n_units;
+        *ret = ARENA_ARRAY(arena, struct guard_grant, most);
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                const struct book *book = &holdings->books[i];
+
+                for (size_t j = 0; j < grants_count(book->grants); j++)
+                        add_guard_grants(holdings, book, grants_get(book->grants, j), arena, *ret, &count);
+        }
+        return count;
+}
+
+static void on_terminated(const struct error *err, void *data UNUSED)
+{
+        if (err)
+                log_warn("the MPS client could not be ended", LOG_ERR(err));
+}
+
+static void look(struct holdings *holdings)
+{
+        static const struct mps_status nothing;
+        const struct mps_status *status = holdings->status ? holdings->status : &nothing;
+        struct arena scratch = ARENA_INIT;
+        struct guard_report report;
+        struct guard_grant *grants;
+        size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
+
+        guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, (int64_t)(uv_hrtime() / 1000000),
+                &report);
+        mps_report_guard(&report);
+        for (size_t i = 0; i < report.n_ending; i++)
+                mps_link_terminate(holdings->link, report.ending[i]->daemon, report.ending[i]->client,
+                        report.ending[i]->container_id, on_terminated, NULL);
+        if (report.n_standing == 0 && !has_clients(status))
+                uv_timer_stop(&holdings->guard_timer);
+        arena_done(&scratch);
+}
+
+static void on_guard_timer(uv_timer_t *timer)
+{
+        look(timer->data);
+}
+
 /* ---- what the daemons say ---- */
+
+static char *pods_of_unit(const char *unit, void *data)
+{
+        const struct holdings *holdings = data;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct arena scratch = ARENA_INIT;
+        struct guard_grant *grants;
+        size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
+
+        for (size_t i = 0; i < n_grants; i++)
+                if (strcmp(grants[i].unit, unit) == 0 && grants[i].pod && !strstr(text.data, grants[i].pod))
+                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", grants[i].pod);
+        arena_done(&scratch);
+        return xstrdup(text.data);
+}
 
 static void on_status(const struct mps_status *status, const char *reason, void *data)
 {
         struct holdings *holdings = data;
 
-        if (!status && holdings->n_books)
-                log_warn("no MPS daemon answers, its units wait", LOG_STR("reason", reason));
         holdings->status = status;
+        if (holdings->closing)
+                return;
+        mps_report_status(holdings->report, status, reason, holdings->n_books > 0, pods_of_unit, holdings);
         for (size_t i = 0; i < holdings->n_books; i++)
                 keep_back(holdings, &holdings->books[i]);
+        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&holdings->guard_timer))
+                uv_timer_start(&holdings->guard_timer, on_guard_timer, 0, GUARD_INTERVAL_MS);
         holdings->options.on_change(holdings->options.data);
 }
 
@@ -552,6 +724,9 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->n_open = 1;
         start_timer(holdings, &holdings->list_timer);
         start_timer(holdings, &holdings->save_timer);
+        start_timer(holdings, &holdings->guard_timer);
+        holdings->guard = guard_new();
+        holdings->report = mps_report_new();
         uv_timer_start(&holdings->list_timer, on_list_timer, LIST_INTERVAL_MS, LIST_INTERVAL_MS);
         *ret = holdings;
         return 0;
@@ -571,6 +746,8 @@ static void on_part_closed(struct holdings *holdings)
                 return;
         free_books(holdings->books, holdings->n_books);
         holders_free(holdings->holders);
+        guard_free(holdings->guard);
+        mps_report_free(holdings->report);
         free(holdings);
         closed(data);
 }
@@ -599,5 +776,6 @@ void holdings_close(struct holdings *holdings, void (*closed)(void *data), void 
         on_save(&holdings->save_timer);
         uv_close((uv_handle_t *)&holdings->list_timer, on_timer_closed);
         uv_close((uv_handle_t *)&holdings->save_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&holdings->guard_timer, on_timer_closed);
         mps_link_close(holdings->link, on_link_closed, holdings);
 }
