@@ -247,8 +247,8 @@ static bool is_answered(void *pod)
 
 static void check_pod(struct demo *demo, const struct pod *pod)
 {
-        /* 32,605 MiB but for a reserve of 768, in 20 parts; k parts are k times as much before rounding, hence up to a MiB more. */
-        unsigned int least = 1591 * pod->replicas;
+        /* 32,605 MiB but for a reserve of 320, in 20 parts; k parts are k times as much before rounding, hence up to a MiB more. */
+        unsigned int least = 1614 * pod->replicas;
 
         if (pod->memory_mib < least || pod->memory_mib >= least + pod->replicas)
                 fail(demo, "%s should have %u MiB", pod->name, least);

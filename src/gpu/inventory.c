@@ -85,7 +85,7 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
                 return false;
         if (a->compute_major != b->compute_major || a->compute_minor != b->compute_minor ||
                 a->architecture != b->architecture || a->coherent != b->coherent || a->memory != b->memory ||
-                a->multiprocessors != b->multiprocessors)
+                a->memory_reserved != b->memory_reserved || a->multiprocessors != b->multiprocessors)
                 return false;
         if (a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled || a->mig_max != b->mig_max ||
                 a->n_mig_devices != b->n_mig_devices || a->n_mig_failures != b->n_mig_failures ||

@@ -93,6 +93,7 @@ struct gpu {
         int compute_minor;
         enum gpu_architecture architecture;
         uint64_t memory;              /* total; 0 unknown */
+        uint64_t memory_reserved;     /* of the total, by the driver for itself; 0 unknown */
         unsigned int multiprocessors; /* SMs; 0 unknown */
         int coherent; /* 1: GPU and CPU see each other's memory by one set of page tables (ATS); 0; -1 unknown */
         bool mig_capable;
@@ -152,6 +153,7 @@ struct inventory *inventory_copy(const struct inventory *inventory);
  * links included, and one that would not even tell its UUID takes its old place, as failed. So a GPU that gets lost stays in
  * the inventory as long as NVML counts it, and kubelet never sees ids vanish that containers hold. The same for MIG devices:
  * where some of a GPU's could not be read, as many of those that are missing come back with that failure. Profiles that NVML
- * tells no more are kept as well, since a UUID has one profile for life.
+ * tells no more are kept as well, since a UUID has one profile for life. And so is what the driver reserves of the same memory,
+ * which no document calls constant: shares are made from it, and those that were handed out must stay as they are.
  */
 void inventory_keep(struct inventory *fresh, const struct inventory *previous);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static const char *copy_text(struct arena *arena, const char *text)
 {
         return text ? arena_strdup(arena, text) : NULL;
@@ -109,6 +111,8 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
                 gpu->coherent = known->coherent;
         if (gpu->memory == 0)
                 gpu->memory = known->memory;
+        if (gpu->memory_reserved == 0)
+                gpu->memory_reserved = known->memory_reserved;
         if (gpu->multiprocessors == 0)
                 gpu->multiprocessors = known->multiprocessors;
         gpu->mig_capable = known->mig_capable;
@@ -222,12 +226,27 @@ static void keep_profiles(struct inventory *fresh, const struct inventory *previ
         }
 }
 
+/* Another driver may reserve another amount; one driver is taken at its first word. */
+static void keep_reserved(struct inventory *fresh, const struct inventory *previous)
+{
+        if (!text_is_same(fresh->driver_version, previous->driver_version))
+                return;
+        for (size_t i = 0; i < fresh->n_gpus; i++) {
+                struct gpu *gpu = &fresh->gpus[i];
+                const struct gpu *known = inventory_find(previous, gpu->uuid);
+
+                if (known && known->memory_reserved && gpu->memory == known->memory)
+                        gpu->memory_reserved = known->memory_reserved;
+        }
+}
+
 void inventory_keep(struct inventory *fresh, const struct inventory *previous)
 {
         struct inventory *read = NULL;
         bool any_failure = fresh->n_unnamed_failures > 0;
 
         keep_profiles(fresh, previous);
+        keep_reserved(fresh, previous);
         for (size_t i = 0; i < fresh->n_gpus; i++)
                 any_failure = any_failure || fresh->gpus[i].failure || fresh->gpus[i].n_mig_failures;
         if (!any_failure)

@@ -36,6 +36,7 @@
         MAY(device_get_minor, (nvmlDevice_t device, unsigned int *minor), "nvmlDeviceGetMinorNumber")                  \
         MAY(device_get_pci, (nvmlDevice_t device, nvmlPciInfo_t * pci), "nvmlDeviceGetPciInfo_v3")                     \
         NEED(device_get_memory, (nvmlDevice_t device, nvmlMemory_t * memory), "nvmlDeviceGetMemoryInfo")               \
+        MAY(device_get_memory_v2, (nvmlDevice_t device, nvmlMemory_v2_t * memory), "nvmlDeviceGetMemoryInfo_v2")       \
         MAY(device_get_compute_capability, (nvmlDevice_t device, int *major, int *minor),                              \
                 "nvmlDeviceGetCudaComputeCapability")                                                                  \
         MAY(device_get_architecture, (nvmlDevice_t device, nvmlDeviceArchitecture_t * architecture),                   \

@@ -100,6 +100,7 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
         nvmlDeviceArchitecture_t architecture = NVML_DEVICE_ARCH_UNKNOWN;
         nvmlDeviceAddressingMode_v1_t addressing = {.version = NVML_DEVICE_ADDRESSING_MODE_V1};
         nvmlMemory_t memory = {0};
+        nvmlMemory_v2_t parts = {.version = NVML_MEMORY_V2};
         unsigned int cores = 0;
         int known;
         int major = GPU_UNKNOWN_INT;
@@ -110,6 +111,8 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
                 return -1;
         if (known)
                 gpu->memory = memory.total;
+        if (NVML_CALL(nvml, device_get_memory_v2, device, &parts) == NVML_SUCCESS && parts.reserved < gpu->memory)
+                gpu->memory_reserved = parts.reserved;
 
         known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor),
                 "nvmlDeviceGetCudaComputeCapability", err);

@@ -4,6 +4,16 @@
 
 #define MIB ((uint64_t)1024 * 1024)
 
+/* What the driver of |gpu| keeps for itself. */
+static uint64_t driver_mib(const struct gpu *gpu)
+{
+        uint64_t step = BUDGET_DRIVER_STEP_MIB * MIB;
+
+        if (gpu->memory_reserved == 0)
+                return BUDGET_DRIVER_MIB;
+        return (gpu->memory_reserved + step - 1) / step * BUDGET_DRIVER_STEP_MIB;
+}
+
 uint64_t budget_reserve_mib(const struct unit *unit)
 {
         const struct sharing_section *section = unit->shared->section;
@@ -12,7 +22,7 @@ uint64_t budget_reserve_mib(const struct unit *unit)
                 return 0;
         if (section->has_memory_reserve)
                 return section->memory_reserve_mib;
-        return unit->mig ? BUDGET_MIG_RESERVE_MIB : BUDGET_GPU_RESERVE_MIB;
+        return unit->mig ? BUDGET_SERVER_MIB : driver_mib(unit->gpu) + BUDGET_SERVER_MIB;
 }
 
 uint64_t budget_usable_mib(const struct unit *unit)

@@ -2,10 +2,9 @@
  * The memory of a unit that is shared by MPS, and what k of its N replicas get of it. Pure.
  *
  * Pinned device memory limits count all that a client allocates, CUDA's own context included (MPS manual), so a context is
- * nothing to keep back: it is part of the share. Kept back is what no client is charged with: what the driver takes of the total
- * that NVML tells, and the server's own context. Of those only the second is documented, by one example of 60 MiB on a
- * MIG device; the first is an ESTIMATE (nvidia-smi -q shows it as "Reserved", some 300 to 700 MiB of a data centre GPU).
- * Whoever knows better writes memoryReserve.
+ * nothing to keep back: it is part of the share. Kept back is what no client is charged with: what the driver reserves of the
+ * total, which NVML tells (struct gpu), and the server's own context, for which the manual has one example of 60 MiB on a MIG
+ * device. A MIG device has its own memory, of which the driver takes next to nothing. Whoever knows better writes memoryReserve.
  *
  * Under uniform nothing is kept back: total / N is NVIDIA's formula.
  */
@@ -15,9 +14,15 @@
 
 #include "share/plan.h"
 
-/* memoryReserve: auto. A MIG device has its own memory, of which the driver takes next to nothing. */
-#define BUDGET_GPU_RESERVE_MIB UINT64_C(768)
-#define BUDGET_MIG_RESERVE_MIB UINT64_C(64)
+/*
+ * memoryReserve: auto. The driver's part is rounded up to whole steps, so that readings of NVML that differ a little, by two
+ * processes or after a restart, make the same shares.
+ */
+#define BUDGET_SERVER_MIB UINT64_C(64)
+#define BUDGET_DRIVER_STEP_MIB UINT64_C(64)
+
+/* An ESTIMATE of the driver's part, for drivers that do not tell it: of data centre GPUs it is some 300 to 700 MiB. */
+#define BUDGET_DRIVER_MIB UINT64_C(704)
 
 /*
  * Less than this holds no context with a program in it. The manual's example of a client has 326 MiB; small GPUs need

@@ -31,6 +31,7 @@ static struct inventory *make(void)
                         .compute_major = 8,
                         .architecture = GPU_ARCHITECTURE_AMPERE,
                         .memory = UINT64_C(40) << 30,
+                        .memory_reserved = UINT64_C(571) << 20,
                         .multiprocessors = 108,
                         .mig_capable = true,
                         .links = links,
@@ -109,6 +110,10 @@ static void change_numa(struct inventory *inventory)
 static void change_memory(struct inventory *inventory)
 {
         inventory->gpus[1].memory++;
+}
+static void change_memory_reserved(struct inventory *inventory)
+{
+        inventory->gpus[1].memory_reserved--;
 }
 static void change_multiprocessors(struct inventory *inventory)
 {
@@ -190,10 +195,11 @@ static void change_unnamed(struct inventory *inventory)
 static void test_every_property_counts_when_inventories_are_compared(void **state UNUSED)
 {
         static void (*const changes[])(struct inventory *) = {change_uuid, change_name, change_bus, change_index,
-                change_minor, change_numa, change_memory, change_multiprocessors, change_mig_mode, change_mig_count,
-                change_mig_uuid, change_mig_profile, change_mig_name, change_mig_cap, change_compute_cap,
-                change_mig_failure, change_mig_failures, change_profile, change_profile_count, change_nodes,
-                change_platform, change_link, change_failure, change_count, change_driver, change_unnamed};
+                change_minor, change_numa, change_memory, change_memory_reserved, change_multiprocessors,
+                change_mig_mode, change_mig_count, change_mig_uuid, change_mig_profile, change_mig_name, change_mig_cap,
+                change_compute_cap, change_mig_failure, change_mig_failures, change_profile, change_profile_count,
+                change_nodes, change_platform, change_link, change_failure, change_count, change_driver,
+                change_unnamed};
 
         for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
                 struct inventory *a = make();
@@ -270,6 +276,32 @@ static void test_a_gpu_that_fails_now_keeps_what_was_known(void **state UNUSED)
         assert_string_equal(fresh->gpus[1].failure, "nvmlDeviceGetName: GPU is lost");
         assert_string_equal(fresh->gpus[1].mig_devices[0].uuid, "MIG-a");
         inventory_free(fresh);
+}
+
+static void test_what_the_driver_reserves_is_taken_at_its_first_word(void **state UNUSED)
+{
+        static const struct {
+                uint64_t known;
+                const char *driver; /* of now */
+                int more_memory;
+                uint64_t read;
+                uint64_t kept;
+        } table[] = {{571, "580.105.08", 0, 573, 571}, {571, "580.105.08", 0, 0, 571}, {0, "580.105.08", 0, 573, 573},
+                {571, "590.10", 0, 573, 573}, {571, "580.105.08", 1, 573, 573}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct inventory *previous = make();
+                struct inventory *fresh = make();
+
+                previous->gpus[1].memory_reserved = table[i].known;
+                fresh->driver_version = table[i].driver;
+                fresh->gpus[1].memory += (uint64_t)table[i].more_memory;
+                fresh->gpus[1].memory_reserved = table[i].read;
+                inventory_keep(fresh, previous);
+                assert_int_equal(fresh->gpus[1].memory_reserved, table[i].kept);
+                inventory_free(previous);
+                inventory_free(fresh);
+        }
 }
 
 static void test_a_gpu_that_cannot_be_named_any_more_keeps_its_place(void **state UNUSED)
@@ -389,6 +421,7 @@ int main(void)
                 cmocka_unit_test(test_every_attribute_counts_when_mig_devices_are_compared),
                 cmocka_unit_test(test_another_reason_of_the_same_failure_is_no_change),
                 cmocka_unit_test(test_a_gpu_that_fails_now_keeps_what_was_known),
+                cmocka_unit_test(test_what_the_driver_reserves_is_taken_at_its_first_word),
                 cmocka_unit_test(test_a_gpu_that_cannot_be_named_any_more_keeps_its_place),
                 cmocka_unit_test(test_a_mig_device_that_fails_now_keeps_its_place),
                 cmocka_unit_test(test_profiles_are_kept_while_the_uuid_lasts),

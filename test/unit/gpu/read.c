@@ -63,6 +63,7 @@ static void test_each_model_has_its_properties(void **state UNUSED)
                 assert_false(gpu->mig_enabled);
                 assert_int_equal(gpu->n_mig_devices, 0);
                 assert_true(gpu->memory > UINT64_C(14) << 30);
+                assert_in_range(gpu->memory_reserved, 1, gpu->memory - 1);
                 assert_int_equal(strncmp(gpu->uuid, "GPU-", 4), 0);
         }
 }
@@ -88,6 +89,19 @@ static void test_one_gpu_that_fails_leaves_the_others_alone(void **state UNUSED)
         assert_int_equal(inventory->gpus[2].index, 2);
         assert_int_equal(inventory->gpus[0].links[1].level, GPU_UNKNOWN_INT);
         assert_int_not_equal(inventory->gpus[0].links[2].level, GPU_UNKNOWN_INT);
+}
+
+static void test_a_driver_that_does_not_tell_its_reserve_is_no_failure(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- {model: V100-32GB}\n"
+                "- {model: V100-32GB, errors: {nvmlDeviceGetMemoryInfo_v2: FUNCTION_NOT_FOUND}}\n");
+
+        assert_int_equal(inventory->gpus[0].memory_reserved, UINT64_C(256) << 20);
+        assert_null(inventory->gpus[1].failure);
+        assert_int_equal(inventory->gpus[1].memory, inventory->gpus[0].memory);
+        assert_int_equal(inventory->gpus[1].memory_reserved, 0);
 }
 
 static void test_a_gpu_without_a_uuid_is_reported_unnamed(void **state UNUSED)
@@ -125,6 +139,7 @@ static void test_what_a_board_cannot_tell_is_unknown_and_no_failure(void **state
 
         assert_null(gpu->failure);
         assert_int_equal(gpu->memory, 0);
+        assert_int_equal(gpu->memory_reserved, 0);
         assert_int_equal(gpu->minor, GPU_UNKNOWN_INT);
         assert_null(gpu->bus);
         assert_int_equal(gpu->brand, GPU_UNKNOWN_INT);
@@ -359,6 +374,7 @@ int main(void)
                 cmocka_unit_test(test_the_node_and_its_versions_are_read),
                 cmocka_unit_test(test_each_model_has_its_properties),
                 cmocka_unit_test(test_one_gpu_that_fails_leaves_the_others_alone),
+                cmocka_unit_test(test_a_driver_that_does_not_tell_its_reserve_is_no_failure),
                 cmocka_unit_test(test_a_gpu_without_a_uuid_is_reported_unnamed),
                 cmocka_unit_test(test_what_a_board_cannot_tell_is_unknown_and_no_failure),
                 cmocka_unit_test(test_display_gpus_are_left_out),

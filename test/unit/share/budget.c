@@ -8,6 +8,7 @@
 static const struct mig_device mig;
 
 struct budgeted {
+        struct gpu gpu;
         struct sharing_section section;
         struct shared_resource entry;
         struct unit unit;
@@ -23,8 +24,12 @@ static void make(struct budgeted *budgeted, enum provisioning provisioning, uint
                 .memory_reserve_mib = reserve >= 0 ? (uint64_t)reserve : 0,
         };
         budgeted->entry = (struct shared_resource){.section = &budgeted->section};
-        budgeted->unit = (struct unit){
-                .shared = &budgeted->entry, .mig = is_mig ? &mig : NULL, .memory = memory, .replicas = 20};
+        budgeted->gpu = (struct gpu){.memory = memory};
+        budgeted->unit = (struct unit){.gpu = &budgeted->gpu,
+                .shared = &budgeted->entry,
+                .mig = is_mig ? &mig : NULL,
+                .memory = memory,
+                .replicas = 20};
 }
 
 static void test_what_is_usable_is_the_total_less_the_reserve(void **state UNUSED)
@@ -59,6 +64,37 @@ static void test_what_is_usable_is_the_total_less_the_reserve(void **state UNUSE
         }
 }
 
+/* With 64 MiB for the server. */
+static void test_what_the_driver_tells_of_its_reserve_replaces_the_estimate(void **state UNUSED)
+{
+        static const struct {
+                enum provisioning provisioning;
+                bool is_mig;
+                int reserve;
+                uint64_t told; /* bytes */
+                uint64_t kept_back;
+        } table[] = {
+                {PROVISIONING_WEIGHTED, false, -1, 0, 768},
+                {PROVISIONING_WEIGHTED, false, -1, UINT64_C(512) << 20, 576},
+                {PROVISIONING_WEIGHTED, false, -1, 1, 128},
+                /* Readings that differ a little make the same shares. */
+                {PROVISIONING_WEIGHTED, false, -1, UINT64_C(551) << 20, 640},
+                {PROVISIONING_WEIGHTED, false, -1, UINT64_C(566) << 20, 640},
+                {PROVISIONING_HALF, false, 100, UINT64_C(512) << 20, 100},
+                {PROVISIONING_SM, true, -1, UINT64_C(512) << 20, 64},
+                {PROVISIONING_UNIFORM, false, -1, UINT64_C(512) << 20, 0},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct budgeted budgeted;
+
+                make(&budgeted, table[i].provisioning, 24 * GIB, table[i].is_mig, table[i].reserve);
+                budgeted.gpu.memory_reserved = table[i].told;
+                assert_int_equal(budget_reserve_mib(&budgeted.unit), table[i].kept_back);
+                assert_int_equal(budget_usable_mib(&budgeted.unit), 24576 - table[i].kept_back);
+        }
+}
+
 static void test_shares_add_up_to_what_is_usable(void **state UNUSED)
 {
         struct budgeted budgeted;
@@ -78,6 +114,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_is_usable_is_the_total_less_the_reserve),
+                cmocka_unit_test(test_what_the_driver_tells_of_its_reserve_replaces_the_estimate),
                 cmocka_unit_test(test_shares_add_up_to_what_is_usable),
         };
 
