@@ -17,7 +17,7 @@
 
 /* ---- warpshare mps ---- */
 
-enum { RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_COUNT };
+enum { RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_METRICS, RUN_COUNT };
 
 static const struct option run_own[RUN_COUNT] = {
         [RUN_GRACE] = {.flag = "grace",
@@ -29,6 +29,12 @@ static const struct option run_own[RUN_COUNT] = {
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "leave the compute mode of GPUs as it is, instead of EXCLUSIVE_PROCESS while a daemon has them"},
+        [RUN_METRICS] = {.flag = "metrics-address",
+                .environment = {"WARPSHARE_MPS_METRICS_ADDRESS"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "ADDRESS",
+                .help = "where /metrics and /healthz are served, as 127.0.0.1:9401, [::1]:9401 or :9401; empty: nowhere"},
 };
 
 static const char *const run_shared[] = {
@@ -83,6 +89,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
                 .driver_root = command_line_get(set, "driver-root-ctr-path"),
                 .nvml_library = command_line_get(set, "nvml-library"),
                 .sets_compute_mode = strcmp(values[RUN_NO_COMPUTE_MODE], "true") != 0,
+                .metrics_address = values[RUN_METRICS],
         };
         struct mps_process process;
         uint64_t grace = 0;

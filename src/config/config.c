@@ -100,6 +100,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->kubelet_socket = copy(merge, arena, "kubelet-socket");
         config->nvml_library = copy(merge, arena, "nvml-library");
         config->system_root = copy(merge, arena, "system-root");
+        config->metrics_address = copy(merge, arena, "metrics-address");
         config->log_level = copy(merge, arena, "log-level");
         config->log_format = copy(merge, arena, "log-format");
 }

@@ -197,6 +197,7 @@ struct config {
         const char *kubelet_socket; /* "" : never register */
         const char *nvml_library;   /* "" : found by the driver root */
         const char *system_root;    /* "": /dev, /proc and /sys are looked at below this folder */
+        const char *metrics_address; /* metrics/http.h; "": no metrics */
         const char *log_level;      /* debug | info | warn | error */
         const char *log_format;     /* text | json | klog */
 };

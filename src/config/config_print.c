@@ -217,6 +217,7 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "cdiRoot", text(config->cdi_root));
         json_object_set_new(process, "cdiFeatureFlags", words(config->cdi_feature_flags));
         json_object_set_new(process, "cdiDisableHooks", words(config->cdi_disable_hooks));
+        json_object_set_new(process, "metricsAddress", text(config->metrics_address));
         json_object_set_new(process, "logLevel", text(config->log_level));
         json_object_set_new(process, "logFormat", text(config->log_format));
         return process;

@@ -65,6 +65,9 @@ char *mps_answer_write(const struct mps_answer *answer);
 char *mps_status_print(const struct mps_status *status);
 /* Prometheus text: the daemons, their state, restarts, servers, clients and limits, by daemon and unit. The caller frees. */
 char *mps_status_metrics(const struct mps_status *status);
+/* The same families as a part of a larger page. */
+struct exposition;
+void mps_status_expose(struct exposition *to, const struct mps_status *status);
 /* Wanted daemons as JSON text, and back: for the record in state.json. */
 char *mps_wanted_write(const struct mps_wanted *wanted);
 int mps_wanted_read(
