@@ -158,7 +158,7 @@ static void on_answer(const struct error *err, const char *answer, void *data)
         struct configure *configure = run->configure;
 
         if (err) {
-                run_report(run, MPS_EVENT_SILENT, "%s", err->text);
+                run_is_silent(run, err);
                 return;
         }
         if (configure->is_probing)

@@ -60,6 +60,8 @@ struct mps_run {
 /* Reports to the machine and does what it says. The text becomes the reason, NULL keeps the one that is there. */
 void run_report(struct mps_run *run, enum mps_event event, const char *format, ...) PRINTF_LIKE(3, 4);
 void run_tell(struct mps_run *run, bool is_process);
+/* A question had no answer. Nothing is reported of a process that is dead already: its end is about to be told, with its reason. */
+void run_is_silent(struct mps_run *run, const struct error *err);
 
 /* A control without anything under way; nothing asked before calls back. */
 int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "mps/identity.h"
 
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
@@ -127,6 +128,12 @@ struct mps_control *mps_run_control(struct mps_run *run)
         return run->launch ? run->requests : NULL;
 }
 
+void run_is_silent(struct mps_run *run, const struct error *err)
+{
+        if (!run->launch || identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
+                run_report(run, MPS_EVENT_SILENT, "%s", err->text);
+}
+
 /* ---- looking ---- */
 
 static void on_turn(uv_timer_t *turn);
@@ -198,7 +205,7 @@ static void on_looked(struct mps_observation *observation, const struct error *e
 
         run->look = NULL;
         if (!observation) {
-                run_report(run, MPS_EVENT_SILENT, "%s", err->text);
+                run_is_silent(run, err);
                 return;
         }
         mps_journal_explain(run->journal, observation, run->started.units, run->started.n_units);

@@ -423,6 +423,8 @@ static void prepare(struct mps_run *run)
 
 void run_start(struct mps_run *run)
 {
+        const struct mps_run_context *context = run->context;
+        _free_ char *program = NULL;
         const char *blocker;
         bool is_same;
         struct error err;
@@ -438,15 +440,15 @@ void run_start(struct mps_run *run)
                         run_report(run, MPS_EVENT_CHANGED, "it was started with other settings");
                 return;
         }
-        blocker = run->context->blocker(run, run->context->data);
+        blocker = context->blocker(run, context->data);
         run->is_waiting = blocker != NULL;
         if (blocker) {
                 run_wait_for_units(run, blocker);
                 return;
         }
-        if (mps_folder_make(&run->folder, run->context->root, &err) < 0) {
+        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
+                mps_folder_make(&run->folder, context->root, &err) < 0)
                 run_report(run, MPS_EVENT_EXITED, "%s", err.text);
-                return;
-        }
-        prepare(run);
+        else
+                prepare(run);
 }

@@ -25,11 +25,14 @@ void mps_folder_init(struct mps_folder *folder, const char *root, const char *na
                 .log = xasprintf("%s/%s/log", root, name),
                 .control_log = xasprintf("%s/%s/log/control.log", root, name),
                 .started = xasprintf("%s/%s/.started", root, name),
+                .pin = -1,
         };
 }
 
 void mps_folder_done(struct mps_folder *folder)
 {
+        if (folder->pin >= 0)
+                close(folder->pin);
         free(folder->path);
         free(folder->pipe);
         free(folder->log);
@@ -66,31 +69,46 @@ int mps_folder_make_path(const char *root, const char *path, struct error *err)
 }
 
 /* chcon -t container_file_t. It is refused where the policy has no such type, or the file system no labels: no reason to stop. */
-static void label(const char *path)
+void mps_folder_label(const char *path)
 {
-        if (access(SELINUX, F_OK) < 0)
+        if (access(SELINUX, F_OK) < 0 || access(path, F_OK) < 0)
                 return;
         if (setxattr(path, "security.selinux", SELINUX_CONTEXT, sizeof(SELINUX_CONTEXT), 0) < 0)
                 log_warn("SELinux is on, and the MPS folder cannot be labelled for containers", LOG_STR("path", path),
                         LOG_STR("context", SELINUX_CONTEXT), LOG_STR("error", strerror(errno)));
 }
 
-int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err)
+/* Keeps hold of the pipe directory that is there now. */
+static int pin(struct mps_folder *folder, struct error *err)
 {
+        const int fd = open(folder->pipe, O_PATH | O_DIRECTORY | O_CLOEXEC);
         struct stat status;
 
-        if (make_one(root, err) < 0 || mps_folder_make_path(root, folder->pipe, err) < 0 ||
-                mps_folder_make_path(root, folder->log, err) < 0)
-                return -1;
-        if (stat(folder->pipe, &status) < 0)
-                return error_errno(err, errno, "look at the folder '%s'", folder->pipe);
-        if (!folder->inode) {
-                label(folder->pipe);
-                label(folder->log);
+        if (fd < 0 || fstat(fd, &status) < 0) {
+                const int saved = errno;
+
+                if (fd >= 0)
+                        close(fd);
+                return error_errno(err, saved, "look at the folder '%s'", folder->pipe);
         }
+        if (folder->pin >= 0)
+                close(folder->pin);
+        folder->pin = fd;
         folder->device = status.st_dev;
         folder->inode = status.st_ino;
         return 0;
+}
+
+int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err)
+{
+        if (make_one(root, err) < 0 || mps_folder_make_path(root, folder->pipe, err) < 0 ||
+                mps_folder_make_path(root, folder->log, err) < 0)
+                return -1;
+        if (folder->pin < 0 || !mps_folder_is_same(folder)) {
+                mps_folder_label(folder->pipe);
+                mps_folder_label(folder->log);
+        }
+        return pin(folder, err);
 }
 
 bool mps_folder_is_same(const struct mps_folder *folder)

@@ -20,6 +20,7 @@ struct mps_folder {
         char *log;
         char *control_log;
         char *started;
+        int pin;      /* |pipe| itself: while it is open, no other directory gets its number; -1: not made yet */
         dev_t device; /* of |pipe|, since mps_folder_make() */
         ino_t inode;
 };
@@ -32,6 +33,9 @@ int mps_folder_make(struct mps_folder *folder, const char *root, struct error *e
 
 /* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */
 int mps_folder_make_path(const char *root, const char *path, struct error *err) MUST_USE;
+
+/* Gives it the SELinux type that containers may use, where that is on. Refusals are told by the log. */
+void mps_folder_label(const char *path);
 
 /* The pipe directory is the one that mps_folder_make() saw. */
 bool mps_folder_is_same(const struct mps_folder *folder);

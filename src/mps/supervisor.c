@@ -510,6 +510,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
 {
         struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
         const char *path = options->path ? options->path : getenv("PATH");
+        _free_ char *shm = NULL;
 
         if (nvml_queue_new(&supervisor->nvml, options->loop, options->nvml_library, options->driver_root, err) < 0) {
                 free(supervisor);
@@ -540,6 +541,8 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .changed = on_run_changed,
                 .data = supervisor,
         };
+        shm = xasprintf("%s/shm", options->root);
+        mps_folder_label(shm);
         supervisor_requests_init(supervisor);
         uv_timer_init(options->loop, &supervisor->soon);
         uv_timer_init(options->loop, &supervisor->look);

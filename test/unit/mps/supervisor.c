@@ -280,6 +280,37 @@ static void test_a_server_in_fault_recovers_when_its_clients_have_left(void **st
         assert_untouched(rig, other);
 }
 
+static void test_a_server_that_stays_in_fault_without_clients_is_shut_down(void **state)
+{
+        struct rig *rig = *state;
+        pid_t first;
+        pid_t client;
+
+        rig_start_both(rig);
+        first = pid_of(rig, GPU_A);
+        client = rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        rig_behave(rig, "on get_server_status: answer FAULT\n");
+        rig_wait_for_state(rig, GPU_A, MPS_FAULT);
+        rig_end_client(rig, client, SIGTERM);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->n_servers, 0);
+        assert_int_equal(pid_of(rig, GPU_A), first);
+}
+
+static void test_an_end_waits_for_clients_no_longer_than_its_grace(void **state)
+{
+        struct rig *rig = *state;
+        pid_t daemon;
+
+        rig_start_both(rig);
+        daemon = pid_of(rig, GPU_A);
+        rig_client(rig, GPU_A, "--stubborn");
+        rig_wait_for_clients(rig, GPU_A, 1);
+        rig_close(rig);
+        assert_int_equal(identity_start_time(daemon), 0);
+}
+
 static void test_a_value_that_reads_back_otherwise_is_a_fault_with_both(void **state)
 {
         struct rig *rig = *state;
@@ -532,6 +563,32 @@ static void test_a_crash_does_not_lose_the_compute_mode_from_before(void **state
         rig_wait(rig, has_mode, &before, "the mode is put back");
 }
 
+/* The mode is that of the MIG device's handle; its GPU keeps its own. */
+static void test_a_mig_device_has_a_daemon_and_a_mode_of_its_own(void **state)
+{
+        static const char mig[] = "MIG-33333333-3333-3333-3333-333333333333";
+        struct rig *rig = *state;
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 1024);
+        struct mps_unit unit = daemon.units[0];
+
+        rig_drive(rig, "550.163.01",
+                ", mig: {devices: [{profile: 1g.5gb, uuid: MIG-33333333-3333-3333-3333-333333333333}]}", "");
+        rig_behave(rig, "gpu: MIG-33333333-3333-3333-3333-333333333333 sms=14 memory=4864 cc=8\n");
+        rig->sets_compute_mode = true;
+        unit.uuid = mig;
+        unit.is_mig = true;
+        daemon.name = mig;
+        daemon.units = &unit;
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, mig, MPS_READY);
+        assert_int_equal(mode_of(mig), NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
+        assert_int_equal(mode_of(GPU_A), NVML_COMPUTEMODE_DEFAULT);
+        rig_client(rig, mig, NULL);
+        rig_wait_for_clients(rig, mig, 1);
+        assert_string_equal(rig_status(rig, mig)->clients[0].unit, mig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -546,6 +603,8 @@ int main(void)
                 TEST(test_a_daemon_that_hangs_is_replaced_with_its_server),
                 TEST(test_a_server_that_is_killed_is_not_the_daemons_end),
                 TEST(test_a_server_in_fault_recovers_when_its_clients_have_left),
+                TEST(test_a_server_that_stays_in_fault_without_clients_is_shut_down),
+                TEST(test_an_end_waits_for_clients_no_longer_than_its_grace),
                 TEST(test_a_value_that_reads_back_otherwise_is_a_fault_with_both),
                 TEST(test_a_pipe_directory_that_is_gone_is_made_again),
                 TEST(test_a_missing_program_is_named_and_found_later),
@@ -559,6 +618,7 @@ int main(void)
                 TEST(test_an_adopted_daemon_that_is_no_longer_wanted_drains),
                 TEST(test_the_compute_mode_is_exclusive_while_there_is_a_daemon),
                 TEST(test_a_crash_does_not_lose_the_compute_mode_from_before),
+                TEST(test_a_mig_device_has_a_daemon_and_a_mode_of_its_own),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,7 +138,7 @@ void rig_start(struct rig *rig)
                 .root = rig->mps,
                 .control = rig->control,
                 .path = "/usr/bin:/bin",
-                .driver_root = "",
+                .driver_root = rig->driver_root,
                 .nvml_library = need("WARPSHARE_SIM_NVML"),
                 .environment = environment,
                 .sets_compute_mode = rig->sets_compute_mode,
@@ -370,6 +370,7 @@ int rig_set_up(void **state)
         rig->mps = xasprintf("%s/mps", rig->root);
         rig->control = rig_path(rig, "%s/nvidia-cuda-mps-control", need("WARPSHARE_MPS_SIM_BIN"));
         rig->command_ms = 10000;
+        rig->driver_root = "";
         assert_int_equal(mkdir(rig_path(rig, "%s/processes", rig->root), 0700), 0);
         rig_drive(rig, "550.163.01", "", "");
         setenv("WARPSHARE_SIM_SCENARIO", rig_path(rig, "%s/nvml.yaml", rig->root), 1);

@@ -24,6 +24,7 @@ struct rig {
         char root[64];                     /* the rig's folder */
         char *mps;                         /* <root>/mps: the MPS root */
         const char *control;               /* the program; a test may choose another */
+        const char *driver_root;
         bool sets_compute_mode;
         uint64_t command_ms;
         const char *system_root;
