@@ -4,7 +4,8 @@
  * k8s-device-plugin v0.20 (vendor k8s.device-plugin.nvidia.com), so that containers made by the one restart under the other.
  *
  * Layout: cdi/spec.h is the document (pure), cdi/driver.h what the driver's files are and cdi/nodes.h its device nodes (both read
- * folders, by the names of cdi/roots.h), cdi/devices.h which devices there are; this puts them together and on disk. Nothing
+ * folders, by the names of cdi/roots.h), cdi/devices.h which devices there are, cdi/limit_devices.h those that only carry
+ * variables; this puts them together and on disk. Nothing
  * here runs inside a request. docs/cdi.md has the decisions.
  */
 #pragma once
@@ -23,7 +24,7 @@
  * |warn| hears of each unit that a runtime will not resolve, of nodes that CUDA needs and that are not there, and of extras
  * that are enabled and have no node.
  *
- * On success plan->cdi_extras says which of the enabled extras have something to inject. Without a CDI strategy in the config
- * it does nothing.
+ * On success plan->cdi_extras says which of the enabled extras have something to inject, and plan->cdi_limits whether there are
+ * devices for the limits of MPS clients. Without a CDI strategy in the config it does nothing.
  */
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;

@@ -14,6 +14,7 @@
 #include "cdi/devices.h"
 #include "cdi/extras.h"
 #include "cdi/gpu.h"
+#include "cdi/limit_devices.h"
 #include "cdi/spec.h"
 
 /* A file of ours is far below; a larger one is somebody else's, and is replaced unread. */
@@ -118,6 +119,20 @@ static int publish_extra(const struct cdi_context *context, const struct extra *
         return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
 }
 
+/* 1: written; 0: no container has limits by CDI, and an earlier file stays. */
+static int publish_limits(const struct cdi_context *context, struct error *err)
+{
+        _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR_MPS, CDI_CLASS_MPS);
+        _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
+        _free_ char *path = file_path(context, CDI_CLASS_MPS);
+
+        if (!limit_devices_add(context, spec) || spec_count(spec) == 0)
+                return 0;
+        read_previous(path, &previous);
+        limit_devices_keep(spec, previous.data, previous.size);
+        return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
+}
+
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -130,6 +145,7 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
                 .warn_data = warn_data,
         };
         unsigned int found = 0;
+        int limits;
 
         if (!(plan->config->device_lists & DEVICE_LIST_CDI) || plan->n_resources == 0)
                 return 0;
@@ -143,6 +159,10 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
                         return -1;
                 found |= written ? extra->bit : 0;
         }
+        limits = publish_limits(&context, err);
+        if (limits < 0)
+                return -1;
         plan->cdi_extras = found;
+        plan->cdi_limits = limits;
         return 0;
 }

@@ -2,9 +2,8 @@
 
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "share/cdi_name.h"
-#include "share/mps_wanted.h"
+#include "share/mps_limits.h"
 
 #define VOLUME_ROOT "/var/run/nvidia-container-devices"
 #define IMEX_CHANNEL "0" /* no other is legal */
@@ -35,7 +34,8 @@ static const struct control_node {
 #define MAX_MOUNTS(n_units) (2 + (n_units) + 1)
 /* A MIG device has three: its GPU, its GPU instance and itself. */
 #define MAX_NODES(n_units) (ARRAY_SIZE(control_nodes) + 3 * (n_units) + 1)
-#define MAX_CDI_DEVICES(n_units) ((n_units) + 1 + ARRAY_SIZE(extras))
+/* The units, the IMEX channel, the extras and the limits. */
+#define MAX_CDI_DEVICES(n_units) ((n_units) + 1 + ARRAY_SIZE(extras) + 1)
 
 struct request {
         struct arena *arena;
@@ -217,9 +217,20 @@ static void collect_names(struct request *request)
 
 /* ---- CDI ---- */
 
+/* The same variables as in the answer. In a partition percentages count for nothing, and its id is no device. */
+static const char *limits_name(const struct request *request, const struct unit *shared)
+{
+        bool is_partition = request->binding && request->binding->partition;
+        unsigned int k = is_partition ? 0 : request->allocation->parts[0].replicas;
+
+        return arena_printf(
+                request->arena, CDI_KIND_MPS "=%s", mps_limits_device(request->arena, request->resource, shared, k));
+}
+
 static void add_cdi(const struct request *request)
 {
         struct allocation *allocation = request->allocation;
+        const struct unit *shared = first_shared_unit(allocation);
         size_t n_units = allocation->n_parts;
         const char **devices = ARENA_ARRAY(request->arena, const char *, MAX_CDI_DEVICES(n_units));
         size_t count = 0;
@@ -231,6 +242,8 @@ static void add_cdi(const struct request *request)
         for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
                 if (request->plan->cdi_extras & extras[i].bit)
                         devices[count++] = extras[i].cdi_device;
+        if (request->plan->cdi_limits && request->resource->strategy == SHARING_MPS && shared)
+                devices[count++] = limits_name(request, shared);
         if (count == 0)
                 return;
         if (request->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS) {
@@ -252,9 +265,8 @@ static void add_cdi(const struct request *request)
 /* |unit| is shared; where there are others, they have the same daemon. */
 static void add_mps(const struct request *request, const struct unit *unit)
 {
-        const char *name = mps_daemon_name(request->arena, request->resource, unit);
-        const char *path = arena_printf(request->arena, "/%s/pipe", name);
-        const char *pipe = arena_printf(request->arena, "/mps%s", path);
+        const char *pipe = mps_limits_pipe(request->arena, request->resource, unit);
+        const char *path = pipe + strlen("/mps");
 
         if (request->binding && request->binding->pipe)
                 path = arena_printf(request->arena, "/%s", request->binding->pipe);
@@ -271,7 +283,6 @@ static void add_mps(const struct request *request, const struct unit *unit)
 static void add_memory_limit(const struct request *request)
 {
         const struct allocation *allocation = request->allocation;
-        _cleanup_(strbuf_done) struct strbuf memory = STRBUF_INIT;
         uint64_t mib = UINT64_MAX;
         unsigned int n_shared = 0;
 
@@ -284,9 +295,7 @@ static void add_memory_limit(const struct request *request)
         }
         if (mib == UINT64_MAX)
                 return; /* no unit knows its memory */
-        for (unsigned int i = 0; i < n_shared; i++)
-                strbuf_printf(&memory, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)mib);
-        add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", arena_strdup(request->arena, memory.data));
+        add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(request->arena, mib, n_shared));
 }
 
 /* One percentage counts for the whole process, so over several units it is the least: none grants more than that. */
@@ -297,19 +306,14 @@ static void add_threads(const struct request *request)
 
         for (size_t i = 0; i < allocation->n_parts; i++)
                 permille = MIN(permille, allocation->parts[i].share.threads_permille);
-        if (permille % 10)
-                add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-                        arena_printf(request->arena, "%u.%u", permille / 10, permille % 10));
-        else
-                add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-                        arena_printf(request->arena, "%u", permille / 10));
+        add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(request->arena, permille));
 }
 
 /* The limits of this container, where they are not the daemon's. In a partition percentages count for nothing. */
 static void add_limits(const struct request *request)
 {
         if (request->binding && request->binding->partition)
-                add_pair(request, "CUDA_MPS_SM_PARTITION", request->binding->partition);
+                add_pair(request, "CUDA_MPS_SM_PARTITION", arena_strdup(request->arena, request->binding->partition));
         else
                 add_threads(request);
         add_memory_limit(request);
@@ -339,7 +343,7 @@ static void add_facts(const struct request *request)
         enum mps_tier tier = binding ? binding->tier : share_tier(request->plan, request->resource, part->unit);
 
         if (binding && binding->grant)
-                add_pair(request, "WARPSHARE_GRANT", binding->grant);
+                add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->grant));
         if (request->allocation->n_parts > 1)
                 return;
         add_pair(request, "WARPSHARE_REPLICAS", arena_printf(request->arena, "%u/%u", part->replicas, n));

@@ -8,6 +8,7 @@
  *
  *   cdi-annotations  annotation "<prefix>nvidia-device-plugin_<tag>": qualified CDI names, joined by commas
  *   cdi-cri          the same names as a list
+ *                    to those of MPS its variables once more, which no variable of the pod replaces (share/mps_limits.h)
  *   always           MPS: its pipe directory and shared memory, the limits unless they are the daemon's, and what the
  *                    container was given, for frameworks that size themselves; and NVIDIA_GDRCOPY, NVIDIA_GDS,
  *                    NVIDIA_MOFED "enabled"
@@ -101,6 +102,8 @@ struct allocate_request {
  * it does not have: ERROR_NOT_FOUND. More than one id, a replica among them, where failRequestsGreaterThanOne forbids it:
  * ERROR_INVALID; here an id that is there twice counts twice, everywhere else once. Several units, one of them shared by MPS,
  * where each has a daemon of its own: ERROR_INVALID.
+ *
+ * What |ret| points to lives in |arena| or in what the plan lives in; nothing of it is the request's.
  */
 int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *request, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
  * The names by which CDI devices are asked for: "<vendor>/<class>=<device>". Allocate hands them out, and cdi/cdi.h writes the
- * specifications in which they stand. They are those of NVIDIA's k8s-device-plugin v0.20.
+ * specifications in which they stand. They are those of NVIDIA's k8s-device-plugin v0.20, but for kind mps, which is ours.
  */
 #pragma once
 
@@ -10,3 +10,7 @@
 #define CDI_CLASS_GDRCOPY "gdrcopy"
 #define CDI_CLASS_GDS "gds"
 #define CDI_CLASS_MOFED "mofed"
+
+#define CDI_VENDOR_MPS "nvidia.com"
+#define CDI_CLASS_MPS "mps"
+#define CDI_KIND_MPS CDI_VENDOR_MPS "/" CDI_CLASS_MPS

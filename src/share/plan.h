@@ -91,6 +91,7 @@ struct plan {
         const struct config *config;
         const struct inventory *inventory;
         unsigned int cdi_extras;    /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */
+        bool cdi_limits;            /* the devices of share/mps_limits.h are there; set by the same */
         struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
 };

@@ -39,13 +39,18 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
         return (struct share){.memory_mib = unit->memory / n / MIB, .threads_permille = 100 / n * 10};
 }
 
-struct share share_largest(const struct resource *resource, const struct unit *unit)
+unsigned int share_most(const struct resource *resource, const struct unit *unit)
 {
         unsigned int most = resource->max_per_request ? resource->max_per_request : unit->replicas;
 
         if (resource->fail_requests_greater_than_one)
                 most = 1;
-        return share_of(resource, unit, MIN(most, unit->replicas));
+        return MIN(most, unit->replicas);
+}
+
+struct share share_largest(const struct resource *resource, const struct unit *unit)
+{
+        return share_of(resource, unit, share_most(resource, unit));
 }
 
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit)

@@ -23,6 +23,9 @@ struct share {
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
+/* The most replicas of |unit| that one container may hold. */
+unsigned int share_most(const struct resource *resource, const struct unit *unit);
+
 /* The most that one container may get of |unit|: what the control daemon must allow every client. */
 struct share share_largest(const struct resource *resource, const struct unit *unit);
 

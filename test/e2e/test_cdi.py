@@ -76,13 +76,22 @@ def nodes(answer):
             for device in answer['container']['linux']['devices']}
 
 
+def environment(answer):
+    """This version of the library appends; the last one counts."""
+    return dict(entry.split('=', 1) for entry in answer['container']['process']['env'])
+
+
+# What the container has before CDI, limits of its own among it: cdi/main.go.
+POD = {'NVIDIA_VISIBLE_DEVICES': 'all', 'HOME': '/', 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT': '0=80G',
+       'CUDA_MPS_PIPE_DIRECTORY': '/tmp/none'}
 CONTROL = {'/dev/nvidiactl': (195, 255, 0o666), '/dev/nvidia-uvm': (511, 0, 0o666)}
 
 
 def test_every_device_is_known_and_no_file_is_refused(machine, injector):
     answer = machine.inject(injector)
     assert answer['file_errors'] == {}
-    assert sorted(answer['devices']) == [f'{VENDOR}/gdrcopy=all', f'{VENDOR}/gpu=GPU-0', f'{VENDOR}/gpu=MIG-1']
+    assert sorted(answer['devices']) == [f'{VENDOR}/gdrcopy=all', f'{VENDOR}/gpu=GPU-0', f'{VENDOR}/gpu=MIG-1',
+                                         'nvidia.com/mps=GPU-0', 'nvidia.com/mps=GPU-0-1', 'nvidia.com/mps=GPU-0-2']
 
 
 def test_a_container_gets_its_gpu_and_the_driver(machine, injector):
@@ -93,9 +102,7 @@ def test_a_container_gets_its_gpu_and_the_driver(machine, injector):
     assert {(rule['type'], rule['major'], rule['minor'], rule['access'])
             for rule in container['linux']['resources']['devices'] if rule['allow']} == {
                 ('c', 195, 255, 'rwm'), ('c', 511, 0, 'rwm'), ('c', 195, 0, 'rwm')}
-    # This version of the library appends; the last one counts.
-    assert dict(entry.split('=', 1) for entry in container['process']['env']) == {
-        'NVIDIA_VISIBLE_DEVICES': 'void', 'HOME': '/', 'NVIDIA_CTK_LIBCUDA_DIR': LIBRARIES}
+    assert environment(answer) == {**POD, 'NVIDIA_VISIBLE_DEVICES': 'void', 'NVIDIA_CTK_LIBCUDA_DIR': LIBRARIES}
     assert container['mounts'] == [
         {'source': f'{machine.root}{LIBRARIES}/{name}.so.580.105.08', 'destination': f'{LIBRARIES}/{name}.so.580.105.08',
          'options': READ_ONLY} for name in ('libcuda', 'libnvidia-ml')]
@@ -113,6 +120,17 @@ def test_a_container_gets_its_mig_device_and_no_other(machine, injector):
 def test_classes_add_up(machine, injector):
     answer = machine.inject(injector, f'{VENDOR}/gpu=GPU-0', f'{VENDOR}/gdrcopy=all')
     assert nodes(answer) == {**CONTROL, '/dev/nvidia0': (195, 0, 0o666), '/dev/gdrdrv': (510, 0, 0o666)}
+
+
+@pytest.mark.parametrize('replicas, threads, memory', [(1, '50', '0=11904M'), (2, '100', '0=23808M')])
+def test_limits_replace_those_that_a_pod_sets_itself(machine, injector, replicas, threads, memory):
+    answer = machine.inject(injector, f'{VENDOR}/gpu=GPU-0', f'nvidia.com/mps=GPU-0-{replicas}')
+    assert (answer['error'], answer['unresolvable']) == ('', None)
+    assert nodes(answer) == {**CONTROL, '/dev/nvidia0': (195, 0, 0o666)}
+    assert environment(answer) == {
+        **POD, 'NVIDIA_VISIBLE_DEVICES': 'void', 'NVIDIA_CTK_LIBCUDA_DIR': LIBRARIES,
+        'CUDA_MPS_PIPE_DIRECTORY': '/mps/GPU-0/pipe', 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE': threads,
+        'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT': memory}
 
 
 def test_a_major_number_that_the_kernel_gave_anew_is_not_stale(machine, injector):

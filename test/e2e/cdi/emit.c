@@ -1,6 +1,6 @@
 /*
- * Writes the CDI specifications of a made-up node whose files are below ROOT, as the agent does: GPU 0 whole, GPU 1 with a MIG
- * device, and GDRCopy. The host sees the node's files where this program does, so that a runtime finds them.
+ * Writes the CDI specifications of a made-up node whose files are below ROOT, as the agent does: GPU 0 shared by MPS in two
+ * replicas, GPU 1 with a MIG device, and GDRCopy. The host sees the node's files where this program does, so that a runtime finds them.
  *
  * usage: cdi-emit ROOT
  */
@@ -23,10 +23,21 @@ int main(int argc, char **argv)
                                                         .mig_enabled = true,
                                                         .mig_devices = &mig,
                                                         .n_mig_devices = 1}};
-        const struct unit units[] = {
-                {.uuid = "GPU-0", .index = "0", .gpu = &gpus[0]}, {.uuid = "MIG-1", .gpu = &gpus[1], .mig = &mig}};
+        const struct sharing_section section = {.provisioning = PROVISIONING_WEIGHTED};
+        const struct shared_resource shared = {.section = &section};
+        const struct unit units[] = {{.uuid = "GPU-0",
+                                             .index = "0",
+                                             .gpu = &gpus[0],
+                                             .shared = &shared,
+                                             .memory = UINT64_C(24) << 30,
+                                             .replicas = 2},
+                {.uuid = "MIG-1", .gpu = &gpus[1], .mig = &mig}};
         struct inventory inventory = {.driver_version = "580.105.08", .gpus = gpus, .n_gpus = ARRAY_SIZE(gpus)};
-        struct resource resource = {.name = "nvidia.com/gpu", .units = units, .n_units = ARRAY_SIZE(units)};
+        struct resource resource = {.name = "nvidia.com/gpu",
+                .strategy = SHARING_MPS,
+                .provisioning = PROVISIONING_WEIGHTED,
+                .units = units,
+                .n_units = ARRAY_SIZE(units)};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct config config = {.device_lists = DEVICE_LIST_CDI_CRI,
                 .extras = EXTRA_GDRCOPY,
@@ -45,5 +56,5 @@ int main(int argc, char **argv)
                 fprintf(stderr, "cdi-emit: %s\n", err.text);
                 return 1;
         }
-        return plan.cdi_extras == EXTRA_GDRCOPY ? 0 : 1;
+        return plan.cdi_extras == EXTRA_GDRCOPY && plan.cdi_limits ? 0 : 1;
 }

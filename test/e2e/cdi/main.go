@@ -39,7 +39,8 @@ func main() {
 			result.FileErrors[path] = append(result.FileErrors[path], one.Error())
 		}
 	}
-	result.Container = &oci.Spec{Process: &oci.Process{Env: []string{"NVIDIA_VISIBLE_DEVICES=all", "HOME=/"}}}
+	result.Container = &oci.Spec{Process: &oci.Process{Env: []string{"NVIDIA_VISIBLE_DEVICES=all", "HOME=/",
+		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=80G", "CUDA_MPS_PIPE_DIRECTORY=/tmp/none"}}}
 	if names := os.Args[2:]; len(names) > 0 {
 		result.Unresolvable, err = cache.InjectDevices(result.Container, names...)
 		if err != nil {

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/strbuf.h"
+#include "cdi/cdi.h"
 #include "cdi/devices.h"
 #include "cdi/ldcache.h"
+#include "cdi/limit_devices.h"
 #include "cdi/roots.h"
 #include "cdi/soname.h"
 
@@ -36,22 +38,12 @@ static void check_cache(const uint8_t *data, size_t size)
                 abort();
 }
 
-static void check_earlier(const uint8_t *data, size_t size)
+static void check_document(const struct spec *spec)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        _cleanup_(spec_freep) struct spec *spec = spec_new("k8s.device-plugin.nvidia.com", "gpu");
         _cleanup_(strbuf_done) struct strbuf printed = STRBUF_INIT;
-        struct gpu gpu = {.uuid = "GPU-0", .minor = 999};
-        struct inventory inventory = {.gpus = &gpu, .n_gpus = 1};
-        struct config config = {.driver_root = "", .driver_root_ctr = "", .dev_root = "", .system_root = ""};
-        struct plan plan = {.config = &config, .inventory = &inventory};
-        struct cdi_context context = {
-                .arena = &arena, .plan = &plan, .config = &config, .roots = roots_of(&config, &arena)};
-        json_t *document;
         struct error err;
+        json_t *document;
 
-        spec_add_env(spec_device(spec, "GPU-0"), "A=B");
-        devices_keep(&context, spec, (const char *)data, size);
         if (spec_print(spec, &printed, &err) < 0)
                 abort();
         document = json_loadb(printed.data, printed.size, JSON_REJECT_DUPLICATES, NULL);
@@ -60,10 +52,36 @@ static void check_earlier(const uint8_t *data, size_t size)
         json_decref(document);
 }
 
+static void check_earlier(const uint8_t *data, size_t size)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(spec_freep) struct spec *spec = spec_new("k8s.device-plugin.nvidia.com", "gpu");
+        struct gpu gpu = {.uuid = "GPU-0", .minor = 999};
+        struct inventory inventory = {.gpus = &gpu, .n_gpus = 1};
+        struct config config = {.driver_root = "", .driver_root_ctr = "", .dev_root = "", .system_root = ""};
+        struct plan plan = {.config = &config, .inventory = &inventory};
+        struct cdi_context context = {
+                .arena = &arena, .plan = &plan, .config = &config, .roots = roots_of(&config, &arena)};
+
+        spec_add_env(spec_device(spec, "GPU-0"), "A=B");
+        devices_keep(&context, spec, (const char *)data, size);
+        check_document(spec);
+}
+
+static void check_earlier_limits(const uint8_t *data, size_t size)
+{
+        _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR_MPS, CDI_CLASS_MPS);
+
+        spec_add_env(spec_device(spec, "GPU-0"), "A=B");
+        limit_devices_keep(spec, (const char *)data, size);
+        check_document(spec);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         check_library(data, size);
         check_cache(data, size);
         check_earlier(data, size);
+        check_earlier_limits(data, size);
         return 0;
 }

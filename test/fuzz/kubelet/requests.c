@@ -85,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         node.config.pass_device_specs = data[0] >> 5 & 1;
         node.config.id_strategy = data[0] >> 6 & 1 ? ID_STRATEGY_INDEX : ID_STRATEGY_UUID;
         node.plan->cdi_extras = data[0] >> 7 ? node.config.extras : 0;
+        node.plan->cdi_limits = data[0] >> 7;
         if (data[0] & 1)
                 fuzz_allocate(data + 1, size - 1);
         else

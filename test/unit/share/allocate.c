@@ -471,6 +471,108 @@ static void test_mps_stands_beside_every_strategy(void **state UNUSED)
         }
 }
 
+/* The answers of a request's containers are sent together, each long after its binding went. */
+static void test_nothing_of_the_binding_is_in_the_answer(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+        char grant[] = "g1", pipe[] = "GPU-0/ns/1", partition[] = "7";
+        struct allocate_binding binding = {
+                .tier = MPS_TIER_PARTITION, .grant = grant, .pipe = pipe, .partition = partition};
+        _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT, after = STRBUF_INIT;
+        struct allocation allocation;
+
+        node_share(&node, SHARING_MPS, 4);
+        node.section.provisioning = PROVISIONING_WEIGHTED;
+        node.binding = &binding;
+        assert_ok(node_plan(&node), &node.err);
+        assert_ok(request(&node, "GPU-0::1", &allocation), &node.err);
+        print(&allocation, &before);
+        grant[0] = pipe[0] = partition[0] = 'x';
+        print(&allocation, &after);
+        assert_non_null(strstr(before.data, "WARPSHARE_GRANT=g1\n"));
+        assert_string_equal(after.data, before.data);
+}
+
+/* Never a name for which there is no specification. */
+static void test_limits_are_named_where_their_cdi_devices_are(void **state UNUSED)
+{
+        static const struct allocate_binding partition = {.tier = MPS_TIER_PARTITION, .partition = "7"};
+        static const struct allocate_binding namespace = {.tier = MPS_TIER_NAMESPACE, .pipe = "GPU-0/ns/1"};
+        static const struct allocate_binding other = {.tier = MPS_TIER_VERIFIED, .unit = "GPU-1"};
+        static const struct {
+                unsigned int lists;
+                bool are_there;
+                enum provisioning provisioning;
+                enum daemon_scope scope;
+                unsigned int most;
+                const struct allocate_binding *binding;
+                const char *expected; /* the names, beside that of the unit */
+        } table[] = {
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 0, NULL, "nvidia.com/mps=GPU-0-2"},
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 2, NULL, "nvidia.com/mps=GPU-0-2"},
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_HALF, DAEMON_SCOPE_GPU, 0, &namespace,
+                        "nvidia.com/mps=GPU-0-2"},
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 0, &other,
+                        "nvidia.com/mps=GPU-1-2"},
+                /* Where limits are of no use, or not the container's, the pipe alone. */
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_SM, DAEMON_SCOPE_GPU, 0, &partition, "nvidia.com/mps=GPU-0"},
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 1, NULL, "nvidia.com/mps=GPU-0"},
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_UNIFORM, DAEMON_SCOPE_GPU, 0, NULL, "nvidia.com/mps=GPU-0"},
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_RESOURCE, 0, NULL,
+                        "nvidia.com/mps=nvidia.com_gpu"},
+                {DEVICE_LIST_CDI_CRI, false, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 0, NULL, NULL},
+                {DEVICE_LIST_ENVVAR, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 0, NULL, NULL},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+                struct allocation allocation;
+
+                node_share(&node, SHARING_MPS, 10);
+                node.section.provisioning = table[i].provisioning;
+                node.section.daemon_scope = table[i].scope;
+                node.config.device_lists = table[i].lists;
+                node.inventory.gpus[0].multiprocessors = node.inventory.gpus[1].multiprocessors = 80;
+                node.binding = table[i].binding;
+                assert_ok(node_plan(&node), &node.err);
+                node.plan->cdi_limits = table[i].are_there;
+                node.plan->resources[0].max_per_request = table[i].most;
+                assert_ok(request(&node, "GPU-0::3 GPU-0::7", &allocation), &node.err);
+                if (!table[i].expected) {
+                        assert_int_equal(allocation.n_cdi_devices, table[i].lists & DEVICE_LIST_CDI ? 1 : 0);
+                        continue;
+                }
+                assert_int_equal(allocation.n_cdi_devices, 2);
+                assert_string_equal(allocation.cdi_devices[1], table[i].expected);
+        }
+}
+
+/* Other runtimes, and older ones, know nothing of them. */
+static void test_limits_by_cdi_leave_the_variables_where_they_are(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node_share(&node, SHARING_MPS, 20);
+        node.section.provisioning = PROVISIONING_WEIGHTED;
+        node.config.device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
+        node.config.cdi_annotation_prefix = "cdi.k8s.io/";
+        assert_ok(node_plan(&node), &node.err);
+        node.plan->cdi_limits = true;
+        assert_answer(&node, "GPU-0::3",
+                ANNOTATION VENDOR "/gpu=GPU-0,nvidia.com/mps=GPU-0-1\n" PIPE_OF("GPU-0") LIMITS("5", "0=1190M")
+                        FACTS("1/20", "0.05", MEMORY("1190"), "5.0", "verified") MOUNTS_OF("GPU-0"));
+}
+
+static void test_a_whole_unit_has_no_limits_by_cdi(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node.config.device_lists = DEVICE_LIST_CDI_CRI;
+        assert_ok(node_plan(&node), &node.err);
+        node.plan->cdi_limits = true;
+        assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\n");
+}
+
 static void test_an_imex_channel_without_its_node_is_not_handed_out(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
@@ -687,6 +789,10 @@ int main(void)
                 cmocka_unit_test(test_each_strategy_hands_the_devices_out_in_its_own_way),
                 cmocka_unit_test(test_each_strategy_has_its_own_extras_imex_channel_and_nodes),
                 cmocka_unit_test(test_mps_stands_beside_every_strategy),
+                cmocka_unit_test(test_nothing_of_the_binding_is_in_the_answer),
+                cmocka_unit_test(test_limits_are_named_where_their_cdi_devices_are),
+                cmocka_unit_test(test_limits_by_cdi_leave_the_variables_where_they_are),
+                cmocka_unit_test(test_a_whole_unit_has_no_limits_by_cdi),
                 cmocka_unit_test(test_an_imex_channel_without_its_node_is_not_handed_out),
                 cmocka_unit_test(test_an_annotation_is_there_for_whatever_device_there_is),
                 cmocka_unit_test(test_device_nodes_are_those_that_exist_below_the_dev_root),
