@@ -194,12 +194,12 @@ struct config {
 
         const bool *use_node_feature_api; /* what the file says to GPU feature discovery, NULL nothing; printed only */
 
-        const char *kubelet_socket; /* "" : never register */
-        const char *nvml_library;   /* "" : found by the driver root */
-        const char *system_root;    /* "": /dev, /proc and /sys are looked at below this folder */
+        const char *kubelet_socket;  /* "" : never register */
+        const char *nvml_library;    /* "" : found by the driver root */
+        const char *system_root;     /* "": /dev, /proc and /sys are looked at below this folder */
         const char *metrics_address; /* metrics/http.h; "": no metrics */
-        const char *log_level;      /* debug | info | warn | error */
-        const char *log_format;     /* text | json | klog */
+        const char *log_level;       /* debug | info | warn | error */
+        const char *log_format;      /* text | json | klog */
 };
 
 /* Receives warnings: what was ignored or replaced, with its place. Each text is one sentence without a full stop. */

@@ -384,6 +384,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                                        "    \"cdiRoot\": \"/var/run/cdi\",\n"
                                        "    \"cdiFeatureFlags\": [],\n"
                                        "    \"cdiDisableHooks\": [],\n"
+                                       "    \"metricsAddress\": \"\",\n"
                                        "    \"logLevel\": \"info\",\n"
                                        "    \"logFormat\": \"text\"\n"
                                        "  }\n"
