@@ -115,7 +115,7 @@ static int listen_at(int *ret, const char *text, struct error *err)
 
 static unsigned int find_port(int fd)
 {
-        union address address;
+        union address address = {.any.sa_family = AF_UNSPEC};
         socklen_t size = sizeof(address);
 
         if (getsockname(fd, &address.any, &size) < 0)
