@@ -7,6 +7,7 @@
 int command_agent(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_device_plugin(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 int command_mps(int argc, char **argv);
 int command_mps_control_daemon(int argc, char **argv);
 int command_plan(int argc, char **argv);

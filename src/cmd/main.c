@@ -16,6 +16,7 @@ struct command {
 static const struct command commands[] = {
         {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent},
         {"demo", "show all of it on simulated GPUs, without a GPU and without a cluster", command_demo},
+        {"doctor", "say what is wrong on this node, what that means and what to do about it", command_doctor},
         {"plan", "tell what a configuration makes of a node's GPUs, before anything runs", command_plan},
         {"probe", "measure in a container what it really gets of its GPU", command_probe},
         {"mps", "supervise this node's MPS control daemons", command_mps},

@@ -58,7 +58,7 @@ def test_the_demonstration_without_a_simulator_says_so():
 def test_help_lists_the_commands():
     done = run('--help')
     assert done.returncode == 0 and not done.stderr
-    for command in ('agent', 'demo', 'plan', 'nvidia-device-plugin'):
+    for command in ('agent', 'demo', 'doctor', 'plan', 'nvidia-device-plugin'):
         assert re.search(r'^  %s +\w' % command, done.stdout, re.MULTILINE)
 
 

@@ -1,0 +1,450 @@
+"""warpshare doctor: a node in a folder that has all it needs, and each thing that can be missing or wrong on it."""
+import json
+import os
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+import threading
+
+import pytest
+import yaml
+
+from node import DEADLINE, REPORT, SIMULATOR, WARPSHARE, sharing
+
+DRIVER = '550.163.01'
+MODULE = 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Tue Apr  8 12:41:17 UTC 2025\n'
+FIRST_UUID = 'GPU-11111111-2222-3333-4444-555555555555'
+
+
+class Site:
+    """What a doctor can look at, whole at first. Every test breaks a thing of it."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='ws-doctor-', dir='/tmp')
+        os.chmod(self.folder, 0o755)
+        self.listeners = []
+        self.environment = {}
+        self.arguments = []
+        self.can_mknod = True
+        self.write('root/proc/driver/nvidia/version', MODULE % DRIVER)
+        self.write('root/sys/fs/cgroup/cgroup.controllers', 'cpu memory\n')
+        self.folder_of('root/proc/self/ns')
+        os.symlink('pid:[4026531836]', self.path('root/proc/self/ns/pid'))
+        for name in ('nvidiactl', 'nvidia-uvm', 'nvidia0', 'nvidia1'):
+            self.make_device(name)
+        self.listen('kubelet/kubelet.sock')
+        self.listen('pods/kubelet.sock')
+        for name in ('nvidia-cuda-mps-control', 'nvidia-cuda-mps-server'):
+            self.write('driver/usr/bin/' + name, '#!/bin/sh\nexit 1\n', 0o755)
+        self.folder_of('cdi')
+        self.folder_of('mps')
+        os.symlink('/dev/shm', self.path('mps/shm'))
+        self.listen('mps/warpshare.sock', self.tell_status)
+        self.status = {'generation': 1, 'daemons': []}
+        self.scenario([{'model': 'T4', 'uuid': FIRST_UUID}, {'model': 'T4'}])
+        self.config(sharing('mps', 4))
+
+    # ---- its parts ----
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def folder_of(self, name):
+        os.makedirs(self.path(name), mode=0o755, exist_ok=True)
+
+    def write(self, name, text, mode=0o644):
+        self.folder_of(os.path.dirname(name))
+        with open(self.path(name), 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+
+    def make_device(self, name):
+        self.folder_of('root/dev')
+        try:
+            os.mknod(self.path('root/dev/' + name), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            self.can_mknod = False
+
+    def listen(self, name, talk=None):
+        self.folder_of(os.path.dirname(name))
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.path(name))
+        listener.listen(8)
+        self.listeners.append(listener)
+        if talk:
+            threading.Thread(target=self._serve, args=(listener, talk), daemon=True).start()
+
+    def _serve(self, listener, talk):
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                try:
+                    talk(peer)
+                except OSError:
+                    pass
+
+    def tell_status(self, peer):
+        peer.recv(4096)
+        peer.sendall(json.dumps({'status': self.status}).encode() + b'\n')
+        peer.recv(4096)  # its end
+
+    def scenario(self, gpus, **more):
+        self.write('gpus.yaml', yaml.safe_dump({'driverVersion': DRIVER, 'gpus': gpus, **more}))
+
+    def config(self, content):
+        self.write('config.yaml', content if isinstance(content, str) else yaml.safe_dump(content))
+
+    def remove(self, name):
+        path = self.path(name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    # ---- the doctor ----
+
+    def run(self, *arguments, **more):
+        done = subprocess.run(
+            [WARPSHARE, 'doctor', '--system-root', self.path('root'), '--kubelet-socket', self.path('kubelet/kubelet.sock'),
+             '--pod-resources-socket', self.path('pods/kubelet.sock'), '--mps-directory', self.path('mps'),
+             '--driver-root-ctr-path', self.path('driver'), '--cdi-root', self.path('cdi'),
+             '--config-file', self.path('config.yaml'), '--nvml-library', SIMULATOR, *self.arguments, *arguments],
+            capture_output=True, text=True, timeout=6 * DEADLINE, check=False, stdin=subprocess.DEVNULL,
+            env={**os.environ, 'WARPSHARE_SIM_SCENARIO': self.path('gpus.yaml'), **self.environment}, **more)
+        assert not REPORT.search(done.stderr), done.stderr
+        return done
+
+    def findings(self, *arguments, **more):
+        done = self.run('--output', 'json', *arguments, **more)
+        told = json.loads(done.stdout)
+        wrong = [finding for finding in told['findings'] if finding['verdict'] == 'wrong']
+        assert told['wrong'] == len(wrong) and done.returncode == (1 if wrong else 0)
+        if not self.can_mknod:
+            told['findings'] = [finding for finding in told['findings'] if finding['check'] != 'device-nodes']
+        for finding in wrong:
+            assert finding.get('means') or finding['check'] == 'mps-daemons', finding
+        return told['findings']
+
+    def finish(self):
+        for listener in self.listeners:
+            listener.close()
+        shutil.rmtree(self.folder)
+
+
+@pytest.fixture
+def site():
+    made = Site()
+    yield made
+    made.finish()
+
+
+def wrong_checks(findings):
+    return {finding['check'] for finding in findings if finding['verdict'] == 'wrong'}
+
+
+def expect(site, check, text, verdict='wrong', alone=True, **more):
+    """The finding with |text|, and nothing else wrong."""
+    findings = site.findings(**more)
+    found = [finding for finding in findings if finding['check'] == check and finding['verdict'] == verdict]
+    assert any(text in finding['found'] for finding in found), findings
+    if alone:
+        assert wrong_checks(findings) == ({check} if verdict == 'wrong' else set()), findings
+    return findings
+
+
+# ---- a node as it should be ----
+
+
+def test_on_a_node_that_has_everything_nothing_is_wrong(site):
+    findings = site.findings()
+    assert wrong_checks(findings) == set(), findings
+    checks = [finding['check'] for finding in findings]
+    for check in ('config', 'driver', 'gpus', 'plan', 'tiers', 'compute-mode', 'kubelet', 'pod-resources', 'agent',
+                  'other-plugins', 'cdi', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
+                  'automatic-mount', 'host-pid', 'open-files', 'cgroup'):
+        assert check in checks
+
+
+def test_the_table_has_a_line_for_each_finding_and_a_way_out_for_what_is_wrong(site):
+    site.remove('kubelet/kubelet.sock')
+    done = site.run()
+    assert done.returncode == 1 and not done.stderr
+    lines = done.stdout.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith('wrong    kubelet '))
+    assert 'No such file or directory' in lines[at]
+    assert lines[at + 1].strip().startswith('means: ') and lines[at + 2].strip().startswith('do: ')
+    assert lines[-1].startswith('Something is wrong; wrong: ')
+    assert '\x1b' not in done.stdout
+
+
+def test_nothing_is_changed(site):
+    def everything():
+        return {(path, os.lstat(path).st_mtime_ns) for top, folders, files in os.walk(site.folder)
+                for path in (os.path.join(top, name) for name in folders + files)}
+
+    before = everything()
+    site.findings()
+    assert everything() == before
+
+
+# ---- driver and GPUs ----
+
+
+def test_without_a_driver_it_says_so_and_goes_on(site):
+    site.remove('root/proc/driver/nvidia/version')
+    site.arguments = ['--nvml-library', '/nonexistent/libnvidia-ml.so.1']
+    findings = expect(site, 'driver', 'no driver is loaded, and NVML: ')
+    assert {finding['verdict'] for finding in findings if finding['check'] == 'gpus'} == {'skipped'}
+
+
+def test_a_driver_without_its_library_is_told_apart(site):
+    site.arguments = ['--nvml-library', '/nonexistent/libnvidia-ml.so.1']
+    expect(site, 'driver', 'kernel module 550.163.01, and NVML: ')
+
+
+def test_a_library_of_another_driver_is_found(site):
+    site.write('root/proc/driver/nvidia/version', MODULE % '535.1.2')
+    expect(site, 'driver', 'the kernel module is 535.1.2, NVML is of 550.163.01')
+
+
+@pytest.mark.parametrize('name', ['nvidiactl', 'nvidia-uvm', 'nvidia1'])
+def test_a_missing_device_node_is_named(site, name):
+    if not site.can_mknod:
+        pytest.skip('device nodes cannot be made here')
+    site.remove('root/dev/' + name)
+    expect(site, 'device-nodes', '/dev/%s ' % name)
+
+
+def test_a_node_without_gpus_is_wrong(site):
+    site.scenario([])
+    expect(site, 'gpus', 'has no GPU')
+
+
+def test_a_gpu_that_fails_is_named(site):
+    site.scenario([{'model': 'T4', 'uuid': FIRST_UUID, 'errors': {'nvmlDeviceGetMemoryInfo': 'GPU_IS_LOST'}}])
+    expect(site, 'gpus', FIRST_UUID, alone=False)
+
+
+def test_mig_mode_that_nobody_uses_is_noted(site):
+    site.config({'version': 'v1'})
+    site.scenario([{'model': 'A100-40GB', 'mig': {'enabled': True}}])
+    expect(site, 'gpus', 'GPU 0 is in MIG mode, and migStrategy is none', verdict='note', alone=False)
+    site.arguments = ['--mig-strategy', 'mixed']
+    expect(site, 'gpus', 'GPU 0 is in MIG mode and has no MIG device', alone=False)
+
+
+@pytest.mark.parametrize('mode, kind, text', [
+    ('prohibited', 'mps', 'has compute mode PROHIBITED'),
+    ('exclusive-process', 'mps', 'has compute mode EXCLUSIVE_PROCESS, and no MPS daemon'),
+    ('exclusive-process', 'timeSlicing', 'has compute mode EXCLUSIVE_PROCESS, and no MPS')])
+def test_a_compute_mode_that_keeps_containers_out_is_found(site, mode, kind, text):
+    site.config(sharing(kind, 4))
+    site.scenario([{'model': 'T4', 'uuid': FIRST_UUID, 'computeMode': mode}, {'model': 'T4'}])
+    expect(site, 'compute-mode', '0 (%s) %s' % (FIRST_UUID, text))
+
+
+def test_a_leftover_compute_mode_of_a_gpu_that_is_not_shared_is_noted(site):
+    site.config({'version': 'v1'})
+    site.scenario([{'model': 'T4', 'computeMode': 'exclusive-process'}, {'model': 'T4'}])
+    expect(site, 'compute-mode', 'EXCLUSIVE_PROCESS, and no MPS', verdict='note')
+
+
+def test_a_config_that_is_refused_is_told_and_the_rest_is_looked_at(site):
+    site.config('version: v2\n')
+    findings = expect(site, 'config', "'v2' is not a known version, use v1")
+    assert any(finding['check'] == 'kubelet' and finding['verdict'] == 'ok' for finding in findings)
+
+
+def test_a_plan_that_does_not_hold_on_these_gpus_is_wrong(site):
+    site.config(sharing('mps', 200))
+    expect(site, 'plan', '200')
+
+
+def test_a_check_that_hangs_is_given_up(site):
+    site.scenario([{'model': 'T4'}], init={'delay': '590s'})
+    findings = site.findings('--deadline', '1')
+    hanging = {'driver', 'device-nodes', 'gpus', 'plan', 'tiers', 'compute-mode'}
+    assert {finding['check'] for finding in findings if finding['found'] == 'this check did not end in time'} >= (
+        hanging if site.can_mknod else hanging - {'device-nodes'})
+    assert any(finding['check'] == 'cgroup' for finding in findings)
+
+
+# ---- kubelet ----
+
+
+def test_a_kubelet_that_does_not_listen_is_found(site):
+    site.listeners[0].close()
+    expect(site, 'kubelet', 'Connection refused')
+
+
+def test_missing_pod_resources_are_found(site):
+    site.remove('pods/kubelet.sock')
+    expect(site, 'pod-resources', 'No such file or directory')
+
+
+def test_a_plugin_of_nvidia_beside_ours_is_found_while_it_serves(site):
+    site.listen('kubelet/nvidia-gpu.sock')
+    expect(site, 'other-plugins', 'nvidia-gpu.sock')
+    site.listeners[-1].close()
+    assert wrong_checks(site.findings()) == set()
+
+
+def test_an_agent_that_serves_is_seen(site, node):
+    expect(site, 'agent', 'none serves', verdict='note')
+    node.start_all()
+    site.arguments = ['--kubelet-socket', node.kubelet.socket]
+    expect(site, 'agent', 'one serves', verdict='ok', alone=False)
+
+
+def test_a_cdi_folder_that_is_not_there_is_found(site):
+    site.arguments = ['--device-list-strategy', 'cdi-cri']
+    expect(site, 'cdi', 'no specification', verdict='note')
+    site.remove('cdi')
+    expect(site, 'cdi', 'No such file or directory')
+
+
+def test_a_cdi_specification_that_cannot_resolve_is_found(site):
+    site.arguments = ['--device-list-strategy', 'cdi-cri']
+    node = {'deviceNodes': [{'path': '/dev/nvidia7', 'hostPath': '/dev/nvidia7'}]}
+    name = 'cdi/k8s.device-plugin.nvidia.com-gpu.json'
+    site.write(name, json.dumps({'devices': [{'name': 'x', 'containerEdits': node}]}))
+    expect(site, 'cdi', '/dev/nvidia7')
+    site.write(name, '{')
+    expect(site, 'cdi', 'is no specification')
+
+
+# ---- MPS ----
+
+
+def test_without_mps_nothing_of_it_is_looked_at(site):
+    site.config(sharing('timeSlicing', 4))
+    site.remove('mps')
+    findings = site.findings()
+    assert wrong_checks(findings) == set()
+    assert {finding['verdict'] for finding in findings if finding['check'].startswith('mps-')} == {'skipped'}
+
+
+@pytest.mark.parametrize('name, text', [
+    ('nvidia-cuda-mps-control', 'MPS control program: '), ('nvidia-cuda-mps-server', 'MPS server, without which')])
+def test_a_missing_program_of_mps_is_found(site, name, text):
+    if shutil.which(name):
+        pytest.skip('this machine has the program')
+    site.remove('driver/usr/bin/' + name)
+    expect(site, 'mps-control', text)
+
+
+def test_a_program_that_may_not_be_executed_is_found(site):
+    if shutil.which('nvidia-cuda-mps-control'):
+        pytest.skip('this machine has the program')
+    os.chmod(site.path('driver/usr/bin/nvidia-cuda-mps-control'), 0o644)
+    expect(site, 'mps-control', 'may be executed')
+
+
+def test_a_missing_mps_root_is_found(site):
+    site.remove('mps')
+    expect(site, 'mps-root', 'No such file or directory')
+
+
+def test_an_mps_root_that_is_too_long_for_sockets_is_found(site):
+    long = site.path('m' * 60)
+    os.rename(site.path('mps'), long)
+    site.arguments = ['--mps-directory', long]
+    expect(site, 'mps-root', '87 fit', alone=False)
+
+
+def test_a_folder_above_the_pipes_that_keeps_users_out_is_found(site):
+    os.chmod(site.path('mps'), 0o750)
+    expect(site, 'mps-parents', 'has mode 0750')
+
+
+def test_selinux_without_the_type_of_containers_is_found(site):
+    site.write('root/sys/fs/selinux/enforce', '1')
+    expect(site, 'selinux', 'on, and the MPS root has type')
+
+
+def test_shared_memory_that_is_missing_or_no_tmpfs_is_found(site):
+    site.remove('mps/shm')
+    expect(site, 'shm', 'No such file or directory')
+    os.symlink('/proc', site.path('mps/shm'))
+    expect(site, 'shm', 'is no tmpfs')
+
+
+def test_a_supervisor_that_is_not_there_is_found(site):
+    site.remove('mps/warpshare.sock')
+    expect(site, 'mps-daemons', 'no supervisor answers')
+
+
+def test_daemons_are_asked_one_by_one_where_there_is_no_supervisor(site):
+    program = site.path('control')
+    site.arguments = ['--mps-control', program]
+    site.write('nvidia-cuda-mps-server', '#!/bin/sh\n', 0o755)
+    site.remove('mps/warpshare.sock')
+    site.write('mps/%s/pipe/control' % FIRST_UUID, '')
+    site.write('control', '#!/bin/sh\ncat >/dev/null\necho 100.0\n', 0o755)
+    expect(site, 'mps-daemons', 'a control daemon answers in', verdict='ok', alone=False)
+    site.write('control', '#!/bin/sh\nexec sleep 600\n', 0o755)
+    expect(site, 'mps-daemons', 'the control daemon in')
+
+
+def daemon(**more):
+    return {'name': FIRST_UUID, 'resource': 'nvidia.com/gpu', 'units': [FIRST_UUID], 'state': 'ready', 'since': 1,
+            'pid': 1, 'adopted': False, 'restarts': 0, 'tier': 'default', 'threadsPermille': 250, 'limitMib': 4000,
+            'maxClients': 48, 'servers': [], 'clients': [], **more}
+
+
+@pytest.mark.parametrize('more, verdict, text', [
+    ({'state': 'fault', 'reason': 'it is mute'}, 'wrong', 'is fault: it is mute'),
+    ({'notice': 'a client of user 7 waits'}, 'wrong', 'a client of user 7 waits'),
+    ({'restarts': 3}, 'note', 'was restarted 3 times')])
+def test_a_daemon_in_trouble_is_named(site, more, verdict, text):
+    site.status['daemons'] = [daemon(**more)]
+    expect(site, 'mps-daemons', FIRST_UUID, verdict=verdict)
+    expect(site, 'mps-daemons', text, verdict=verdict)
+
+
+def test_exclusive_process_is_right_where_a_daemon_serves(site):
+    site.scenario([{'model': 'T4', 'uuid': FIRST_UUID, 'computeMode': 'exclusive-process'}, {'model': 'T4'}])
+    site.status['daemons'] = [daemon()]
+    assert wrong_checks(site.findings()) == set()
+
+
+def test_the_folder_that_reaches_every_container_is_found(site):
+    site.folder_of('root/tmp/nvidia-mps')
+    expect(site, 'automatic-mount', '/tmp/nvidia-mps')
+
+
+# ---- the kernel ----
+
+
+def test_a_pid_namespace_of_its_own_is_noted(site):
+    os.unlink(site.path('root/proc/self/ns/pid'))
+    os.symlink('pid:[4026532448]', site.path('root/proc/self/ns/pid'))
+    expect(site, 'host-pid', 'a PID namespace of its own', verdict='note')
+
+
+def test_few_open_files_are_noted(site):
+    expect(site, 'open-files', 'at most 4096 files', verdict='note',
+           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096)))
+
+
+def test_an_old_cgroup_is_noted(site):
+    site.remove('root/sys/fs/cgroup/cgroup.controllers')
+    expect(site, 'cgroup', 'version 1', verdict='note')
+
+
+# ---- words ----
+
+
+@pytest.mark.parametrize('arguments, text', [
+    (('--frobnicate',), "unknown flag '--frobnicate'"), (('--deadline', '0'), "deadline: '0' is not a number of seconds"),
+    (('--output', 'xml'), "output: 'xml' is not a known value, use table or json")])
+def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
+    done = subprocess.run([WARPSHARE, 'doctor', *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and not done.stdout
+    assert text in done.stderr
