@@ -8,14 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "base/list.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "io/lines.h"
-#include "mps/control.h"
-#include "mps/dialogue.h"
+#include "mps/foreign.h"
 #include "mps/message.h"
 
 #define RETRY_MS UINT64_C(1000)
@@ -23,23 +21,8 @@
 #define PING_MS UINT64_C(10000)
 #define SILENCE_MS UINT64_C(30000)
 #define ANSWER_MS UINT64_C(30000)
-#define FOREIGN_MS UINT64_C(10000) /* between two questions to NVIDIA's daemons */
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
 #define APPLY_ID UINT64_C(1) /* the same for all, so that the line can be kept as it is */
-
-/* A wanted daemon, as far as it can be asked for without a supervisor. */
-struct target {
-        const char *name;
-        const char *resource;
-        const char **units;
-        size_t n_units;
-        unsigned int max_clients;
-        /* What it said last. */
-        bool answered;
-        unsigned int threads_permille;
-        char reason[sizeof(((struct error *)0)->text)];
-        int64_t since;
-};
 
 struct request {
         struct list in_link;
@@ -54,8 +37,6 @@ struct request {
 struct mps_link {
         uv_loop_t *loop;
         struct mps_link_options options;
-        char *directory;
-        char *program;
         char *socket;
         struct lines *lines; /* NULL: not connected */
         uint64_t heard_ms;
@@ -68,16 +49,8 @@ struct mps_link {
         char *apply;  /* the line, NULL: nothing is wanted yet */
         char *reason; /* told last, NULL: none since the last status */
 
-        /* NVIDIA's daemons: asked one after the other, one round at a time. */
-        struct arena arena;
-        struct target *targets;
-        size_t n_targets;
-        uint64_t generation;
-        struct mps_control *control; /* NULL: no question is open */
-        size_t asked;
-        uint64_t round_ms; /* when the last round began, 0: never */
-        bool is_foreign;   /* the last round found some */
-
+        struct mps_foreign *foreign;
+        bool is_foreign;         /* the last round found daemons that are not ours */
         struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
 
         size_t handles;
@@ -282,136 +255,28 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         ask(link, new_request(NULL, done, data), &message);
 }
 
-/* ---- NVIDIA's daemons ---- */
+/* ---- daemons that are not ours ---- */
 
-static void ask_next(struct mps_link *link);
-
-/* Copied, since whoever is told may apply something else in the middle of it. */
-static void make_foreign(struct arena *arena, struct mps_daemon_status *daemon, const struct target *target)
-{
-        const char **units = ARENA_ARRAY(arena, const char *, target->n_units);
-
-        for (size_t i = 0; i < target->n_units; i++)
-                units[i] = arena_strdup(arena, target->units[i]);
-        *daemon = (struct mps_daemon_status){
-                .name = arena_strdup(arena, target->name),
-                .resource = arena_strdup(arena, target->resource),
-                .units = units,
-                .n_units = target->n_units,
-                .state = target->answered ? MPS_READY : MPS_FAULT,
-                .reason = target->answered ? NULL : arena_strdup(arena, target->reason),
-                .since = target->since,
-                .tier = MPS_TIER_DEFAULT,
-                .threads_permille = target->threads_permille,
-                .max_clients = target->max_clients,
-        };
-}
-
-static void tell_foreign(struct mps_link *link)
-{
-        struct mps_status *status = mps_status_new();
-        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, link->n_targets);
-
-        for (size_t i = 0; i < link->n_targets; i++)
-                make_foreign(&status->arena, &daemons[i], &link->targets[i]);
-        status->generation = link->generation;
-        status->daemons = daemons;
-        status->n_daemons = link->n_targets;
-        tell_status(link, status);
-}
-
-static void end_round(struct mps_link *link)
-{
-        _free_ char *reason = NULL;
-
-        link->is_foreign = false;
-        for (size_t i = 0; i < link->n_targets; i++)
-                link->is_foreign = link->is_foreign || link->targets[i].answered;
-        if (link->is_foreign) {
-                tell_foreign(link);
-                return;
-        }
-        reason = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket,
-                link->targets[0].reason);
-        tell_nobody(link, reason);
-}
-
-static void note_answer(struct target *target, const struct error *err, const char *text)
-{
-        bool before = target->answered;
-        struct error why;
-
-        target->answered = false;
-        if (err)
-                snprintf(target->reason, sizeof(target->reason), "%s", err->text);
-        else if (dialogue_read_percentage(text, &target->threads_permille, &why) < 0)
-                snprintf(target->reason, sizeof(target->reason), "%s", why.text);
-        else
-                target->answered = true;
-        if (target->answered != before || target->since == 0)
-                target->since = (int64_t)time(NULL);
-}
-
-static void on_foreign_answer(const struct error *err, const char *text, void *data)
+static void on_round(struct mps_status *status, const char *reason, void *data)
 {
         struct mps_link *link = data;
+        _free_ char *text = NULL;
 
-        mps_control_close(TAKE_PTR(link->control), NULL, NULL);
-        note_answer(&link->targets[link->asked++], err, text);
-        ask_next(link);
-}
-
-static int start_question(struct mps_link *link, const struct target *target, struct error *err)
-{
-        const char *path = getenv("PATH");
-        _free_ char *program = NULL;
-        _free_ char *pipe = xasprintf("%s/%s/pipe", link->directory, target->name);
-        _free_ char *log = xasprintf("%s/%s/log", link->directory, target->name);
-        struct mps_control_options options = {
-                .loop = link->loop, .pipe_directory = pipe, .log_directory = log, .path = path};
-
-        if (mps_control_find(&program, link->program, path, "", err) < 0)
-                return -1;
-        options.program = program;
-        if (mps_control_new(&link->control, &options, err) < 0)
-                return -1;
-        mps_control_ask(link->control, "get_default_active_thread_percentage", on_foreign_answer, link);
-        return 0;
-}
-
-static void ask_next(struct mps_link *link)
-{
-        struct error err;
-
-        while (link->asked < link->n_targets && start_question(link, &link->targets[link->asked], &err) < 0)
-                note_answer(&link->targets[link->asked++], &err, NULL);
-        if (link->asked == link->n_targets)
-                end_round(link);
-}
-
-static void stop_round(struct mps_link *link)
-{
-        if (link->control)
-                mps_control_close(TAKE_PTR(link->control), NULL, NULL);
+        link->is_foreign = status != NULL;
+        if (status) {
+                tell_status(link, status);
+                return;
+        }
+        text = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket, reason);
+        tell_nobody(link, text);
 }
 
 /* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
 static void lose(struct mps_link *link, const char *reason)
 {
-        stop_round(link);
+        mps_foreign_stop(link->foreign);
         link->is_foreign = false;
-        link->round_ms = 0;
         tell_nobody(link, reason);
-}
-
-/* There is no socket of ours. */
-static void look_for_others(struct mps_link *link)
-{
-        if (link->is_closing || link->control || (link->round_ms != 0 && now_ms(link) - link->round_ms < FOREIGN_MS))
-                return;
-        link->round_ms = now_ms(link);
-        link->asked = 0;
-        ask_next(link);
 }
 
 /* ---- the connection ---- */
@@ -432,7 +297,6 @@ static void disconnect(struct mps_link *link, const struct error *err)
         uv_timer_stop(&link->ping);
         fail_all(link, err);
         link->retry_ms = 0;
-        link->round_ms = 0;
         tell_nobody(link, err->text);
         retry_later(link);
 }
@@ -528,7 +392,7 @@ static void connected(struct mps_link *link)
 {
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
 
-        stop_round(link);
+        mps_foreign_stop(link->foreign);
         link->is_foreign = false;
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
@@ -553,8 +417,8 @@ static void on_retry(uv_timer_t *timer)
                 connected(link);
                 return;
         }
-        if (err.kind == ERROR_NOT_FOUND && link->n_targets > 0)
-                look_for_others(link);
+        if (err.kind == ERROR_NOT_FOUND && mps_foreign_wants_any(link->foreign))
+                mps_foreign_look(link->foreign);
         else
                 lose(link, err.text);
         retry_later(link);
@@ -562,33 +426,12 @@ static void on_retry(uv_timer_t *timer)
 
 /* ---- what is wanted ---- */
 
-static void copy_target(struct arena *arena, struct target *target, const struct mps_daemon_wanted *daemon)
-{
-        *target = (struct target){
-                .name = arena_strdup(arena, daemon->name),
-                .resource = arena_strdup(arena, daemon->resource),
-                .units = ARENA_ARRAY(arena, const char *, daemon->n_units),
-                .n_units = daemon->n_units,
-        };
-        for (size_t i = 0; i < daemon->n_units; i++) {
-                target->units[i] = arena_strdup(arena, daemon->units[i].uuid);
-                target->max_clients = MAX(target->max_clients, daemon->units[i].clients);
-        }
-}
-
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation)
 {
         const struct mps_request request = {
                 .kind = MPS_REQUEST_APPLY, .id = APPLY_ID, .generation = generation, .wanted = *wanted};
 
-        stop_round(link);
-        arena_done(&link->arena);
-        link->targets = ARENA_ARRAY(&link->arena, struct target, wanted->n_daemons);
-        link->n_targets = wanted->n_daemons;
-        link->generation = generation;
-        link->round_ms = 0;
-        for (size_t i = 0; i < wanted->n_daemons; i++)
-                copy_target(&link->arena, &link->targets[i], &wanted->daemons[i]);
+        mps_foreign_want(link->foreign, wanted, generation);
         free(link->apply);
         link->apply = mps_request_write(&request);
         send_apply(link);
@@ -614,12 +457,9 @@ static void on_handle_closed(uv_handle_t *handle)
         if (link->closed)
                 link->closed(link->closed_data);
         mps_status_free(link->told);
-        arena_done(&link->arena);
         free(link->apply);
         free(link->reason);
         free(link->socket);
-        free(link->program);
-        free(link->directory);
         free(link);
 }
 
@@ -632,18 +472,23 @@ static void init_timer(struct mps_link *link, uv_timer_t *timer)
 
 int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err)
 {
+        struct mps_foreign_options foreign = {
+                .loop = options->loop,
+                .directory = options->directory,
+                .control = options->control,
+                .on_round = on_round,
+        };
         struct mps_link *link;
 
         if (strlen(options->directory) + sizeof("/" MPS_SOCKET) > SOCKET_PATH_MAX)
                 return error_set(err, ERROR_INVALID,
                         "the MPS directory '%s' is too long: a socket's path has at most %zu bytes", options->directory,
                         SOCKET_PATH_MAX - 1);
-        link = xcalloc(1, sizeof(*link));
+        foreign.data = link = xcalloc(1, sizeof(*link));
         link->loop = options->loop;
         link->options = *options;
-        link->directory = xstrdup(options->directory);
-        link->program = xstrdup(options->control);
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
+        link->foreign = mps_foreign_new(&foreign);
         link->last_id = APPLY_ID;
         list_init(&link->requests);
         init_timer(link, &link->retry);
@@ -659,7 +504,7 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
         link->is_closing = true;
         link->closed = closed;
         link->closed_data = data;
-        stop_round(link);
+        link->foreign = mps_foreign_free(link->foreign);
         link->lines = lines_close(link->lines);
         uv_close((uv_handle_t *)&link->retry, on_handle_closed);
         uv_close((uv_handle_t *)&link->ping, on_handle_closed);

@@ -236,7 +236,7 @@ static void test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said(vo
         assert_string_equal(
                 rig.error.text, "the connection to the MPS supervisor ended: the peer closed the connection");
         UNTIL(strstr(rig.reason, "connect to '")); /* again and again */
-        fakes.on_done(NULL, fakes.data); /* to nobody */
+        fakes.on_done(NULL, fakes.data);           /* to nobody */
 }
 
 static void test_without_a_supervisor_a_request_fails_from_the_loop(void **state UNUSED)
@@ -259,7 +259,7 @@ static void test_a_link_that_closes_answers_what_is_open(void **state UNUSED)
         assert_int_equal(rig.n_answered, 1);
         assert_string_equal(rig.error.text, "the link to the MPS supervisor is closing");
         fakes.on_done(NULL, fakes.data); /* to nobody */
-        start_link(); /* for the end of the test */
+        start_link();                    /* for the end of the test */
         rig.is_closed = false;
 }
 
