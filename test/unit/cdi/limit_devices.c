@@ -249,9 +249,10 @@ static void test_only_variables_of_mps_are_kept_of_a_file(void **state)
 
 static void test_a_file_that_is_none_of_ours_is_replaced(void **state)
 {
-        static const char *const contents[] = {"", "{", "[]", "null", "{\"kind\": 8}",
-                "{\"kind\": \"k8s.device-plugin.nvidia.com/gpu\", \"devices\": [{\"name\": \"old\", \"containerEdits\": "
-                "{\"env\": [\"CUDA_MPS_A=1\"]}}]}"};
+        static const char other_kind[] =
+                "{\"kind\": \"k8s.device-plugin.nvidia.com/gpu\", \"devices\": [{\"name\": \"old\","
+                " \"containerEdits\": {\"env\": [\"CUDA_MPS_A=1\"]}}]}";
+        static const char *const contents[] = {"", "{", "[]", "null", "{\"kind\": 8}", other_kind};
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
