@@ -1,6 +1,7 @@
 /*
  * The doctor on the machine: driver, GPUs, and what the kernel allows.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -14,7 +15,6 @@
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"
 #include "mps/compute_mode.h"
-#include "share/capability.h"
 #include "share/plan.h"
 
 #define FILES_WANTED ((rlim_t)16384)
@@ -185,30 +185,49 @@ void doctor_check_plan(struct doctor *doctor)
                         "change the configuration; 'warpshare plan' shows what it would make", "%s", err.text);
                 return;
         }
+        if (doctor->config->sharing.mps && doctor->config->sharing.time_slicing)
+                doctor_tell(doctor, DOCTOR_NOTE,
+                        "each shares units of its own; a pod that asks for the wrong resource has no limits",
+                        "see 'warpshare plan' for which unit is whose", "both MPS and time-slicing are configured");
         for (size_t i = 0; i < plan->n_resources; i++)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, shared by %s", plan->resources[i].name,
                         plan->resources[i].n_devices, sharing_strategy_name(plan->resources[i].strategy));
         plan_done(plan);
 }
 
+/* What came with which branch of the driver: NVIDIA's MPS manual, and the programs themselves. */
+static const struct {
+        unsigned int branch;
+        const char *what;
+} features[] = {
+        {525, "terminate_client, by which the guard ends a client"},
+        {550, "get_server_status, which tells a server in FAULT"},
+        {580, "several users at a time on one daemon"},
+        {590, "SM partitions, and 60 clients instead of 48"},
+        {615, "namespaces, whose limits no client can drop"},
+};
+
 void doctor_check_tiers(struct doctor *doctor)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
-        const char *version;
+        _cleanup_(strbuf_done) struct strbuf missing = STRBUF_INIT;
+        unsigned long branch;
 
         if (!inventory)
                 return;
-        version = inventory->driver_version;
-        if (capability_namespaces(version))
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "driver %s has all tiers of MPS, namespaces too", version);
-        else if (doctor->config->sharing.mps && doctor->config->sharing.mps->provisioning != PROVISIONING_UNIFORM)
-                doctor_tell(doctor, DOCTOR_NOTE,
-                        "shares other than uniform are variables of the container, which it can drop; the guard watches them",
-                        "a driver from 615 on has namespaces; from 590 on, provisioning sm has partitions",
-                        "driver %s has no namespaces of MPS", version);
+        branch = strtoul(inventory->driver_version, NULL, 10);
+        for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+                if (branch < features[i].branch)
+                        strbuf_printf(
+                                &missing, "%s%s (%u)", missing.size ? "; " : "", features[i].what, features[i].branch);
+        if (!doctor->config->sharing.mps || missing.size == 0)
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "driver %s has what the configuration can use",
+                        inventory->driver_version);
         else
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "driver %s: uniform shares hold by the daemon's defaults",
-                        version);
+                doctor_tell(doctor, DOCTOR_NOTE,
+                        "shares other than uniform are variables of the container, which it can drop: the guard watches them",
+                        "none, or a driver of the branch in brackets", "driver %s does not have: %s",
+                        inventory->driver_version, missing.data);
 }
 
 /* ---- compute mode ---- */

@@ -1,6 +1,7 @@
 """warpshare doctor: a node in a folder that has all it needs, and each thing that can be missing or wrong on it."""
 import json
 import os
+import re
 import resource
 import shutil
 import socket
@@ -95,7 +96,7 @@ class Site:
         peer.recv(4096)  # its end
 
     def scenario(self, gpus, **more):
-        self.write('gpus.yaml', yaml.safe_dump({'driverVersion': DRIVER, 'gpus': gpus, **more}))
+        self.write('gpus.yaml', yaml.safe_dump({'driverVersion': DRIVER, 'gpus': gpus, **more}, sort_keys=False))
 
     def config(self, content):
         self.write('config.yaml', content if isinstance(content, str) else yaml.safe_dump(content))
@@ -264,6 +265,25 @@ def test_a_config_that_is_refused_is_told_and_the_rest_is_looked_at(site):
 def test_a_plan_that_does_not_hold_on_these_gpus_is_wrong(site):
     site.config(sharing('mps', 200))
     expect(site, 'plan', '200')
+
+
+def test_two_ways_of_sharing_on_one_node_are_noted(site):
+    content = sharing('mps', 4)
+    content['sharing']['mps']['resources'][0]['devices'] = ['0']
+    content['sharing']['timeSlicing'] = {'resources': [
+        {'name': 'nvidia.com/gpu', 'rename': 'nvidia.com/gpu.sliced', 'replicas': 2, 'devices': ['1']}]}
+    site.config(content)
+    expect(site, 'plan', 'both MPS and time-slicing are configured', verdict='note')
+
+
+@pytest.mark.parametrize('driver, missing', [
+    ('535.261.03', [550, 580, 590, 615]), ('580.105.08', [590, 615]), ('615.10', [])])
+def test_what_the_driver_is_too_old_for_is_told(site, driver, missing):
+    site.write('root/proc/driver/nvidia/version', MODULE % driver)
+    site.scenario([{'model': 'T4'}, {'model': 'T4'}], driverVersion=driver)
+    finding, = (finding for finding in site.findings() if finding['check'] == 'tiers')
+    assert finding['verdict'] == ('note' if missing else 'ok')
+    assert [int(branch) for branch in re.findall(r'\((\d+)\)', finding['found'])] == missing
 
 
 def test_a_check_that_hangs_is_given_up(site):
