@@ -1,6 +1,6 @@
 /*
- * Private to mps/daemon_*.c: what they share of one daemon. daemon_run.c has the machine, the timers and the looks,
- * daemon_start.c leads to a process, daemon_configure.c to its settings.
+ * Private to mps/daemon_*.c: what they share of one daemon. daemon_run.c has the machine and its actions,
+ * daemon_start.c leads to a process, daemon_configure.c to its settings, daemon_look.c watches it, daemon_describe.c tells of it.
  */
 #pragma once
 
@@ -60,6 +60,7 @@ struct mps_run {
 /* Reports to the machine and does what it says. The text becomes the reason, NULL keeps the one that is there. */
 void run_report(struct mps_run *run, enum mps_event event, const char *format, ...) PRINTF_LIKE(3, 4);
 void run_tell(struct mps_run *run, bool is_process);
+void run_set_text(char **text, char *value);
 /* A question had no answer. Nothing is reported of a process that is dead already: its end is about to be told, with its reason. */
 void run_is_silent(struct mps_run *run, const struct error *err);
 
@@ -67,6 +68,11 @@ void run_is_silent(struct mps_run *run, const struct error *err);
 int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;
 void run_drop_control(struct mps_run *run);
 
+/* daemon_look.c */
+/* It is in a state in which it is looked at. */
+bool run_is_looking(const struct mps_run *run);
+/* The next question or look, instead of one that waits. */
+void run_look_again(struct mps_run *run, uint64_t ms);
 /* Asks for a first answer, now and then. */
 void run_ask_until_it_answers(struct mps_run *run);
 /* |run_prepare_is_late| comes after |ms|. */
@@ -81,6 +87,10 @@ bool run_take_over(struct mps_run *run, bool *ret_same);
 void run_stop_preparing(struct mps_run *run);
 /* NVML has not answered in time. */
 void run_prepare_is_late(struct mps_run *run);
+
+/* daemon_describe.c */
+/* The most that the server takes on one of its units; 0: not known. */
+unsigned int run_most_clients(const struct mps_run *run);
 
 /* daemon_configure.c */
 void run_configure(struct mps_run *run);

@@ -10,11 +10,6 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "mps/identity.h"
-
-#define FIRST_ASK_MS UINT64_C(20)
-#define LAST_ASK_MS UINT64_C(500)
-#define LOOKS_BETWEEN_TRIMS 64U
 
 /* ---- telling ---- */
 
@@ -29,7 +24,7 @@ void run_tell(struct mps_run *run, bool is_process)
                 run->context->changed(run, is_process, run->context->data);
 }
 
-static void set_text(char **text, char *value)
+void run_set_text(char **text, char *value)
 {
         free(*text);
         *text = value;
@@ -57,7 +52,7 @@ static void note_state(struct mps_run *run, enum mps_state before)
         if (before == MPS_READY || state == MPS_READY)
                 mps_folder_set_started(&run->folder, state == MPS_READY);
         if (state == MPS_READY) {
-                set_text(&run->reason, NULL);
+                run_set_text(&run->reason, NULL);
                 log_limits(run);
         }
         if (state == MPS_STARTING && before == MPS_FAULT)
@@ -128,167 +123,6 @@ struct mps_control *mps_run_control(struct mps_run *run)
         return run->launch ? run->requests : NULL;
 }
 
-void run_is_silent(struct mps_run *run, const struct error *err)
-{
-        if (!run->launch || identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
-                run_report(run, MPS_EVENT_SILENT, "%s", err->text);
-}
-
-/* ---- looking ---- */
-
-static void on_turn(uv_timer_t *turn);
-
-static void look_again(struct mps_run *run, uint64_t ms)
-{
-        if (!run->is_closing)
-                uv_timer_start(&run->turn, on_turn, ms, 0);
-}
-
-static bool is_looking_state(const struct mps_run *run)
-{
-        const struct mps_machine *machine = &run->machine;
-
-        return machine->state == MPS_READY || mps_machine_is_server_fault(machine) ||
-               (machine->state == MPS_DRAINING && machine->phase == MPS_PHASE_PLAIN);
-}
-
-static unsigned int most_clients(const struct mps_run *run)
-{
-        unsigned int clients = 0;
-
-        for (size_t i = 0; i < run->started.n_units; i++)
-                clients = MAX(clients, run->started.units[i].clients);
-        return clients;
-}
-
-/* What is worth telling though the daemon serves. */
-static void note_observation(struct mps_run *run)
-{
-        const unsigned int most = most_clients(run);
-        char *notice = NULL;
-
-        if (most && run->started.n_units == 1 && run->seen->n_clients >= most)
-                notice = xasprintf("it has %zu clients, the most that its GPU takes: further ones are refused with "
-                                   "CUDA error 808 until one leaves",
-                        run->seen->n_clients);
-        else if (run->seen->waiting)
-                notice = xstrdup(run->seen->waiting);
-        if (notice && (!run->notice || strcmp(notice, run->notice) != 0))
-                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", notice));
-        set_text(&run->notice, notice);
-}
-
-static void judge_observation(struct mps_run *run)
-{
-        const struct mps_observation *seen = run->seen;
-
-        if (run->machine.state == MPS_DRAINING)
-                set_text(&run->reason, xasprintf("it waits for its %zu clients to leave, then it %s", seen->n_clients,
-                                               run->machine.wanted ? "starts anew with other settings" : "ends"));
-        if (seen->n_clients == 0)
-                run_report(run, MPS_EVENT_EMPTY, NULL);
-        if (!is_looking_state(run))
-                return;
-        if (seen->has_fault)
-                run_report(run, MPS_EVENT_SERVER_FAULT,
-                        "its server is in FAULT: a client made a fatal GPU error, so every client of this GPU has to end; "
-                        "it recovers when the last of %zu has left",
-                        seen->n_clients);
-        else
-                run_report(run, MPS_EVENT_SERVER_ACTIVE, NULL);
-}
-
-static void on_looked(struct mps_observation *observation, const struct error *err, void *data)
-{
-        struct mps_run *run = data;
-        bool is_new;
-
-        run->look = NULL;
-        if (!observation) {
-                run_is_silent(run, err);
-                return;
-        }
-        mps_journal_explain(run->journal, observation, run->started.units, run->started.n_units);
-        is_new = !mps_observation_is_same(observation, run->seen);
-        mps_observation_free(run->seen);
-        run->seen = observation;
-        note_observation(run);
-        if (run->looks++ % LOOKS_BETWEEN_TRIMS == 0)
-                mps_folder_trim_log(&run->folder);
-        judge_observation(run);
-        if (is_new)
-                run_tell(run, false);
-        if (is_looking_state(run) && !run->look)
-                look_again(run, run->context->look_ms);
-}
-
-static void look(struct mps_run *run)
-{
-        const struct mps_look_options options = {
-                .control = run->control,
-                .can = run->can,
-                .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
-                .system_root = run->context->system_root,
-                .done = on_looked,
-                .data = run,
-        };
-
-        if (!mps_folder_is_same(&run->folder)) {
-                run_report(run, MPS_EVENT_LOST,
-                        "its pipe directory '%s' is gone or is another one: it is made again; containers that were started "
-                        "before have the old one mounted and must be restarted",
-                        run->folder.pipe);
-                return;
-        }
-        if (!run->look)
-                run->look = mps_look_start(&options);
-}
-
-/* ---- the first answer ---- */
-
-static void on_first_answer(const struct error *err, const char *answer UNUSED, void *data)
-{
-        struct mps_run *run = data;
-
-        if (!err) {
-                run_report(run, MPS_EVENT_ANSWERED, NULL);
-                return;
-        }
-        look_again(run, run->ask_ms);
-        run->ask_ms = MIN(run->ask_ms * 2, LAST_ASK_MS);
-}
-
-void run_ask_until_it_answers(struct mps_run *run)
-{
-        run->ask_ms = FIRST_ASK_MS;
-        look_again(run, FIRST_ASK_MS);
-}
-
-void run_wait(struct mps_run *run, uint64_t ms)
-{
-        look_again(run, ms);
-}
-
-void run_wait_for_units(struct mps_run *run, const char *blocker)
-{
-        uv_timer_stop(&run->deadline);
-        set_text(&run->reason,
-                xasprintf("it waits for the daemon '%s' to end, which still serves one of its units", blocker));
-        run_tell(run, false);
-}
-
-static void on_turn(uv_timer_t *turn)
-{
-        struct mps_run *run = turn->data;
-
-        if (run->prepare)
-                run_prepare_is_late(run);
-        else if (run->machine.state == MPS_STARTING && run->control)
-                mps_control_ask(run->control, "get_default_active_thread_percentage", on_first_answer, run);
-        else if (is_looking_state(run) && run->control)
-                look(run);
-}
-
 /* ---- actions ---- */
 
 static void ignore_answer(const struct error *err UNUSED, const char *answer UNUSED, void *data UNUSED)
@@ -334,7 +168,7 @@ static void drain(struct mps_run *run)
         if (run_renew_control(run, &err) < 0)
                 run_report(run, MPS_EVENT_SILENT, "%s", err.text);
         else
-                look_again(run, 0);
+                run_look_again(run, 0);
 }
 
 static void forget_process(struct mps_run *run)
@@ -342,7 +176,7 @@ static void forget_process(struct mps_run *run)
         run->started = (struct mps_daemon_wanted){0};
         arena_done(&run->started_arena);
         run->seen = mps_observation_free(run->seen);
-        set_text(&run->notice, NULL);
+        run_set_text(&run->notice, NULL);
 }
 
 static void carry_out(struct mps_run *run, enum mps_command command)
@@ -434,14 +268,14 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
                 va_start(args, format);
                 vsnprintf(text, sizeof(text), format, args);
                 va_end(args);
-                set_text(&run->reason, xstrdup(text));
+                run_set_text(&run->reason, xstrdup(text));
         } else if (late) {
-                set_text(&run->reason, xstrdup(late));
+                run_set_text(&run->reason, xstrdup(late));
         }
         arm(run, action.timeout_ms);
         note_state(run, before);
-        if (is_looking_state(run) && action.command == MPS_DO_NOTHING)
-                look_again(run, before == MPS_CONFIGURING ? 0 : run->context->look_ms);
+        if (run_is_looking(run) && action.command == MPS_DO_NOTHING)
+                run_look_again(run, before == MPS_CONFIGURING ? 0 : run->context->look_ms);
         run_tell(run, was_alive != mps_machine_is_alive(&run->machine));
         carry_out(run, action.command);
 }
@@ -492,158 +326,6 @@ void mps_run_poke(struct mps_run *run)
         run->is_waiting = false;
         arm(run, MPS_START_TIMEOUT_MS);
         run_start(run);
-}
-
-/* ---- what others may know ---- */
-
-const char *mps_run_name(const struct mps_run *run)
-{
-        return run->name;
-}
-
-bool mps_run_is_wanted(const struct mps_run *run)
-{
-        return run->machine.wanted;
-}
-
-bool mps_run_is_gone(const struct mps_run *run)
-{
-        return run->machine.state == MPS_OFF && !run->machine.wanted;
-}
-
-bool mps_run_is_ready(const struct mps_run *run)
-{
-        return run->machine.state == MPS_READY;
-}
-
-const struct mps_daemon_wanted *mps_run_settings(const struct mps_run *run)
-{
-        return run->launch || !run->has_wanted ? &run->started : &run->wanted;
-}
-
-bool mps_run_holds(const struct mps_run *run, const char *uuid)
-{
-        for (size_t i = 0; run->launch && i < run->started.n_units; i++)
-                if (strcmp(run->started.units[i].uuid, uuid) == 0)
-                        return true;
-        return false;
-}
-
-bool mps_run_record(const struct mps_run *run, struct mps_record_daemon *ret)
-{
-        if (!run->launch)
-                return false;
-        *ret = (struct mps_record_daemon){
-                .pid = mps_launch_pid(run->launch),
-                .start_time = mps_launch_start_time(run->launch),
-                .inode = run->folder.inode,
-                .options = run->options,
-                .can = run->can,
-                .settings = run->started,
-        };
-        ret->settings.name = run->name;
-        return ret->pid != 0;
-}
-
-unsigned int mps_run_options(const struct mps_run *run)
-{
-        return run->options;
-}
-
-enum mps_tier mps_run_tier(const struct mps_run *run)
-{
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
-
-        if (run->options & MPS_CAN_PARTITION)
-                return MPS_TIER_PARTITION;
-        return settings->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT
-                                                              : MIN(settings->tier_limit, MPS_TIER_VERIFIED);
-}
-
-bool mps_run_has_clients(const struct mps_run *run)
-{
-        return run->seen && run->seen->n_clients;
-}
-
-static const char *default_reason(enum mps_state state)
-{
-        switch (state) {
-        case MPS_READY:
-                return NULL;
-        case MPS_OFF:
-                return "it is not wanted";
-        case MPS_STARTING:
-                return "its control daemon has been started and has not answered yet";
-        case MPS_CONFIGURING:
-                return "its settings are being made and read back";
-        case MPS_DRAINING:
-                return "it is ending";
-        case MPS_FAULT:
-                return "it has failed";
-        }
-        return NULL;
-}
-
-static const char *copy_text(struct arena *arena, const char *text)
-{
-        return text ? arena_strdup(arena, text) : NULL;
-}
-
-static const struct mps_server *copy_servers(struct arena *arena, const struct mps_observation *seen)
-{
-        struct mps_server *servers = ARENA_ARRAY(arena, struct mps_server, seen->n_servers);
-
-        for (size_t i = 0; i < seen->n_servers; i++) {
-                servers[i] = seen->servers[i];
-                servers[i].status = copy_text(arena, seen->servers[i].status);
-        }
-        return servers;
-}
-
-static const struct mps_client *copy_clients(struct arena *arena, const struct mps_observation *seen)
-{
-        struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, seen->n_clients);
-
-        for (size_t i = 0; i < seen->n_clients; i++) {
-                clients[i] = seen->clients[i];
-                clients[i].unit = copy_text(arena, seen->clients[i].unit);
-                clients[i].pod_uid = copy_text(arena, seen->clients[i].pod_uid);
-                clients[i].container_id = copy_text(arena, seen->clients[i].container_id);
-                clients[i].grant = copy_text(arena, seen->clients[i].grant);
-        }
-        return clients;
-}
-
-void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps_daemon_status *ret)
-{
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
-        const char **units = ARENA_ARRAY(arena, const char *, settings->n_units);
-        const char *reason = run->reason ? run->reason : default_reason(run->machine.state);
-
-        for (size_t i = 0; i < settings->n_units; i++)
-                units[i] = arena_strdup(arena, settings->units[i].uuid);
-        *ret = (struct mps_daemon_status){
-                .name = arena_strdup(arena, run->name),
-                .resource = arena_strdup(arena, settings->resource ? settings->resource : ""),
-                .units = units,
-                .n_units = settings->n_units,
-                .state = run->machine.state,
-                .reason = reason && run->machine.state != MPS_READY ? arena_strdup(arena, reason) : NULL,
-                .notice = run->notice ? arena_strdup(arena, run->notice) : NULL,
-                .since = run->since,
-                .pid = run->launch ? mps_launch_pid(run->launch) : 0,
-                .adopted = run->launch && mps_launch_is_adopted(run->launch),
-                .restarts = run->restarts,
-                .can = run->can,
-                .tier = mps_run_tier(run),
-                .threads_permille = run->threads_permille,
-                .limit_mib = run->limit_mib,
-                .servers = run->seen ? copy_servers(arena, run->seen) : NULL,
-                .n_servers = run->seen ? run->seen->n_servers : 0,
-                .clients = run->seen ? copy_clients(arena, run->seen) : NULL,
-                .n_clients = run->seen ? run->seen->n_clients : 0,
-                .max_clients = most_clients(run),
-        };
 }
 
 /* ---- life ---- */

@@ -1,5 +1,6 @@
 /*
- * Private to mps/supervisor*.c. supervisor.c has the daemons and the record, supervisor_requests.c what somebody asks for.
+ * Private to mps/supervisor*.c. supervisor.c has the daemons and the record, supervisor_nvml.c compute modes
+ * and memory, supervisor_requests.c what somebody asks for.
  */
 #pragma once
 
@@ -56,6 +57,18 @@ struct mps_supervisor {
 struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const char *name);
 /* The record has to be written, and somebody told. */
 void supervisor_note(struct mps_supervisor *supervisor, bool is_record);
+
+void supervisor_write_record(struct mps_supervisor *supervisor);
+/* It may be the moment when the last thing is done that the end waits for. */
+void supervisor_check_end(struct mps_supervisor *supervisor);
+
+/* supervisor_nvml.c */
+void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nvmlComputeMode_t before);
+/* It has to be on file before it is changed. */
+void supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data);
+/* Those of units that no daemon has any more. */
+void supervisor_restore_modes(struct mps_supervisor *supervisor);
+void supervisor_on_look(uv_timer_t *timer);
 
 /* supervisor_requests.c */
 void supervisor_requests_init(struct mps_supervisor *supervisor);

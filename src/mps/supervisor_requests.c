@@ -358,7 +358,7 @@ static void on_terminated(const struct error *err, const char *answer, void *dat
         const char *last = answer ? strrchr(answer, '\n') : NULL;
         struct error problem;
 
-        if (!err && strcmp(last ? last + 1 : answer, "0") != 0) {
+        if (answer && strcmp(last ? last + 1 : answer, "0") != 0) {
                 error_raise(&problem, ERROR_UNAVAILABLE, "MPS client %d was not terminated: %.200s",
                         (int)request->client, answer);
                 err = &problem;
