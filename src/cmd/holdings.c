@@ -44,7 +44,10 @@ struct book {
 };
 
 struct holdings {
-        struct holdings_options options;
+        struct holdings_options options; /* its config may be gone: the paths are here */
+        char *directory;                 /* the MPS root as mounted here */
+        char *pod_resources;             /* kubelet's socket */
+        char *checkpoint;                /* kubelet's own record */
         struct broker broker;
         const struct plan *plan;
         struct book *books; /* one a resource under MPS, in the order of the plan */
@@ -150,9 +153,9 @@ static void note_change(struct holdings *holdings, struct book *book)
 
 static char *book_path(const struct holdings *holdings, const struct resource *resource)
 {
-        char *path = xasprintf("%s/grants-%s.json", holdings->options.config->mps_directory, resource->name);
+        char *path = xasprintf("%s/grants-%s.json", holdings->directory, resource->name);
 
-        for (char *at = path + strlen(holdings->options.config->mps_directory) + 1; *at; at++)
+        for (char *at = path + strlen(holdings->directory) + 1; *at; at++)
                 if (*at == '/')
                         *at = '_';
         return path;
@@ -234,19 +237,16 @@ static bool kubelet_is_young(const struct holdings *holdings)
 {
         struct stat status;
 
-        return stat(holdings->options.config->pod_resources, &status) < 0 ||
-               now_seconds() - status.st_ctime < LIST_GRACE_S;
+        return stat(holdings->pod_resources, &status) < 0 || now_seconds() - status.st_ctime < LIST_GRACE_S;
 }
 
 /* kubelet's record beside its list. Without it, UIDs and init containers are unknown, and that is all. */
 static bool read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret)
 {
-        _free_ char *folder = file_folder(holdings->options.config->kubelet_socket);
-        _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, folder);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
-        if (file_read(path, CHECKPOINT_MAX, &text, &err) == 0 &&
+        if (file_read(holdings->checkpoint, CHECKPOINT_MAX, &text, &err) == 0 &&
                 checkpoint_read(ret, arena, "", text.data, text.size, &err) == 0)
                 return true;
         log_debug("kubelet's record of devices is not looked at", LOG_ERR(&err));
@@ -308,6 +308,12 @@ static void free_bind(struct bind *bind)
 static void refuse(struct bind *bind, const struct error *err)
 {
         bind->bound(err, NULL, bind->context);
+        free_bind(bind);
+}
+
+static void answer_unbound(struct bind *bind)
+{
+        bind->bound(NULL, NULL, bind->context);
         free_bind(bind);
 }
 
@@ -458,7 +464,9 @@ static void broker_bind(const struct resource *resource, const char *const *ids,
         bind = new_bind(holdings, resource->name, ids, n_ids, bound, context);
         if (settle(bind, &err) == 0)
                 return;
-        if (err.kind == ERROR_UNAVAILABLE && holdings->pods)
+        if (err.kind == ERROR_NOT_FOUND)
+                answer_unbound(bind); /* of the plan before: kubelet's list will tell the books */
+        else if (err.kind == ERROR_UNAVAILABLE && holdings->pods)
                 pod_resources_list(holdings->pods, on_listed_for, bind);
         else
                 refuse(bind, &err);
@@ -691,6 +699,18 @@ void holdings_set_health(struct holdings *holdings, const char *uuid, bool healt
 
 /* ---- begin and end ---- */
 
+static void free_holdings(struct holdings *holdings)
+{
+        free_books(holdings->books, holdings->n_books);
+        holders_free(holdings->holders);
+        guard_free(holdings->guard);
+        mps_report_free(holdings->report);
+        free(holdings->directory);
+        free(holdings->pod_resources);
+        free(holdings->checkpoint);
+        free(holdings);
+}
+
 static void start_timer(struct holdings *holdings, uv_timer_t *timer)
 {
         uv_timer_init(holdings->options.loop, timer);
@@ -702,6 +722,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
 {
         struct holdings *holdings = xcalloc(1, sizeof(*holdings));
         const struct config *config = options->config;
+        _free_ char *folder = file_folder(config->kubelet_socket);
         const struct mps_link_options link = {
                 .loop = options->loop,
                 .directory = config->mps_directory,
@@ -711,6 +732,10 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         };
 
         holdings->options = *options;
+        holdings->options.config = NULL;
+        holdings->directory = xstrdup(config->mps_directory);
+        holdings->pod_resources = xstrdup(config->pod_resources);
+        holdings->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
         holdings->broker = (struct broker){.hidden = broker_hidden, .bind = broker_bind, .data = holdings};
         list_init(&holdings->binds);
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
@@ -733,7 +758,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
 
 failed:
         pod_resources_close(holdings->pods);
-        free(holdings);
+        free_holdings(holdings);
         return -1;
 }
 
@@ -744,11 +769,7 @@ static void on_part_closed(struct holdings *holdings)
 
         if (--holdings->n_open > 0)
                 return;
-        free_books(holdings->books, holdings->n_books);
-        holders_free(holdings->holders);
-        guard_free(holdings->guard);
-        mps_report_free(holdings->report);
-        free(holdings);
+        free_holdings(holdings);
         closed(data);
 }
 

@@ -22,7 +22,8 @@ struct holdings;
 
 struct holdings_options {
         uv_loop_t *loop;
-        const struct config *config;   /* the paths of MPS and of kubelet's socket, which count until the end */
+        const struct config
+                *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
         void *data;
 };

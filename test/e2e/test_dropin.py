@@ -37,6 +37,8 @@ def start(node, *arguments, **environment):
         'WARPSHARE_NVML_LIBRARY': node.library,
         'WARPSHARE_CDI_ROOT': os.path.join(node.folder, 'cdi'),
         'KUBELET_SOCKET': node.kubelet.socket,
+        'WARPSHARE_MPS_DIRECTORY': node.mps_root,
+        'WARPSHARE_POD_RESOURCES_SOCKET': node.kubelet.pod_resources,
         **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_'))},
         **({'CONFIG_FILE': node.config_path} if os.path.lexists(node.config_path) else {}),
         **environment}
