@@ -123,6 +123,7 @@ class Site:
 
     def findings(self, *arguments, **more):
         done = self.run('--output', 'json', *arguments, **more)
+        assert done.stdout, (done.returncode, done.stderr)
         told = json.loads(done.stdout)
         wrong = [finding for finding in told['findings'] if finding['verdict'] == 'wrong']
         assert told['wrong'] == len(wrong) and done.returncode == (1 if wrong else 0)
