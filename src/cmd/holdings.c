@@ -263,6 +263,7 @@ static void take_list(struct holdings *holdings, const struct pod_list *list)
         holders_free(holdings->holders);
         holdings->holders = holders_new(list, has_checkpoint ? &checkpoint : NULL);
         arena_done(&scratch);
+        log_debug("kubelet has told which container holds what", LOG_UINT("containers", list->n_containers));
 }
 
 static void on_listed(const struct error *err, const struct pod_list *list, void *data)
@@ -292,7 +293,7 @@ static void on_list_timer(uv_timer_t *timer)
 {
         struct holdings *holdings = timer->data;
 
-        if (is_anything_held(holdings))
+        if (holdings->pods && is_anything_held(holdings))
                 pod_resources_list(holdings->pods, on_listed, holdings);
 }
 

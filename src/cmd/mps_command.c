@@ -37,8 +37,8 @@ static const struct option run_own[RUN_COUNT] = {
                 .help = "where /metrics and /healthz are served, as 127.0.0.1:9401, [::1]:9401 or :9401; empty: nowhere"},
 };
 
-static const char *const run_shared[] = {
-        "mps-directory", "mps-control", "driver-root-ctr-path", "nvml-library", "log-level", "log-format", NULL};
+static const char *const run_shared[] = {"mps-directory", "mps-control", "driver-root-ctr-path", "system-root",
+        "nvml-library", "log-level", "log-format", NULL};
 
 static const struct command_line run_line = {run_shared, run_own, RUN_COUNT};
 
@@ -87,6 +87,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
                 .root = command_line_get(set, "mps-directory"),
                 .control = command_line_get(set, "mps-control"),
                 .driver_root = command_line_get(set, "driver-root-ctr-path"),
+                .system_root = command_line_get(set, "system-root"),
                 .nvml_library = command_line_get(set, "nvml-library"),
                 .sets_compute_mode = strcmp(values[RUN_NO_COMPUTE_MODE], "true") != 0,
                 .metrics_address = values[RUN_METRICS],

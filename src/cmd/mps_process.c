@@ -232,6 +232,7 @@ static int start(struct mps_process *process, struct error *err)
                 .root = process->root,
                 .control = process->options.control,
                 .driver_root = process->options.driver_root,
+                .system_root = process->options.system_root,
                 .nvml_library = process->options.nvml_library,
                 .environment = pick_environment(&arena),
                 .sets_compute_mode = process->options.sets_compute_mode,

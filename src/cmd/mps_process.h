@@ -19,6 +19,7 @@ struct mps_process_options {
         const char *root;
         const char *control;
         const char *driver_root;
+        const char *system_root; /* /proc of clients is below it; NULL or "": the root */
         const char *nvml_library;
         bool sets_compute_mode;
         uint64_t grace_ms;

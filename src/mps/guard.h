@@ -9,8 +9,8 @@
  *   memory    processes that are counted to a grant have more memory on the unit than it allows, added up. The driver's own limit is
  *             for each process, so a container with two may have twice its share. Contexts count, as in the driver's limit;
  *             GUARD_TOLERANCE_MIB a process are let pass, since the driver rounds up to blocks.
- *   limit     a limit in force for a process, by the server's log, is above its grant. Threads are not compared under a partition or a
- *             namespace, which limit them in another way.
+ *   limit     what the server allows a process, by its log, is above its grant; only in the default tier, where the server's limits
+ *             are the grant's. In the others a client's own variables, its partition or its namespace lower them, which no log tells.
  *   stranger  processes of a pod that has no grant on the unit
  *   claim     a process claims a grant that is not its pod's
  *   unknown   a process of which cannot be told whose it is: no PID, no pod in its cgroup, or no grant that could be its own while

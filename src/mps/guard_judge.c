@@ -32,7 +32,7 @@ struct account {
         bool is_by_claim;                /* nothing but the environment says that it is this grant */
         uint64_t limit_mib;              /* of all its grants; 0: none */
         unsigned int threads_permille;
-        bool has_other_threads; /* a tier that limits them in another way */
+        bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
 
         bool is_mixed;                /* it has processes of several containers */
         const struct mps_client *top; /* the one with most memory */
@@ -136,7 +136,7 @@ static struct account *account_of_grant(
         account.grant = grant;
         account.limit_mib = grant->limit_mib;
         account.threads_permille = grant->threads_permille;
-        account.has_other_threads = grant->tier >= MPS_TIER_PARTITION;
+        account.is_limited_elsewhere = grant->tier != MPS_TIER_DEFAULT;
         return get_account(judge, &account, "grant", grant->id);
 }
 
@@ -168,7 +168,7 @@ static const struct guard_grant *match(
                 is_limited = is_limited && grant->limit_mib > 0;
                 sum->limit_mib += grant->limit_mib;
                 sum->threads_permille = MIN(sum->threads_permille + grant->threads_permille, 1000);
-                sum->has_other_threads |= grant->tier >= MPS_TIER_PARTITION;
+                sum->is_limited_elsewhere |= grant->tier != MPS_TIER_DEFAULT;
                 if (grant->container_id && client->container_id) {
                         has_own = true;
                         found = grant;
@@ -341,7 +341,9 @@ static void judge_limits(struct judge *judge, const struct account *account, con
 {
         struct guard_finding *finding;
 
-        if (!account->has_other_threads && client->threads_permille > account->threads_permille) {
+        if (account->is_limited_elsewhere)
+                return;
+        if (client->threads_permille > account->threads_permille) {
                 finding = add(judge, GUARD_LIMIT, account, client,
                         arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));

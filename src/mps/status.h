@@ -48,7 +48,7 @@ struct mps_client {
         const char *container_id;      /* the same */
         const char *grant;             /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
         uint64_t memory;               /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
-        unsigned int threads_permille; /* in force by the server's log; 0 unknown */
+        unsigned int threads_permille; /* that the server allows it, by its log; 0 unknown */
         uint64_t limit_mib;            /* the same; 0 unknown */
 };
 

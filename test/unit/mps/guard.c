@@ -220,18 +220,20 @@ static void test_of_two_containers_on_one_grant_neither_is_ended(void **state UN
 
 /* ---- limits in force ---- */
 
-static void test_a_limit_in_force_above_the_grant_is_found(void **state UNUSED)
+static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing_else_limits(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_VERIFIED},
-                {"g2", "GPU-a", "p2", NULL, NULL, 4096, 333, MPS_TIER_PARTITION});
+        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT},
+                {"g2", "GPU-a", "p2", NULL, NULL, 4096, 333, MPS_TIER_PARTITION},
+                {"g3", "GPU-a", "p3", NULL, NULL, 4096, 333, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 1000},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 333, .limit_mib = 4096},
                 {.pid = 13, .pod_uid = "p1", .container_id = C1, .limit_mib = 8192},
                 {.pid = 13, .pod_uid = "p1", .container_id = C1, .limit_mib = 8192},
-                {.pid = 14, .pod_uid = "p2", .container_id = C2, .threads_permille = 1000});
+                {.pid = 14, .pod_uid = "p2", .container_id = C2, .threads_permille = 1000, .limit_mib = 8192},
+                {.pid = 15, .pod_uid = "p3", .container_id = C2, .threads_permille = 1000, .limit_mib = 8192});
         assert_found(&scene, "limit! 11 g1;limit! 13 g1");
         assert_string_equal(scene.report.appeared[0]->text,
                 "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 11 may use 100.0 % of the threads, granted "
@@ -420,7 +422,7 @@ int main(void)
                 cmocka_unit_test(test_without_a_claim_the_grants_of_a_pod_count_together),
                 cmocka_unit_test(test_a_container_that_is_known_has_its_own_grant_only),
                 cmocka_unit_test(test_of_two_containers_on_one_grant_neither_is_ended),
-                cmocka_unit_test(test_a_limit_in_force_above_the_grant_is_found),
+                cmocka_unit_test(test_a_server_that_allows_more_than_the_grant_is_found_where_nothing_else_limits),
                 cmocka_unit_test(test_a_pod_without_a_grant_on_the_unit_is_a_stranger),
                 cmocka_unit_test(test_nobody_is_a_stranger_while_an_owner_is_not_known),
                 cmocka_unit_test(test_processes_that_cannot_be_seen_are_told_together),
