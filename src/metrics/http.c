@@ -6,7 +6,6 @@
 #include "metrics/http.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,9 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "metrics/exposition.h"
+#include "metrics/http_library.h"
+
+static struct microhttpd mhd; /* filled by metrics_http_new() */
 
 struct metrics_http {
         struct metrics_http_options options;
@@ -153,19 +155,19 @@ static struct page make_page(const struct metrics_http *http, const char *url)
 static enum MHD_Result send_page(struct MHD_Connection *connection, struct page page)
 {
         struct MHD_Response *response =
-                MHD_create_response_from_buffer(strlen(page.text), page.text, MHD_RESPMEM_MUST_FREE);
+                mhd.create_response_from_buffer(strlen(page.text), page.text, MHD_RESPMEM_MUST_FREE);
         enum MHD_Result result;
 
         if (!response) {
                 free(page.text);
                 return MHD_NO;
         }
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, page.type);
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close"); /* the deadline is for one request */
+        mhd.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, page.type);
+        mhd.add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close"); /* the deadline is for one request */
         if (page.status == MHD_HTTP_METHOD_NOT_ALLOWED)
-                MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-        result = MHD_queue_response(connection, page.status, response);
-        MHD_destroy_response(response);
+                mhd.add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        result = mhd.queue_response(connection, page.status, response);
+        mhd.destroy_response(response);
         return result;
 }
 
@@ -203,7 +205,7 @@ static void arm_deadline(struct metrics_http *http)
 static void end_connection(struct connection *connection)
 {
         const union MHD_ConnectionInfo *info =
-                MHD_get_connection_info(connection->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+                mhd.get_connection_info(connection->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
         list_remove(&connection->link);
         shutdown(info->connect_fd, SHUT_RDWR);
@@ -248,11 +250,11 @@ static void run(struct metrics_http *http)
         MHD_UNSIGNED_LONG_LONG rest = 0;
 
         http->has_room = false;
-        MHD_run(http->daemon);
+        mhd.run(http->daemon);
         arm_deadline(http);
         if (http->has_room)
                 uv_timer_start(&http->again, on_again, 0, 0);
-        else if (MHD_get_timeout(http->daemon, &rest) == MHD_YES)
+        else if (mhd.get_timeout(http->daemon, &rest) == MHD_YES)
                 uv_timer_start(&http->again, on_again, rest, 0);
         else
                 uv_timer_stop(&http->again);
@@ -277,7 +279,7 @@ static void ignore(void *data UNUSED, const char *format UNUSED, va_list args UN
 
 static int start_daemon(struct metrics_http *http, int fd, struct error *err)
 {
-        http->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+        http->daemon = mhd.start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
                 ignore, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_HTTP_CONNECTIONS,
                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, METRICS_HTTP_PER_PEER, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                 METRICS_HTTP_MEMORY, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
@@ -307,7 +309,7 @@ int metrics_http_new(struct metrics_http **ret, const struct metrics_http_option
         struct metrics_http *http;
         _close_ int fd = -1;
 
-        if (listen_at(&fd, options->address, err) < 0)
+        if (microhttpd_load(&mhd, err) < 0 || listen_at(&fd, options->address, err) < 0)
                 return error_prefix(err, "metrics");
         http = xcalloc(1, sizeof(*http));
         http->options = *options;
@@ -320,7 +322,7 @@ int metrics_http_new(struct metrics_http **ret, const struct metrics_http_option
                 return error_prefix(err, "metrics");
         }
         fd = -1; /* it is the daemon's */
-        info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+        info = mhd.get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         uv_poll_init(options->loop, &http->poll, info->epoll_fd);
         uv_timer_init(options->loop, &http->again);
         uv_timer_init(options->loop, &http->deadline);
@@ -341,6 +343,6 @@ struct metrics_http *metrics_http_close(struct metrics_http *http)
         close_handle(http, (uv_handle_t *)&http->poll);
         close_handle(http, (uv_handle_t *)&http->again);
         close_handle(http, (uv_handle_t *)&http->deadline);
-        MHD_stop_daemon(http->daemon);
+        mhd.stop_daemon(http->daemon);
         return NULL;
 }

@@ -1,0 +1,32 @@
+/*
+ * libmicrohttpd, loaded when it is first needed. Debian builds it with GnuTLS, of which nothing here is used, and which would
+ * triple the time and a third of the memory that each start of the program takes, also where nobody asks for metrics.
+ */
+#pragma once
+
+#include <microhttpd.h>
+
+#include "base/error.h"
+
+#define MICROHTTPD_LIBRARY "libmicrohttpd.so.12"
+
+#define MICROHTTPD_FUNCTIONS(CALL)                                                                                     \
+        CALL(add_response_header)                                                                                      \
+        CALL(create_response_from_buffer)                                                                              \
+        CALL(destroy_response)                                                                                         \
+        CALL(get_connection_info)                                                                                      \
+        CALL(get_daemon_info)                                                                                          \
+        CALL(get_timeout)                                                                                              \
+        CALL(queue_response)                                                                                           \
+        CALL(run)                                                                                                      \
+        CALL(start_daemon)                                                                                             \
+        CALL(stop_daemon)
+
+#define MICROHTTPD_MEMBER(name) __typeof__(MHD_##name) *name;
+struct microhttpd {
+        MICROHTTPD_FUNCTIONS(MICROHTTPD_MEMBER)
+};
+#undef MICROHTTPD_MEMBER
+
+/* The library stays for good. ERROR_NOT_FOUND where it is not installed. */
+int microhttpd_load(struct microhttpd *ret, struct error *err) MUST_USE;
