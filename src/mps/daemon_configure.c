@@ -158,9 +158,11 @@ static void on_answer(const struct error *err, const char *answer, void *data)
         struct configure *configure = run->configure;
 
         if (err) {
-                run_is_silent(run, err);
+                if (run_is_silent(run, err))
+                        ask_next(configure);
                 return;
         }
+        run->misses = 0;
         if (configure->is_probing)
                 dialogue_probe_answer(&configure->probe, answer);
         else

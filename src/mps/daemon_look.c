@@ -11,6 +11,7 @@
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
 #define LOOKS_BETWEEN_TRIMS 64U
+#define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
 
 static void on_turn(uv_timer_t *turn);
 
@@ -26,12 +27,18 @@ static bool is_lost(struct mps_run *run)
         return true;
 }
 
-void run_is_silent(struct mps_run *run, const struct error *err)
+bool run_is_silent(struct mps_run *run, const struct error *err)
 {
         if (run->launch && !identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
-                return;
-        if (!is_lost(run))
-                run_report(run, MPS_EVENT_SILENT, "%s", err->text);
+                return false;
+        if (is_lost(run))
+                return false;
+        if (err->kind == ERROR_TIMEOUT && ++run->misses < MISSES) {
+                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_UINT("missed", run->misses), LOG_ERR(err));
+                return true;
+        }
+        run_report(run, MPS_EVENT_SILENT, "%s", err->text);
+        return false;
 }
 
 void run_look_again(struct mps_run *run, uint64_t ms)
@@ -93,9 +100,11 @@ static void on_looked(struct mps_observation *observation, const struct error *e
 
         run->look = NULL;
         if (!observation) {
-                run_is_silent(run, err);
+                if (run_is_silent(run, err))
+                        run_look_again(run, 0);
                 return;
         }
+        run->misses = 0;
         mps_journal_explain(run->journal, observation, run->started.units, run->started.n_units);
         is_new = !mps_observation_is_same(observation, run->seen);
         mps_observation_free(run->seen);

@@ -38,6 +38,7 @@ struct mps_run {
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int looks;
+        unsigned int misses; /* questions in a row that were not answered in time */
         bool is_waiting; /* to start, until another daemon has left its units */
         uint64_t ask_ms; /* until the next attempt at a first answer */
 
@@ -61,8 +62,11 @@ struct mps_run {
 void run_report(struct mps_run *run, enum mps_event event, const char *format, ...) PRINTF_LIKE(3, 4);
 void run_tell(struct mps_run *run, bool is_process);
 void run_set_text(char **text, char *value);
-/* A question had no answer. Nothing is reported of a process that is dead already: its end is about to be told, with its reason. */
-void run_is_silent(struct mps_run *run, const struct error *err);
+/*
+ * A question had no answer. True: it is to be asked again, since a node may stall for some seconds, and to kill a daemon is to
+ * kill its clients. Nothing is reported of a process that is dead already: its end is about to be told, with its reason.
+ */
+bool run_is_silent(struct mps_run *run, const struct error *err);
 
 /* A control without anything under way; nothing asked before calls back. */
 int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;

@@ -302,6 +302,7 @@ static void on_process_exit(int status, int signal, void *data)
         kill_servers(run);
         run->seen = mps_observation_free(run->seen);
         run->can = 0;
+        run->misses = 0;
         if (unknown) {
                 log_info("the MPS control program does not know an option: it is started without",
                         LOG_STR("name", run->name), LOG_UINT("option", unknown));
