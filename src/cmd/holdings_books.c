@@ -1,0 +1,223 @@
+#include "cmd/holdings_parts.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+
+int64_t holdings_now(void)
+{
+        return (int64_t)time(NULL);
+}
+
+/* ---- books ---- */
+
+struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name)
+{
+        for (size_t i = 0; i < n_books; i++)
+                if (strcmp(books[i].resource->name, name) == 0)
+                        return &books[i];
+        return NULL;
+}
+
+struct book *holdings_find_book(const struct holdings *holdings, const char *name)
+{
+        return holdings_find_book_among(holdings->books, holdings->n_books, name);
+}
+
+const struct mps_daemon_status *holdings_find_daemon(const struct holdings *holdings, const char *unit)
+{
+        return holdings->status ? mps_status_find_unit(holdings->status, unit) : NULL;
+}
+
+static bool is_ready(const struct holdings *holdings, const struct unit *unit)
+{
+        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+
+        return !unit->shared || (daemon && daemon->state == MPS_READY);
+}
+
+void holdings_keep_back(struct holdings *holdings, struct book *book)
+{
+        const struct resource *resource = book->resource;
+        const bool *hidden;
+
+        for (size_t i = 0; i < resource->n_units; i++)
+                grants_set_unit_health(book->grants, resource->units[i].uuid,
+                        !book->ill[i] && is_ready(holdings, &resource->units[i]));
+        hidden = grants_hidden(book->grants);
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+                bool ready = is_ready(holdings, unit);
+
+                for (size_t at = unit->first_device; at < unit->first_device + unit->replicas; at++)
+                        book->kept_back[at] = !ready || hidden[at];
+        }
+}
+
+/* After the turn of the loop: a container's answer does not wait for the disk. */
+void holdings_note_change(struct holdings *holdings, struct book *book)
+{
+        book->changed = true;
+        holdings_keep_back(holdings, book);
+        if (!holdings->closing && !uv_is_active((uv_handle_t *)&holdings->save_timer))
+                uv_timer_start(&holdings->save_timer, holdings_on_save, 0, 0);
+        holdings->options.on_change(holdings->options.data);
+}
+
+static char *book_path(const struct holdings *holdings, const struct resource *resource)
+{
+        char *path = xasprintf("%s/grants-%s.json", holdings->directory, resource->name);
+
+        for (char *at = path + strlen(holdings->directory) + 1; *at; at++)
+                if (*at == '/')
+                        *at = '_';
+        return path;
+}
+
+static void save_book(struct holdings *holdings, struct book *book)
+{
+        _free_ char *path = book_path(holdings, book->resource);
+        _free_ char *text = grants_write(book->grants);
+        struct error err;
+
+        book->changed = false;
+        if (file_write(path, text, strlen(text), &err) < 0)
+                complain(&holdings->bad_book, "the record of who holds what cannot be written", &err);
+        else
+                complaint_settle(&holdings->bad_book);
+}
+
+void holdings_on_save(uv_timer_t *timer)
+{
+        struct holdings *holdings = timer->data;
+
+        for (size_t i = 0; i < holdings->n_books; i++)
+                if (holdings->books[i].changed)
+                        save_book(holdings, &holdings->books[i]);
+}
+
+void holdings_load_book(struct holdings *holdings, struct book *book)
+{
+        _free_ char *path = book_path(holdings, book->resource);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        if (file_read(path, GRANTS_TEXT_MAX, &text, &err) < 0) {
+                if (err.kind != ERROR_NOT_FOUND)
+                        log_warn("the record of who holds what cannot be read", LOG_STR("file", path), LOG_ERR(&err));
+                return;
+        }
+        if (grants_read(book->grants, text.data, text.size, &err) < 0)
+                log_warn("the record of who holds what is left aside", LOG_STR("file", path), LOG_ERR(&err));
+}
+
+const struct unit *holdings_find_unit(const struct resource *resource, const char *uuid)
+{
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (strcmp(resource->units[i].uuid, uuid) == 0)
+                        return &resource->units[i];
+        return NULL;
+}
+
+/* ---- what kubelet says ---- */
+
+/* What was made for a grant goes with it; where nothing was, the daemon says so, and that is all. */
+static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
+{
+}
+
+struct sync {
+        struct holdings *holdings;
+        size_t released;
+};
+
+static void on_released(const char *id, void *data)
+{
+        struct sync *sync = data;
+
+        sync->released++;
+        mps_link_release(sync->holdings->link, id, on_made_released, NULL);
+}
+
+void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of)
+{
+        struct sync sync = {.holdings = holdings};
+        struct arena scratch = ARENA_INIT;
+        struct grants_held *held;
+        size_t n_held = holders_of(holdings->holders, book->resource->name, &scratch, &held);
+        size_t before = grants_count(book->grants);
+
+        grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
+        arena_done(&scratch);
+        if (sync.released || grants_count(book->grants) != before)
+                holdings_note_change(holdings, book);
+}
+
+/* kubelet makes the socket at its start. */
+bool holdings_kubelet_is_young(const struct holdings *holdings)
+{
+        struct stat status;
+
+        return stat(holdings->pod_resources, &status) < 0 || holdings_now() - status.st_ctime < LIST_GRACE_S;
+}
+
+/* kubelet's record beside its list. Without it, UIDs and init containers are unknown, and that is all. */
+static bool read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        if (file_read(holdings->checkpoint, CHECKPOINT_MAX, &text, &err) == 0 &&
+                checkpoint_read(ret, arena, "", text.data, text.size, &err) == 0)
+                return true;
+        log_debug("kubelet's record of devices is not looked at", LOG_ERR(&err));
+        return false;
+}
+
+void holdings_take_list(struct holdings *holdings, const struct pod_list *list)
+{
+        struct arena scratch = ARENA_INIT;
+        struct checkpoint checkpoint;
+        bool has_checkpoint = read_checkpoint(holdings, &scratch, &checkpoint);
+
+        complaint_settle(&holdings->bad_list);
+        holders_free(holdings->holders);
+        holdings->holders = holders_new(list, has_checkpoint ? &checkpoint : NULL);
+        arena_done(&scratch);
+        log_debug("kubelet has told which container holds what", LOG_UINT("containers", list->n_containers));
+}
+
+static void on_listed(const struct error *err, const struct pod_list *list, void *data)
+{
+        struct holdings *holdings = data;
+
+        if (err) {
+                complain(&holdings->bad_list, "kubelet does not tell which container holds what, will ask again", err);
+                return;
+        }
+        holdings_take_list(holdings, list);
+        if (holdings_kubelet_is_young(holdings))
+                return;
+        for (size_t i = 0; i < holdings->n_books; i++)
+                holdings_sync_book(holdings, &holdings->books[i], holdings_now() - LIST_GRACE_S);
+}
+
+static bool is_anything_held(const struct holdings *holdings)
+{
+        for (size_t i = 0; i < holdings->n_books; i++)
+                if (grants_count(holdings->books[i].grants) > 0)
+                        return true;
+        return false;
+}
+
+void holdings_on_list_timer(uv_timer_t *timer)
+{
+        struct holdings *holdings = timer->data;
+
+        if (holdings->pods && is_anything_held(holdings))
+                pod_resources_list(holdings->pods, on_listed, holdings);
+}

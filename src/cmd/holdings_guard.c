@@ -1,0 +1,154 @@
+#include "cmd/holdings_parts.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/strbuf.h"
+
+/* ---- the guard ---- */
+
+static bool has_clients(const struct mps_status *status)
+{
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (status->daemons[i].n_clients)
+                        return true;
+        return false;
+}
+
+static enum guard_mode guard_mode(const struct holdings *holdings)
+{
+        const struct sharing_section *mps = holdings->plan ? holdings->plan->config->sharing.mps : NULL;
+
+        return mps ? mps->guard : GUARD_OFF;
+}
+
+static const struct holder *holder_of(
+        const struct holdings *holdings, const struct book *book, const struct grant *grant)
+{
+        const struct holder *holder = NULL;
+
+        for (size_t i = 0; i < grant->n_devices && holdings->holders && !holder; i++)
+                holder = holders_find(holdings->holders, book->resource->name, grant->devices[i]);
+        return holder;
+}
+
+/* How many replicas of |unit| the grant has. */
+static unsigned int replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit)
+{
+        unsigned int count = 0;
+
+        if (grant->unit)
+                return strcmp(grant->unit, unit->uuid) == 0 ? (unsigned int)MIN(grant->n_devices, unit->replicas) : 0;
+        for (size_t i = 0; i < grant->n_devices; i++) {
+                const struct device *device = map_find(&book->resource->by_id, grant->devices[i]);
+
+                count += device && &book->resource->units[device->unit] == unit;
+        }
+        return count;
+}
+
+static void add_guard_grants(const struct holdings *holdings, const struct book *book, const struct grant *grant,
+        struct arena *arena, struct guard_grant *grants, size_t *n_grants)
+{
+        const struct holder *holder = holder_of(holdings, book, grant);
+
+        for (size_t i = 0; i < book->resource->n_units; i++) {
+                const struct unit *unit = &book->resource->units[i];
+                unsigned int replicas = replicas_of(book, grant, unit);
+                struct share share;
+
+                if (replicas == 0)
+                        continue;
+                share = share_of(book->resource, unit, replicas);
+                grants[(*n_grants)++] = (struct guard_grant){
+                        .id = grant->id,
+                        .unit = unit->uuid,
+                        .pod_uid = holder ? holder->pod_uid : NULL,
+                        .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod)
+                                                     : NULL,
+                        .limit_mib = share.memory_mib,
+                        .threads_permille = share.threads_permille,
+                        .tier = holdings_tier(holdings, book->resource, unit),
+                };
+        }
+}
+
+static size_t collect_guard_grants(const struct holdings *holdings, struct arena *arena, struct guard_grant **ret)
+{
+        size_t most = 0;
+        size_t count = 0;
+
+        for (size_t i = 0; i < holdings->n_books; i++)
+                most += grants_count(holdings->books[i].grants) * holdings->books[i].resource->n_units;
+        *ret = ARENA_ARRAY(arena, struct guard_grant, most);
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                const struct book *book = &holdings->books[i];
+
+                for (size_t j = 0; j < grants_count(book->grants); j++)
+                        add_guard_grants(holdings, book, grants_get(book->grants, j), arena, *ret, &count);
+        }
+        return count;
+}
+
+static void on_terminated(const struct error *err, void *data UNUSED)
+{
+        if (err)
+                log_warn("the MPS client could not be ended", LOG_ERR(err));
+}
+
+static void look(struct holdings *holdings)
+{
+        static const struct mps_status nothing;
+        const struct mps_status *status = holdings->status ? holdings->status : &nothing;
+        struct arena scratch = ARENA_INIT;
+        struct guard_report report;
+        struct guard_grant *grants;
+        size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
+
+        guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, (int64_t)(uv_hrtime() / 1000000),
+                &report);
+        mps_report_guard(&report);
+        for (size_t i = 0; i < report.n_ending; i++)
+                mps_link_terminate(holdings->link, report.ending[i]->daemon, report.ending[i]->client,
+                        report.ending[i]->container_id, on_terminated, NULL);
+        if (report.n_standing == 0 && !has_clients(status))
+                uv_timer_stop(&holdings->guard_timer);
+        arena_done(&scratch);
+}
+
+void holdings_on_guard_timer(uv_timer_t *timer)
+{
+        look(timer->data);
+}
+
+/* ---- what the daemons say ---- */
+
+static char *pods_of_unit(const char *unit, void *data)
+{
+        const struct holdings *holdings = data;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct arena scratch = ARENA_INIT;
+        struct guard_grant *grants;
+        size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
+
+        for (size_t i = 0; i < n_grants; i++)
+                if (strcmp(grants[i].unit, unit) == 0 && grants[i].pod && !strstr(text.data, grants[i].pod))
+                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", grants[i].pod);
+        arena_done(&scratch);
+        return xstrdup(text.data);
+}
+
+void holdings_on_status(const struct mps_status *status, const char *reason, void *data)
+{
+        struct holdings *holdings = data;
+
+        holdings->status = status;
+        if (holdings->closing)
+                return;
+        mps_report_status(holdings->report, status, reason, holdings->n_books > 0, pods_of_unit, holdings);
+        for (size_t i = 0; i < holdings->n_books; i++)
+                holdings_keep_back(holdings, &holdings->books[i]);
+        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&holdings->guard_timer))
+                uv_timer_start(&holdings->guard_timer, holdings_on_guard_timer, 0, GUARD_INTERVAL_MS);
+        holdings->options.on_change(holdings->options.data);
+}

@@ -1,0 +1,111 @@
+/*
+ * The inside of cmd/holdings.h, for its own files.
+ */
+#pragma once
+
+#include "base/list.h"
+#include "cmd/holdings.h"
+#include "cmd/mps_report.h"
+#include "cmd/report.h"
+#include "kubelet/holders.h"
+#include "kubelet/pod_resources.h"
+#include "mps/guard.h"
+#include "mps/link.h"
+#include "share/grants.h"
+#include "share/share.h"
+
+/* Between two questions to kubelet about what was given back, as long as anything is held; the first after a request. */
+#define LIST_INTERVAL_MS UINT64_C(5000)
+#define LIST_SOON_MS UINT64_C(1000)
+/*
+ * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
+ * gathered its pods: so long a grant is taken for held all the same.
+ */
+#define LIST_GRACE_S 10
+#define GUARD_INTERVAL_MS UINT64_C(2000)
+
+#define GRANT_ID_SIZE ((size_t)40)
+
+/* The books of one resource. */
+struct book {
+        const struct resource *resource; /* of the plan in force */
+        struct grants *grants;
+        bool *ill;       /* by unit: the GPU's own health */
+        bool *kept_back; /* by device */
+        bool changed;    /* since it was written */
+};
+
+struct holdings {
+        struct holdings_options options; /* its config may be gone: the paths are here */
+        char *directory;                 /* the MPS root as mounted here */
+        char *pod_resources;             /* kubelet's socket */
+        char *checkpoint;                /* kubelet's own record */
+        struct broker broker;
+        const struct plan *plan;
+        struct book *books; /* one a resource under MPS, in the order of the plan */
+        size_t n_books;
+        struct mps_link *link;
+        const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
+        struct pod_resources *pods;      /* NULL: kubelet is not asked */
+        struct holders *holders;         /* of its newest answer; NULL: none yet */
+        uv_timer_t list_timer;
+        uv_timer_t save_timer;
+        uv_timer_t guard_timer; /* runs while there are clients, or findings */
+        struct guard *guard;
+        struct mps_report *report;
+        struct list binds; /* requests that wait */
+        uint64_t generation;
+        uint64_t incarnation; /* random: what the ids of grants begin with */
+        uint64_t n_grants;
+        struct complaint bad_list;
+        struct complaint bad_book;
+        bool closing;
+        unsigned int n_open; /* handles that are not closed yet */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* A request that waits for kubelet or for an MPS daemon. */
+struct bind {
+        struct list link;
+        struct holdings *holdings;
+        struct arena arena;
+        const char *resource; /* its name: the plan may change meanwhile */
+        const char **ids;
+        size_t n_ids;
+        char grant[GRANT_ID_SIZE];
+        const char *unit;
+        enum mps_tier tier;
+        broker_bound_fn *bound;
+        void *context;
+};
+
+/* ---- holdings_books.c: what is held, by the books and by kubelet ---- */
+
+int64_t holdings_now(void); /* seconds since the epoch */
+/* By name: who asks may still have the plan before. */
+struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name);
+struct book *holdings_find_book(const struct holdings *holdings, const char *name);
+const struct mps_daemon_status *holdings_find_daemon(const struct holdings *holdings, const char *unit);
+void holdings_keep_back(struct holdings *holdings, struct book *book);
+void holdings_note_change(struct holdings *holdings, struct book *book);
+void holdings_on_save(uv_timer_t *timer);
+void holdings_load_book(struct holdings *holdings, struct book *book);
+const struct unit *holdings_find_unit(const struct resource *resource, const char *uuid);
+void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of);
+bool holdings_kubelet_is_young(const struct holdings *holdings);
+void holdings_take_list(struct holdings *holdings, const struct pod_list *list);
+void holdings_on_list_timer(uv_timer_t *timer);
+
+/* ---- holdings_requests.c: from ids to a binding ---- */
+
+void holdings_refuse(struct bind *bind, const struct error *err);
+enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit);
+void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+        void *context, void *data);
+const bool *holdings_hidden(const struct resource *resource, void *data);
+
+/* ---- holdings_guard.c: what the daemons and the guard say ---- */
+
+void holdings_on_guard_timer(uv_timer_t *timer);
+void holdings_on_status(const struct mps_status *status, const char *reason, void *data);

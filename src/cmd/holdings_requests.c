@@ -1,0 +1,182 @@
+#include "cmd/holdings_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* ---- requests ---- */
+
+static void free_bind(struct bind *bind)
+{
+        list_remove(&bind->link);
+        arena_done(&bind->arena);
+        free(bind);
+}
+
+void holdings_refuse(struct bind *bind, const struct error *err)
+{
+        bind->bound(err, NULL, bind->context);
+        free_bind(bind);
+}
+
+static void answer_unbound(struct bind *bind)
+{
+        bind->bound(NULL, NULL, bind->context);
+        free_bind(bind);
+}
+
+static void answer(struct bind *bind, const struct mps_grant *made)
+{
+        struct allocate_binding binding = {.grant = bind->grant, .unit = bind->unit, .tier = bind->tier};
+
+        if (made) {
+                binding.tier = made->tier;
+                binding.pipe = made->pipe;
+                binding.partition = made->partition;
+                binding.sms = made->sms;
+        }
+        bind->bound(NULL, &binding, bind->context);
+        free_bind(bind);
+}
+
+static void on_granted(const struct error *err, const struct mps_grant *made, void *data)
+{
+        struct bind *bind = data;
+
+        if (!err) {
+                answer(bind, made);
+                return;
+        }
+        if (bind->tier == MPS_TIER_PARTITION) {
+                holdings_refuse(bind, err); /* a daemon with partitions takes no client without one */
+                return;
+        }
+        log_warn("no namespace could be made, the container's own limits count instead",
+                LOG_STR("resource", bind->resource), LOG_STR("grant", bind->grant), LOG_ERR(err));
+        bind->tier = MPS_TIER_VERIFIED;
+        answer(bind, NULL);
+}
+
+/* What the plan expects, or the less that the daemon can. */
+enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit)
+{
+        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+        enum mps_tier tier = share_tier(holdings->plan, resource, unit);
+
+        return daemon ? MIN(tier, daemon->tier) : tier;
+}
+
+/* What has to be made before the container starts is made; the rest is in the answer. */
+static void make(struct bind *bind, const struct resource *resource, const struct unit *unit)
+{
+        struct holdings *holdings = bind->holdings;
+        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+        struct share share = share_of(resource, unit, (unsigned int)MIN(bind->n_ids, unit->replicas));
+        struct mps_grant_request request;
+
+        bind->tier = holdings_tier(holdings, resource, unit);
+        if (!daemon || bind->tier < MPS_TIER_PARTITION) {
+                answer(bind, NULL);
+                return;
+        }
+        request = (struct mps_grant_request){
+                .id = bind->grant,
+                .daemon = daemon->name,
+                .unit = unit->uuid,
+                .threads_permille = share.threads_permille,
+                .limit_mib = share.memory_mib,
+                .sms = share.sms,
+        };
+        mps_link_grant(holdings->link, &request, on_granted, bind);
+}
+
+/* Into the books, and on to what it takes; an error leaves the request as it was. */
+static int settle(struct bind *bind, struct error *err)
+{
+        struct book *book = holdings_find_book(bind->holdings, bind->resource);
+        const struct unit *unit;
+        const struct grant *entered;
+
+        if (!book)
+                return error_set(err, ERROR_INVALID, "resource '%s' was changed meanwhile", bind->resource);
+        if (grants_allocate(book->grants, bind->ids, bind->n_ids, holdings_now(), bind->grant, &entered, err) < 0)
+                return -1;
+        bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
+        uv_timer_start(&bind->holdings->list_timer, holdings_on_list_timer, LIST_SOON_MS, LIST_INTERVAL_MS);
+        holdings_note_change(bind->holdings, book);
+        unit = bind->unit ? holdings_find_unit(book->resource, bind->unit) : NULL;
+        bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
+        if (unit)
+                make(bind, book->resource, unit);
+        else
+                answer(bind, NULL); /* several units: the container's own variables are all there is */
+        return 0;
+}
+
+static void on_listed_for(const struct error *listing, const struct pod_list *list, void *data)
+{
+        struct bind *bind = data;
+        struct book *book = holdings_find_book(bind->holdings, bind->resource);
+        struct error err;
+
+        if (!listing) {
+                holdings_take_list(bind->holdings, list);
+                if (book && !holdings_kubelet_is_young(bind->holdings))
+                        holdings_sync_book(bind->holdings, book, INT64_MAX);
+        }
+        if (settle(bind, &err) == 0)
+                return;
+        if (listing)
+                error_raise_prefix(&err, "kubelet does not tell what was given back (%.200s): ", listing->text);
+        holdings_refuse(bind, &err);
+}
+
+static struct bind *new_bind(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+        broker_bound_fn *bound, void *context)
+{
+        struct bind *bind = xcalloc(1, sizeof(*bind));
+
+        bind->holdings = holdings;
+        bind->resource = arena_strdup(&bind->arena, resource);
+        bind->bound = bound;
+        bind->context = context;
+        bind->n_ids = n_ids;
+        bind->ids = ARENA_ARRAY(&bind->arena, const char *, n_ids);
+        for (size_t i = 0; i < n_ids; i++)
+                bind->ids[i] = arena_strdup(&bind->arena, ids[i]);
+        snprintf(bind->grant, sizeof(bind->grant), "g%016" PRIx64 "%" PRIx64, holdings->incarnation,
+                ++holdings->n_grants);
+        list_append(&holdings->binds, &bind->link);
+        return bind;
+}
+
+void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+        void *context, void *data)
+{
+        struct holdings *holdings = data;
+        struct bind *bind;
+        struct error err;
+
+        if (!holdings_find_book(holdings, resource->name)) {
+                bound(NULL, NULL, context);
+                return;
+        }
+        bind = new_bind(holdings, resource->name, ids, n_ids, bound, context);
+        if (settle(bind, &err) == 0)
+                return;
+        if (err.kind == ERROR_NOT_FOUND)
+                answer_unbound(bind); /* of the plan before: kubelet's list will tell the books */
+        else if (err.kind == ERROR_UNAVAILABLE && holdings->pods)
+                pod_resources_list(holdings->pods, on_listed_for, bind);
+        else
+                holdings_refuse(bind, &err);
+}
+
+const bool *holdings_hidden(const struct resource *resource, void *data)
+{
+        const struct book *book = holdings_find_book(data, resource->name);
+
+        return book && book->resource == resource ? book->kept_back : NULL;
+}
