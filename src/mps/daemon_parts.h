@@ -39,8 +39,8 @@ struct mps_run {
         struct mps_journal *journal;
         unsigned int looks;
         unsigned int misses; /* questions in a row that were not answered in time */
-        bool is_waiting; /* to start, until another daemon has left its units */
-        uint64_t ask_ms; /* until the next attempt at a first answer */
+        bool is_waiting;     /* to start, until another daemon has left its units */
+        uint64_t ask_ms;     /* until the next attempt at a first answer */
 
         unsigned int can;
         unsigned int threads_permille; /* as read back */
