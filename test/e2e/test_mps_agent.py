@@ -1,0 +1,254 @@
+"""What a container under MPS gets, from kubelet's question to what its CUDA program sees: agent and `warpshare mps` together."""
+import json
+import os
+import subprocess
+
+import pytest
+
+import mps as mps_module
+from mps_node import H100, node, share, uuid_of  # noqa: F401 -- a fixture
+from node import GPU
+
+FIRST, SECOND = uuid_of(0), uuid_of(1)
+
+
+# ---- when replicas are there ----
+
+def test_replicas_are_there_when_their_daemon_is_and_at_once_after_a_restart(node):
+    node.gpus(2, 'daemon: exits 1')
+    node.start_all(share(20))
+    node.stays(lambda: node.has_told() == 0, 'no replica is healthy without its daemon', 0.5)
+    assert node.kubelet.capacity(GPU) == 40
+    node.gpus(2)
+    node.wait_counts(40)
+    node.agent.wait_log('MPS daemon ready.*daemon=%s' % FIRST)
+    pid = node.daemon(FIRST)['pid']
+    assert node.agent.stop() == 0
+    node.start()
+    node.wait_counts(40)
+    assert node.daemon(FIRST)['pid'] == pid
+
+
+def test_without_warpshare_mps_there_is_no_replica_and_the_log_says_why(node):
+    node.start_agent(share(20))
+    node.wait_counts(0, 40)
+    node.agent.wait_log('no MPS daemon answers, its replicas wait event=MPSUnavailable reason=".*')
+    node.start_mps()
+    node.wait_counts(40)
+
+
+def test_a_daemon_of_nvidias_container_does_as_well(node):
+    folder = node.programs.path(GPU)
+    os.makedirs(os.path.join(folder, 'pipe'))
+    os.makedirs(os.path.join(folder, 'log'))
+    variables = {**node.programs.environment, 'CUDA_VISIBLE_DEVICES': '%s,%s' % (FIRST, SECOND),
+                 'CUDA_MPS_PIPE_DIRECTORY': os.path.join(folder, 'pipe'),
+                 'CUDA_MPS_LOG_DIRECTORY': os.path.join(folder, 'log')}
+    node.environment.update(PATH=variables['PATH'], WARPSHARE_MPS_SIM=variables['WARPSHARE_MPS_SIM'])
+    node.start_agent(share(20, daemonScope='resource'))
+    node.wait_counts(0, 40)
+    subprocess.run(['nvidia-cuda-mps-control', '-d'], env=variables, check=True, timeout=mps_module.DEADLINE)
+    node.wait_counts(40)
+    node.admit('pod')
+    assert node.variables('pod')['CUDA_MPS_PIPE_DIRECTORY'] == '/mps/nvidia.com/gpu/pipe'
+    assert node.client('pod').connected()['percentage'] == '100.0'  # nobody gave that daemon limits
+
+
+def test_the_other_daemon_is_not_touched_when_replicas_change(node):
+    config = {'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'}, 'sharing': {'mps': {'resources': [
+        {'name': GPU, 'rename': 'nvidia.com/gpu.a', 'devices': ['0'], 'replicas': 20},
+        {'name': GPU, 'rename': 'nvidia.com/gpu.b', 'devices': ['1'], 'replicas': 20}]}}}
+    node.start_all(config)
+    node.wait_counts(20, resource='nvidia.com/gpu.a')
+    node.wait_counts(20, resource='nvidia.com/gpu.b')
+    pids = node.daemon(FIRST)['pid'], node.daemon(SECOND)['pid']
+    config['sharing']['mps']['resources'][1]['replicas'] = 10
+    node.config(config)
+    node.agent.hang_up()
+    node.wait_counts(10, 20, resource='nvidia.com/gpu.b')
+    peer = node.watch()
+    peer.wait_daemon(SECOND, lambda one: one['state'] == 'ready' and one['threadsPermille'] == 100, 'changed')
+    assert peer.wait_ready(FIRST)['pid'] == pids[0]
+    node.stays(lambda: node.has_told('nvidia.com/gpu.a') == 20, 'the other resource is as it was', 0.5)
+    assert all(all(message.healthy.values()) for message in node.kubelet.messages_of('nvidia.com/gpu.a')[1:])
+
+
+# ---- what a share is worth ----
+
+def facts(node, pod):
+    """The pod's share, as its variables say it and as MPS gives it: they have to be the same."""
+    said = node.variables(pod)
+    assert 'WARPSHARE_GRANT' in said
+    got = node.client(pod).connected()
+    assert float(got['percentage']) == float(said['WARPSHARE_THREAD_PERCENTAGE'])
+    assert got['limit'] == said['WARPSHARE_MEMORY_LIMIT_MIB']
+    return said['WARPSHARE_REPLICAS'], float(got['percentage']), int(got['limit']), said['WARPSHARE_TIER']
+
+
+def test_under_uniform_the_daemon_gives_everybody_the_same(node):
+    node.start_all(share(20))
+    node.wait_counts(40)
+    node.kubelet.admit('pod', GPU, 1)
+    assert 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE' not in node.variables('pod')
+    assert facts(node, 'pod') == ('1/20', 5.0, 1630, 'default')
+    # NVIDIA's figures, whatever the container does with its variables.
+    free = node.client('pod', CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='100', CUDA_MPS_PINNED_DEVICE_MEM_LIMIT='0=30000M')
+    assert free.connected()['percentage'] == '5.0' and free.allocate(1631) == 0 and free.allocate(1630) == 1630
+
+
+@pytest.mark.parametrize('version', [535, 550])
+@pytest.mark.parametrize('provisioning, percentage', [('half', 70.0), ('weighted', 35.0)])
+def test_seven_of_twenty_are_worth_seven(node, version, provisioning, percentage):
+    node.gpus(1, version=version)
+    node.start_all(share(20, provisioning=provisioning))
+    node.wait_counts(node.kubelet.capacity(GPU))
+    node.kubelet.admit('large', GPU, 7)
+    node.kubelet.admit('small', GPU, 1)
+    replicas, threads, memory, tier = facts(node, 'large')
+    one = facts(node, 'small')
+    assert (replicas, threads, tier) == ('7/20', percentage, 'verified')
+    assert one[0] == '1/20' and threads == 7 * one[1] and 0 <= memory - 7 * one[2] < 7
+
+
+def test_replicas_up_to_all_of_a_gpu_are_whole_shares(node):
+    node.gpus(1)
+    node.start_all(share(20, provisioning='weighted'))
+    node.wait_counts(20)
+    node.kubelet.admit('all', GPU, 20)
+    replicas, threads, memory, _ = facts(node, 'all')
+    assert (replicas, threads) == ('20/20', 100.0) and 31 * 1024 < memory < 32605
+
+
+# ---- placement ----
+
+def test_no_request_is_split_and_what_is_free_is_noticed(node):
+    node.gpus(4)
+    node.start_all(share(20, provisioning='weighted', maxPerRequest=5))
+    node.wait_counts(68, 80)
+    with pytest.raises(Exception, match='maxPerRequest is 5'):
+        node.kubelet.plugin(GPU).allocate_ids(node.kubelet.ids(GPU, healthy=True)[:6])
+    held = {}
+    sizes = [5, 1, 3, 5, 2, 4] * 4
+    for i, size in enumerate(sizes):
+        if sum(held.values()) + size > 68:
+            break
+        node.kubelet.admit('pod%d' % i, GPU, size)
+        assert node.variables('pod%d' % i)['NVIDIA_VISIBLE_DEVICES'].count('GPU-') == 1
+        held[i] = size
+    used = {}
+    for i, size in held.items():
+        used[node.unit('pod%d' % i)] = used.get(node.unit('pod%d' % i), 0) + size
+    assert all(count <= 20 for count in used.values()) and sum(used.values()) == sum(held.values())
+    # They are all over; kubelet does not say so, and the agent asks.
+    for i in held:
+        node.kubelet.remove_pod('pod%d' % i)
+    assert node.agent.stop() == 0
+    node.start()  # with the books of the one before
+    node.wait_counts(68, 80)
+    node.wait(lambda: not on_record(node), 'nobody holds anything')
+    for i in range(13):
+        node.kubelet.admit('next%d' % i, GPU, 5)
+
+
+def on_record(node):
+    with open(os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json'), encoding='utf-8') as file:
+        return {grant['id']: grant['unit'] for grant in json.load(file)['grants']}
+
+
+def test_books_are_kept_over_a_restart(node):
+    node.start_all(share(20, provisioning='weighted', maxPerRequest=20))
+    node.wait_counts(21, 40)
+    for pod, size in (('one', 15), ('two', 4)):
+        node.admit(pod, size)
+    node.wait(lambda: len(on_record(node)) == 2, 'the books are on file')
+    node.agent.kill()
+    node.start('--log-level=debug')
+    node.wait(lambda: node.kubelet.newest and node.kubelet.allocatable(GPU), 'replicas are there')
+    node.admit('three', 2)
+    with pytest.raises(RuntimeError, match='Requested: 1, Available: 0'):
+        node.kubelet.admit('four', GPU, 1)
+    node.wait(lambda: len(on_record(node)) == 3, 'the books are on file')
+    assert on_record(node) == {node.variables(pod)['WARPSHARE_GRANT']: node.unit(pod) for pod in ('one', 'two', 'three')}
+
+
+# ---- tiers ----
+
+def test_partitions_are_made_for_a_container_and_go_with_it(node):
+    node.gpus(1, model=H100, version=590)
+    node.start_all(share(4, provisioning='sm'))
+    node.wait_counts(node.kubelet.capacity(GPU))
+    node.kubelet.admit('large', GPU, 2)
+    node.kubelet.admit('small', GPU, 1)
+    large, small = node.variables('large'), node.variables('small')
+    assert (large['WARPSHARE_TIER'], large['WARPSHARE_SMS']) == ('partition', '64')
+    assert large['CUDA_MPS_SM_PARTITION'] != small['CUDA_MPS_SM_PARTITION']
+    assert node.client('large').connected()['sms'] == '64' and node.client('small').connected()['sms'] == '32'
+    assert node.client('small', CUDA_MPS_SM_PARTITION=None).hears('error 915')
+    for client in node.clients:
+        client.end()
+    node.kubelet.remove_pod('large')
+    node.wait(lambda: large['CUDA_MPS_SM_PARTITION'] not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone')
+    assert small['CUDA_MPS_SM_PARTITION'] in node.programs.ask(FIRST, 'lspart')
+
+
+def test_mig_devices_have_a_daemon_each(node):
+    mig = {'enabled': True, 'devices': [{'profile': '3g.20gb', 'uuid': 'MIG-aaaaaaaa-1111-2222-3333-444444444444'},
+                                        {'profile': '3g.20gb', 'uuid': 'MIG-bbbbbbbb-1111-2222-3333-444444444444'}]}
+    devices = [device['uuid'] for device in mig['devices']]
+    a100 = {'model': 'A100-40GB', 'sms': 108, 'memory': 40960, 'cc': 8}
+    node.gpus(1, model=a100, changes={0: {'mig': mig}}, visible=[(uuid, 42, 20096) for uuid in devices])
+    config = share(5, provisioning='weighted')
+    config['flags']['migStrategy'] = 'mixed'
+    config['sharing']['mps']['resources'][0]['name'] = 'nvidia.com/mig-3g.20gb'
+    node.start_all(config)
+    node.wait(lambda: node.has_told('nvidia.com/mig-3g.20gb') == 6, 'as many are there as the guarantee allows')
+    pids = [node.daemon(uuid)['pid'] for uuid in devices]
+    assert pids[0] != pids[1]
+    node.kubelet.admit('pod', 'nvidia.com/mig-3g.20gb', 2)
+    said = node.variables('pod', 'nvidia.com/mig-3g.20gb')
+    assert said['NVIDIA_VISIBLE_DEVICES'] in devices
+    got = node.client('pod', resource='nvidia.com/mig-3g.20gb').connected()
+    assert (got['percentage'], got['limit']) == ('40.0', said['WARPSHARE_MEMORY_LIMIT_MIB'])
+    node.befall(devices[0], 'server: works')
+    os.kill(pids[0], 9)
+    node.agent.wait_log('MPS daemon at fault.*daemon=%s' % devices[0])
+    node.agent.wait_log('MPS daemon ready again.*daemon=%s' % devices[0])
+    assert node.daemon(devices[1])['pid'] == pids[1]
+
+
+# ---- the guard ----
+
+def overdraw(node, guard):
+    """Two pods on one GPU: one has two processes of its whole share each, which no limit of the driver forbids."""
+    node.gpus(1)
+    node.start_all(share(20, provisioning='weighted', guard=guard))
+    node.wait_counts(20)
+    node.admit('greedy', 3, namespace='team')
+    node.admit('neighbour', 3)
+    good = node.client('neighbour')
+    good.connected()
+    assert good.allocate(4000) == 4000
+    greedy = [node.client('greedy'), node.client('greedy')]
+    for client, amount in zip(greedy, (4500, 4000)):
+        client.connected()
+        assert client.allocate(amount) == amount
+    return good, greedy
+
+
+def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
+    good, greedy = overdraw(node, 'report')
+    told = node.agent.wait_log('a grant does not hold event=MPSGrantViolated finding=memory .*').group(0)
+    assert 'pod=team/greedy' in told and 'client=%d' % greedy[0].pid in told and '8500 MiB in 2 processes' in told
+    greedy[0].order('leave')
+    node.agent.wait_log('the grant holds again event=MPSGrantHolds finding=memory .*pod=team/greedy')
+    assert good.is_alive() and greedy[1].is_alive()
+    assert node.agent.count('MPSClientTerminated|neighbour.*MPSGrant') == 0
+
+
+def test_the_guard_ends_the_right_one_and_its_neighbour_lives(node):
+    good, greedy = overdraw(node, 'terminate')
+    node.agent.wait_log('ending an MPS client event=MPSClientTerminated .*client=%d ' % greedy[0].pid)
+    assert greedy[0].wait() == 4
+    node.agent.wait_log('the grant holds again event=MPSGrantHolds')
+    assert good.is_alive() and greedy[1].is_alive() and good.allocate(100) == 100
+    assert node.agent.count('MPSClientTerminated') == 1
