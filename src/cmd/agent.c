@@ -10,6 +10,9 @@
 #include <string.h>
 #include <uv.h>
 
+#include <warpshare_commit.h>
+
+#include "cmd/agent_metrics.h"
 #include "cmd/command.h"
 #include "cmd/generation.h"
 #include "cmd/holdings.h"
@@ -18,6 +21,7 @@
 #include "gpu/monitor.h"
 #include "io/filewatch.h"
 #include "kubelet/plugins.h"
+#include "metrics/http.h"
 
 /* A driver that hangs may keep the monitor's thread for ever; the rest is closed by then. */
 #define STOP_DEADLINE_MS UINT64_C(3000)
@@ -35,7 +39,8 @@ struct agent {
         struct gpu_monitor *monitor;
         struct plugins *plugins;
         struct holdings *holdings;
-        struct generation *current; /* NULL before the first inventory */
+        struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct generation *current;   /* NULL before the first inventory */
         struct generation *previous;
         struct inventory *refused; /* the newest, when no generation could be made of it */
         struct complaint bad_config;
@@ -104,6 +109,7 @@ static void stop(struct agent *agent, int status)
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
         agent->file = filewatch_close(agent->file);
+        agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         holdings_close(agent->holdings, on_holdings_closed, agent);
@@ -351,6 +357,73 @@ static void on_stale_library(void *data)
         consider_restart(agent);
 }
 
+/* ---- metrics ---- */
+
+static void measure_resource(const struct agent *agent, const struct resource *resource, struct arena *scratch,
+        struct agent_metrics_resource *ret)
+{
+        const struct device_list *list = plugins_list(agent->plugins, resource->name);
+
+        ret->resource = resource;
+        ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
+        if (!list || list->resource != resource)
+                return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */
+        ret->devices = device_list_count(list);
+        ret->healthy = list->healthy;
+}
+
+static char *write_metrics(void *data)
+{
+        struct agent *agent = data;
+        const struct generation *current = agent->current;
+        struct agent_metrics metrics = {.version = WARPSHARE_VERSION, .commit = WARPSHARE_COMMIT};
+        struct arena scratch = ARENA_INIT;
+        struct agent_metrics_resource *resources;
+        char *text;
+
+        metrics.n_resources = current ? current->plan->n_resources : 0;
+        metrics.driver_version = current ? current->inventory->driver_version : NULL;
+        metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
+        for (size_t i = 0; i < metrics.n_resources; i++)
+                measure_resource(agent, &current->plan->resources[i], &scratch, &resources[i]);
+        holdings_measure(agent->holdings, &scratch, resources, &metrics);
+        text = agent_metrics_write(&metrics);
+        arena_done(&scratch);
+        return text;
+}
+
+static char *find_ailment(void *data)
+{
+        const struct agent *agent = data;
+
+        if (agent->bad_plan.text[0])
+                return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
+        if (agent->bad_config.text[0])
+                return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
+        return NULL;
+}
+
+/* A node without metrics is better than one without GPUs. */
+static void serve_metrics(struct agent *agent)
+{
+        const struct metrics_http_options options = {
+                .loop = &agent->loop,
+                .address = agent->settings->config->metrics_address,
+                .metrics = write_metrics,
+                .ailment = find_ailment,
+                .data = agent,
+        };
+        struct error err;
+
+        if (!*options.address)
+                return;
+        if (metrics_http_new(&agent->metrics, &options, &err) < 0)
+                log_error("no metrics are served", LOG_ERR(&err));
+        else
+                log_info("metrics", LOG_STR("address", options.address),
+                        LOG_UINT("port", metrics_http_port(agent->metrics)));
+}
+
 /* ---- start ---- */
 
 static unsigned int log_choice(const struct option_set *options, const char *flag)
@@ -433,7 +506,10 @@ static int start(struct agent *agent, struct error *err)
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
                 return -1;
         plugins.broker = holdings_broker(agent->holdings);
-        return plugins_new(&agent->plugins, &plugins, err);
+        if (plugins_new(&agent->plugins, &plugins, err) < 0)
+                return -1;
+        serve_metrics(agent);
+        return 0;
 }
 
 static void close_handle(uv_handle_t *handle, void *data UNUSED)

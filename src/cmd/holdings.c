@@ -87,6 +87,7 @@ static void free_holdings(struct holdings *holdings)
         holders_free(holdings->holders);
         guard_free(holdings->guard);
         mps_report_free(holdings->report);
+        mps_faults_done(&holdings->faults);
         free(holdings->directory);
         free(holdings->pod_resources);
         free(holdings->checkpoint);

@@ -14,6 +14,7 @@
 
 #include <uv.h>
 
+#include "cmd/agent_metrics.h"
 #include "config/config.h"
 #include "kubelet/broker.h"
 #include "share/plan.h"
@@ -38,6 +39,10 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan);
 
 /* By the UUID of a unit: what the GPU's own health says. */
 void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy);
+
+/* Fills in what is held of each of |resources|, which |metrics| has, and the part of MPS and the guard. */
+void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,
+        struct agent_metrics *metrics);
 
 /* |closed| is called from the loop. Requests that wait are refused. */
 void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data);

@@ -90,10 +90,14 @@ static size_t collect_guard_grants(const struct holdings *holdings, struct arena
         return count;
 }
 
-static void on_terminated(const struct error *err, void *data UNUSED)
+static void on_terminated(const struct error *err, void *data)
 {
+        struct holdings *holdings = data;
+
         if (err)
                 log_warn("the MPS client could not be ended", LOG_ERR(err));
+        else
+                holdings->clients_ended_total++;
 }
 
 static void look(struct holdings *holdings)
@@ -101,17 +105,19 @@ static void look(struct holdings *holdings)
         static const struct mps_status nothing;
         const struct mps_status *status = holdings->status ? holdings->status : &nothing;
         struct arena scratch = ARENA_INIT;
-        struct guard_report report;
+        struct guard_report *found = &holdings->found;
         struct guard_grant *grants;
         size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
 
         guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, (int64_t)(uv_hrtime() / 1000000),
-                &report);
-        mps_report_guard(&report);
-        for (size_t i = 0; i < report.n_ending; i++)
-                mps_link_terminate(holdings->link, report.ending[i]->daemon, report.ending[i]->client,
-                        report.ending[i]->container_id, on_terminated, NULL);
-        if (report.n_standing == 0 && !has_clients(status))
+                found);
+        mps_report_guard(found);
+        for (size_t i = 0; i < found->n_appeared; i++)
+                holdings->findings_total[found->appeared[i]->kind]++;
+        for (size_t i = 0; i < found->n_ending; i++)
+                mps_link_terminate(holdings->link, found->ending[i]->daemon, found->ending[i]->client,
+                        found->ending[i]->container_id, on_terminated, holdings);
+        if (found->n_standing == 0 && !has_clients(status))
                 uv_timer_stop(&holdings->guard_timer);
         arena_done(&scratch);
 }
@@ -145,10 +151,63 @@ void holdings_on_status(const struct mps_status *status, const char *reason, voi
         holdings->status = status;
         if (holdings->closing)
                 return;
+        if (status)
+                mps_faults_follow(&holdings->faults, status);
         mps_report_status(holdings->report, status, reason, holdings->n_books > 0, pods_of_unit, holdings);
         for (size_t i = 0; i < holdings->n_books; i++)
                 holdings_keep_back(holdings, &holdings->books[i]);
         if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&holdings->guard_timer))
                 uv_timer_start(&holdings->guard_timer, holdings_on_guard_timer, 0, GUARD_INTERVAL_MS);
         holdings->options.on_change(holdings->options.data);
+}
+
+/* ---- metrics ---- */
+
+static struct agent_metrics_grant measure_grant(
+        const struct holdings *holdings, const struct book *book, const struct grant *grant)
+{
+        const struct unit *unit = grant->unit ? holdings_find_unit(book->resource, grant->unit) : NULL;
+        struct agent_metrics_grant measured = {
+                .grant = grant,
+                .holder = holder_of(holdings, book, grant),
+                .threads_permille = 1000,
+        };
+
+        if (unit) {
+                struct share share = share_of(book->resource, unit, replicas_of(book, grant, unit));
+
+                measured.tier = holdings_tier(holdings, book->resource, unit);
+                measured.limit_mib = share.memory_mib;
+                measured.threads_permille = share.threads_permille;
+        }
+        return measured;
+}
+
+static void measure_book(const struct holdings *holdings, const struct book *book, struct arena *arena,
+        struct agent_metrics_resource *resource)
+{
+        size_t count = grants_count(book->grants);
+        struct agent_metrics_grant *grants = ARENA_ARRAY(arena, struct agent_metrics_grant, count);
+
+        for (size_t i = 0; i < count; i++)
+                grants[i] = measure_grant(holdings, book, grants_get(book->grants, i));
+        resource->grants = grants;
+        resource->n_grants = count;
+}
+
+void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,
+        struct agent_metrics *metrics)
+{
+        for (size_t i = 0; i < metrics->n_resources; i++) {
+                const struct book *book = holdings_find_book(holdings, resources[i].resource->name);
+
+                if (book)
+                        measure_book(holdings, book, arena, &resources[i]);
+        }
+        metrics->mps = holdings->status;
+        metrics->faults = &holdings->faults;
+        metrics->standing = holdings->found.standing;
+        metrics->n_standing = holdings->found.n_standing;
+        memcpy(metrics->findings_total, holdings->findings_total, sizeof(metrics->findings_total));
+        metrics->clients_ended_total = holdings->clients_ended_total;
 }

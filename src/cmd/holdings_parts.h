@@ -53,6 +53,10 @@ struct holdings {
         uv_timer_t guard_timer; /* runs while there are clients, or findings */
         struct guard *guard;
         struct mps_report *report;
+        struct mps_faults faults;
+        struct guard_report found; /* at the newest look */
+        uint64_t findings_total[AGENT_METRICS_GUARD_KINDS];
+        uint64_t clients_ended_total;
         struct list binds; /* requests that wait */
         uint64_t generation;
         uint64_t incarnation; /* random: what the ids of grants begin with */

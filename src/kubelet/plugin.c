@@ -397,6 +397,11 @@ void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *
                 publish(plugin);
 }
 
+const struct device_list *plugin_list(const struct plugin *plugin)
+{
+        return &plugin->list;
+}
+
 void plugin_kubelet_came(struct plugin *plugin)
 {
         step(plugin, REGISTRATION_KUBELET_CAME);

@@ -44,6 +44,9 @@ void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *
 /* The resource and the plan before the present ones are about to go. */
 void plugin_forget_before(struct plugin *plugin);
 
+/* What kubelet is told now; borrowed until the next turn of the loop. */
+const struct device_list *plugin_list(const struct plugin *plugin);
+
 /* kubelet's socket appeared or was replaced; or is gone. */
 void plugin_kubelet_came(struct plugin *plugin);
 void plugin_kubelet_went(struct plugin *plugin);

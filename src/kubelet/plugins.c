@@ -400,3 +400,14 @@ void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *da
         uv_close((uv_handle_t *)&plugins->lock_timer, on_handle_closed);
         uv_close((uv_handle_t *)&plugins->settle, on_handle_closed);
 }
+
+const struct device_list *plugins_list(const struct plugins *plugins, const char *resource)
+{
+        for (struct list *link = plugins->members.next; link != &plugins->members; link = link->next) {
+                const struct member *member = container_of(link, struct member, link);
+
+                if (strcmp(member->name, resource) == 0)
+                        return plugin_list(member->plugin);
+        }
+        return NULL;
+}

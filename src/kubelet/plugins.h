@@ -48,5 +48,8 @@ void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
 /* The broker keeps back other ids than before: it is asked again. */
 void plugins_refresh(struct plugins *plugins);
 
+/* What kubelet is told of one resource, borrowed until the next turn of the loop; NULL: nothing. */
+const struct device_list *plugins_list(const struct plugins *plugins, const char *resource);
+
 /* Closes everything; requests that wait for the broker are refused; |closed| is called from the loop when all is gone. */
 void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data);

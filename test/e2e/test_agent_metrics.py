@@ -1,0 +1,67 @@
+"""The metrics of the agent, over HTTP as a client of the Python library reads them."""
+import http.client
+import re
+
+from node import DEADLINE, GPU, sharing, v100s
+
+
+def get(agent, path):
+    port = int(agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=DEADLINE)
+    connection.request('GET', path)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
+
+
+def value(text, name, **labels):
+    """The one sample of this name with at least these labels."""
+    found = [line for line in text.splitlines() if line.startswith(name + '{')
+             and all('%s="%s"' % pair in line for pair in labels.items())]
+    assert len(found) == 1, (name, labels, found)
+    return float(found[0].rsplit(' ', 1)[1])
+
+
+def start(node, config):
+    return node.start_all(config, '--metrics-address=127.0.0.1:0')
+
+
+def test_devices_are_counted_as_kubelet_has_them(node):
+    start(node, sharing('timeSlicing', 20))
+    node.wait_counts(80)
+    status, text = get(node.agent, '/metrics')
+    assert status == 200
+    assert value(text, 'warpshare_resource_devices', resource=GPU, health='healthy') == 80
+    gpus = v100s()
+    gpus[1]['lost'] = True
+    node.scenario(gpus, events=[{'gpu': 1, 'xid': 79}])
+    node.wait_counts(60, 80)
+    text = get(node.agent, '/metrics')[1]
+    assert value(text, 'warpshare_resource_devices', resource=GPU, health='healthy') == 60
+    assert value(text, 'warpshare_resource_devices', resource=GPU, health='unhealthy') == 20
+
+
+def test_a_containers_share_is_told_with_its_name(node):
+    kubelet = start(node, sharing('mps', 20, provisioning='weighted', maxPerRequest=5))
+    node.wait_counts(68, 80)
+    kubelet.admit('train', GPU, 3)
+
+    def is_named():
+        text = get(node.agent, '/metrics')[1]
+        return re.search(r'^warpshare_grant_replicas\{[^}]*pod="train"[^}]*\} 3$', text, re.MULTILINE)
+
+    node.wait(is_named, 'the grant is told with its pod')
+    text = get(node.agent, '/metrics')[1]
+    assert value(text, 'warpshare_grant_active_thread_ratio', pod='train') == 0.15
+
+
+def test_a_refused_file_is_seen_by_a_probe(node):
+    start(node, sharing('timeSlicing', 20))
+    assert get(node.agent, '/healthz')[0] == 200
+    node.config('version: v2\n')
+    node.agent.wait_log('configuration refused, the one in force stays')
+    status, text = get(node.agent, '/healthz')
+    assert status == 503 and 'the newest configuration is refused' in text
+    node.config(sharing('timeSlicing', 10))
+    node.wait(lambda: get(node.agent, '/healthz')[0] == 200, 'all is well again')
