@@ -231,8 +231,8 @@ static int print_memory(struct bench *bench, const char *when)
         struct process_memory memory;
         struct process_memory library;
 
-        if (process_memory(bench->node.sim.agent.pid, NULL, &memory, &bench->err) < 0 ||
-                process_memory(bench->node.sim.agent.pid, bench->options.library, &library, &bench->err) < 0)
+        if (process_memory(bench->node.sim.agent.process.pid, NULL, &memory, &bench->err) < 0 ||
+                process_memory(bench->node.sim.agent.process.pid, bench->options.library, &library, &bench->err) < 0)
                 return -1;
         figure_print_one(pss, "KiB", memory.pss_kib);
         figure_print_one(rss, "KiB", memory.rss_kib);
@@ -302,10 +302,10 @@ static int measure_idle(struct bench *bench)
 
         sim_node_wait(&bench->node.sim, never, NULL, 3000);
         started = clock_ns();
-        if (process_switches(bench->node.sim.agent.pid, &before, &bench->err) < 0)
+        if (process_switches(bench->node.sim.agent.process.pid, &before, &bench->err) < 0)
                 return -1;
         sim_node_wait(&bench->node.sim, never, NULL, (uint64_t)bench->seconds * 1000);
-        if (process_switches(bench->node.sim.agent.pid, &after, &bench->err) < 0)
+        if (process_switches(bench->node.sim.agent.process.pid, &after, &bench->err) < 0)
                 return -1;
         figure_print_one("idle_wakeups", "/s", (double)(after - before) * 1e9 / (double)(clock_ns() - started));
         return 0;
@@ -361,7 +361,7 @@ static const struct measure {
 
 static int usage(void)
 {
-        printf("usage: bench-agent --agent=PROGRAM --library=NVML [OPTION...] MEASURE\n\n"
+        printf("usage: bench-agent --agent=PROGRAM --library=NVML --mps-programs=FOLDER [OPTION...] MEASURE\n\n"
                "Starts a node of simulated GPUs with the agent on it, measures one thing, prints figures (bench/figure.h).\n\n"
                "  --gpus=N --replicas=N    of the node (8, 48); 1 replica: not shared, above 48: by time-slicing\n"
                "  --calls=N                requests (10000)\n"
@@ -375,9 +375,10 @@ static int usage(void)
 static const struct measure *parse(struct bench *bench, int argc, char **argv)
 {
         static const struct option options[] = {{"agent", required_argument, NULL, 'a'},
-                {"library", required_argument, NULL, 'l'}, {"gpus", required_argument, NULL, 'g'},
-                {"replicas", required_argument, NULL, 'r'}, {"calls", required_argument, NULL, 'c'},
-                {"wanted", required_argument, NULL, 'w'}, {"seconds", required_argument, NULL, 's'}, {0}};
+                {"library", required_argument, NULL, 'l'}, {"mps-programs", required_argument, NULL, 'm'},
+                {"gpus", required_argument, NULL, 'g'}, {"replicas", required_argument, NULL, 'r'},
+                {"calls", required_argument, NULL, 'c'}, {"wanted", required_argument, NULL, 'w'},
+                {"seconds", required_argument, NULL, 's'}, {0}};
         unsigned int *number = NULL;
         int option;
 
@@ -390,6 +391,9 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
                 switch (option) {
                 case 'a':
                         bench->options.agent = optarg;
+                        continue;
+                case 'm':
+                        bench->options.mps = optarg;
                         continue;
                 case 'l':
                         bench->options.library = optarg;

@@ -9,6 +9,8 @@
 #include "bench/figure.h"
 
 #define START_TIMEOUT_MS 10000
+#define UUID "GPU-%08x-1111-2222-3333-444444444444"
+#define MPS_GPUS_MAX 16U /* of the simulated MPS programs */
 
 static char *make_scenario(const struct node *node)
 {
@@ -16,7 +18,7 @@ static char *make_scenario(const struct node *node)
 
         strbuf_puts(&text, "driverVersion: 580.105.08\ncudaVersion: \"13.0\"\ngpus:\n");
         for (unsigned int i = 0; i < node->options.gpus; i++)
-                strbuf_printf(&text, "- {model: H100-80GB, numa: %u}\n", i / 4 % 2);
+                strbuf_printf(&text, "- {model: H100-80GB, uuid: " UUID ", numa: %u}\n", i, i / 4 % 2);
         if (node->n_xids)
                 strbuf_puts(&text, "events:\n");
         for (unsigned int i = 0; i < node->n_xids; i++)
@@ -24,11 +26,27 @@ static char *make_scenario(const struct node *node)
         return strbuf_take(&text);
 }
 
+/* The same GPUs as MPS sees them. */
+static char *make_mps_scenario(const struct node_options *options)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_puts(&text, "version: 580\n");
+        for (unsigned int i = 0; i < options->gpus; i++)
+                strbuf_printf(&text, "gpu: " UUID " sms=132 memory=81920 cc=9 name=H100\n", i);
+        return strbuf_take(&text);
+}
+
+static bool is_mps(const struct node_options *options)
+{
+        return options->replicas > 1 && options->replicas <= 48 && options->gpus <= MPS_GPUS_MAX;
+}
+
 /* MPS with weighted shares, where it may be: that makes the longest answers. */
 static char *make_config(const struct node_options *options)
 {
         struct strbuf text = STRBUF_INIT;
-        bool mps = options->replicas <= 48;
+        bool mps = is_mps(options);
 
         strbuf_puts(&text, "version: v1\nflags:\n  mpsRoot: /run/nvidia/mps\n");
         if (options->replicas > 1)
@@ -49,15 +67,22 @@ static int fail_with_log(const struct node *node, struct error *err)
                 fputs(log.data, stderr);
         strbuf_done(&log);
         return error_set(err, ERROR_TIMEOUT, "the agent %s; its log is above",
-                node->sim.agent_runs ? "did not bring its devices in time" : "ended");
+                node->sim.agent.runs ? "did not bring its devices in time" : "ended");
 }
 
 static bool has_all_devices(void *data)
 {
         const struct node *node = data;
 
-        return !node->sim.agent_runs ||
-               kubelet_allocatable(node->sim.kubelet, NODE_RESOURCE) == node->options.gpus * node->options.replicas;
+        return !node->sim.agent.runs || (node->registered_ns && kubelet_allocatable(node->sim.kubelet, NODE_RESOURCE) ==
+                                                                        node->options.gpus * node->options.replicas);
+}
+
+static int wait_for_devices(struct node *node, struct error *err)
+{
+        if (!sim_node_wait(&node->sim, has_all_devices, node, START_TIMEOUT_MS) || !node->sim.agent.runs)
+                return fail_with_log(node, err);
+        return 0;
 }
 
 static void on_register(const char *resource UNUSED, void *data)
@@ -77,11 +102,14 @@ int node_start(struct node *node, uv_loop_t *loop, const struct node_options *op
 {
         _free_ char *config = make_config(options);
         _free_ char *scenario = NULL;
+        _free_ char *mps_scenario = make_mps_scenario(options);
         struct sim_node_options sim = {
                 .loop = loop,
                 .agent = options->agent,
                 .library = options->library,
                 .config = config,
+                .mps_programs = is_mps(options) ? options->mps : NULL,
+                .mps_scenario = mps_scenario,
                 .kubelet = {.on_register = on_register, .on_change = on_change, .data = node},
         };
 
@@ -89,9 +117,14 @@ int node_start(struct node *node, uv_loop_t *loop, const struct node_options *op
         sim.scenario = scenario = make_scenario(node);
         if (sim_node_start(&node->sim, &sim, err) < 0)
                 return -1;
-        if (!sim_node_wait(&node->sim, has_all_devices, node, START_TIMEOUT_MS) || !node->sim.agent_runs)
-                return fail_with_log(node, err);
-        return 0;
+        if (wait_for_devices(node, err) < 0)
+                return -1;
+        if (!sim.mps_programs)
+                return 0;
+        node->registered_ns = 0;
+        if (sim_node_restart_agent(&node->sim, err) < 0)
+                return -1;
+        return wait_for_devices(node, err);
 }
 
 int node_add_xid(struct node *node, struct error *err)

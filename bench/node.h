@@ -10,6 +10,7 @@
 struct node_options {
         const char *agent;   /* the program */
         const char *library; /* the simulated NVML */
+        const char *mps;     /* folder of the simulated MPS programs */
         unsigned int gpus;
         unsigned int replicas; /* 1: not shared; up to 48 under MPS, beyond that by time-slicing */
 };
@@ -22,7 +23,10 @@ struct node {
         int64_t list_ns; /* of the newest change of a device list */
 };
 
-/* Returns when kubelet has all devices, or fails after ten seconds. */
+/*
+ * Returns when kubelet has all devices, or fails after ten seconds. Under MPS the agent is started once more then, so that its start
+ * is measured and not that of the MPS daemons.
+ */
 int node_start(struct node *node, uv_loop_t *loop, const struct node_options *options, struct error *err) MUST_USE;
 
 /* The next GPU raises Xid 79. */

@@ -25,15 +25,23 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->scenario = xasprintf("%s/gpus.yaml", node->scenario_directory);
         node->config = xasprintf("%s/config.yaml", node->folder);
         node->log = xasprintf("%s/agent.log", node->folder);
+        node->mps_log = xasprintf("%s/mps.log", node->folder);
+        node->mps_root = xasprintf("%s/mps", node->folder);
+        node->mps_scenario = xasprintf("%s/mps.conf", node->folder);
         node->kubelet_directory = xasprintf("%s/device-plugins", node->folder);
         node->pod_resources_directory = xasprintf("%s/pod-resources", node->folder);
         node->pod_resources = xasprintf("%s/kubelet.sock", node->pod_resources_directory);
         if (mkdir(node->scenario_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->scenario_directory);
+        if (mkdir(node->mps_root, 0755) < 0)
+                return error_errno(err, errno, "create '%s'", node->mps_root);
         if (mkdir(node->kubelet_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->kubelet_directory);
         if (mkdir(node->pod_resources_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->pod_resources_directory);
+        if (options->mps_programs &&
+                file_write(node->mps_scenario, options->mps_scenario, strlen(options->mps_scenario), err) < 0)
+                return -1;
         if (file_write(node->config, options->config, strlen(options->config), err) < 0)
                 return -1;
         return sim_node_set_scenario(node, options->scenario, err);
@@ -49,35 +57,28 @@ static int remove_entry(const char *path, const struct stat *status UNUSED, int 
         return remove(path);
 }
 
-/* ---- the agent ---- */
+/* ---- the processes ---- */
 
-static void on_agent_exit(uv_process_t *process, int64_t status UNUSED, int signal_number UNUSED)
+static void on_exit_of(uv_process_t *handle, int64_t status UNUSED, int signal_number UNUSED)
 {
-        struct sim_node *node = process->data;
+        struct sim_process *process = handle->data;
 
-        node->agent_runs = false;
-        uv_close((uv_handle_t *)process, NULL);
+        process->runs = false;
+        uv_close((uv_handle_t *)handle, NULL);
 }
 
-static int start_agent(struct sim_node *node, const struct sim_node_options *from, struct error *err)
+static int start(struct sim_process *process, struct sim_node *node, char **arguments, char **environment,
+        const char *log_path, struct error *err)
 {
-        _free_ char *program = xstrdup(from->agent);
-        _free_ char *config = xasprintf("--config-file=%s", node->config);
-        _free_ char *library = xasprintf("--nvml-library=%s", from->library);
-        _free_ char *socket = xasprintf("--kubelet-socket=%s/kubelet.sock", node->kubelet_directory);
-        _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
-        char command[] = "agent";
-        char *arguments[] = {program, command, config, library, socket, NULL};
-        char *environment[] = {scenario, NULL};
-        int log = open(node->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         uv_stdio_container_t stdio[] = {
                 {.flags = UV_IGNORE},
                 {.flags = UV_IGNORE},
                 {.flags = UV_INHERIT_FD, .data.fd = log},
         };
         const uv_process_options_t options = {
-                .exit_cb = on_agent_exit,
-                .file = program,
+                .exit_cb = on_exit_of,
+                .file = arguments[0],
                 .args = arguments,
                 .env = environment,
                 .stdio_count = ARRAY_SIZE(stdio),
@@ -86,30 +87,65 @@ static int start_agent(struct sim_node *node, const struct sim_node_options *fro
         int rc;
 
         if (log < 0)
-                return error_errno(err, errno, "create '%s'", node->log);
-        node->agent.data = node;
-        node->started_ns = (int64_t)uv_hrtime();
-        rc = uv_spawn(node->loop, &node->agent, &options);
+                return error_errno(err, errno, "create '%s'", log_path);
+        process->process.data = process;
+        rc = uv_spawn(node->loop, &process->process, &options);
         close(log);
         if (rc < 0)
-                return error_errno(err, -rc, "start '%s'", program);
-        node->agent_runs = true;
+                return error_errno(err, -rc, "start '%s'", arguments[0]);
+        process->runs = true;
         return 0;
+}
+
+static int start_agent(struct sim_node *node, struct error *err)
+{
+        _free_ char *config = xasprintf("--config-file=%s", node->config);
+        _free_ char *library = xasprintf("--nvml-library=%s", node->library);
+        _free_ char *socket = xasprintf("--kubelet-socket=%s/kubelet.sock", node->kubelet_directory);
+        _free_ char *pods = xasprintf("--pod-resources-socket=%s", node->pod_resources);
+        _free_ char *root = xasprintf("--mps-directory=%s", node->mps_root);
+        _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
+        char command[] = "agent";
+        char *arguments[] = {node->program, command, config, library, socket, pods, root, NULL};
+        char *environment[] = {scenario, NULL};
+
+        node->started_ns = (int64_t)uv_hrtime();
+        return start(&node->agent, node, arguments, environment, node->log, err);
+}
+
+static int start_mps(struct sim_node *node, struct error *err)
+{
+        _free_ char *library = xasprintf("--nvml-library=%s", node->library);
+        _free_ char *root = xasprintf("--mps-directory=%s", node->mps_root);
+        _free_ char *path = xasprintf("PATH=%s", node->mps_programs);
+        _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
+        _free_ char *mps_scenario = xasprintf("WARPSHARE_MPS_SIM=%s", node->mps_scenario);
+        char command[] = "mps";
+        char grace[] = "--grace=0";
+        char *arguments[] = {node->program, command, root, library, grace, NULL};
+        char *environment[] = {path, scenario, mps_scenario, NULL};
+
+        return start(&node->mps, node, arguments, environment, node->mps_log, err);
 }
 
 int sim_node_start(struct sim_node *node, const struct sim_node_options *options, struct error *err)
 {
         struct kubelet_options kubelet = options->kubelet;
 
-        *node = (struct sim_node){.loop = options->loop};
+        *node = (struct sim_node){
+                .loop = options->loop,
+                .program = xstrdup(options->agent),
+                .library = xstrdup(options->library),
+                .mps_programs = options->mps_programs ? xstrdup(options->mps_programs) : NULL,
+        };
         if (make_folder(node, options, err) < 0)
                 return -1;
         kubelet.loop = options->loop;
         kubelet.directory = node->kubelet_directory;
         kubelet.pod_resources = node->pod_resources;
-        if (kubelet_new(&node->kubelet, &kubelet, err) < 0)
+        if (kubelet_new(&node->kubelet, &kubelet, err) < 0 || (node->mps_programs && start_mps(node, err) < 0))
                 return -1;
-        return start_agent(node, options, err);
+        return start_agent(node, err);
 }
 
 /* ---- waiting ---- */
@@ -145,9 +181,26 @@ bool sim_node_wait(struct sim_node *node, bool (*is_true)(void *data), void *dat
 
 /* ---- the end ---- */
 
-static bool agent_is_gone(void *node)
+static bool is_gone(void *process)
 {
-        return !((struct sim_node *)node)->agent_runs;
+        return !((struct sim_process *)process)->runs;
+}
+
+static void stop(struct sim_node *node, struct sim_process *process)
+{
+        if (!process->runs)
+                return;
+        uv_process_kill(&process->process, SIGTERM);
+        if (sim_node_wait(node, is_gone, process, 5000))
+                return;
+        uv_process_kill(&process->process, SIGKILL);
+        sim_node_wait(node, is_gone, process, 1000);
+}
+
+int sim_node_restart_agent(struct sim_node *node, struct error *err)
+{
+        stop(node, &node->agent);
+        return start_agent(node, err);
 }
 
 static bool kubelet_is_gone(void *node)
@@ -162,19 +215,20 @@ static void on_kubelet_closed(void *node)
 
 void sim_node_stop(struct sim_node *node)
 {
-        if (node->agent_runs) {
-                uv_process_kill(&node->agent, SIGTERM);
-                if (!sim_node_wait(node, agent_is_gone, node, 5000)) {
-                        uv_process_kill(&node->agent, SIGKILL);
-                        sim_node_wait(node, agent_is_gone, node, 1000);
-                }
-        }
+        stop(node, &node->agent);
+        stop(node, &node->mps);
         if (node->kubelet) {
                 kubelet_close(node->kubelet, on_kubelet_closed, node);
                 sim_node_wait(node, kubelet_is_gone, node, 2000);
         }
         if (node->folder)
                 nftw(node->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        free(node->program);
+        free(node->library);
+        free(node->mps_programs);
+        free(node->mps_log);
+        free(node->mps_root);
+        free(node->mps_scenario);
         free(node->folder);
         free(node->scenario_directory);
         free(node->scenario);

@@ -1,6 +1,7 @@
 /*
  * A simulated node: a folder with a scenario of GPUs, a configuration and kubelet's directory; the kubelet stand-in in this
- * process, and the agent, the real program, as a child. For the demonstration and the benchmarks; it knows neither.
+ * process, and the agent, the real program, as a child; where it is wanted, `warpshare mps` beside it, with simulated control daemons.
+ * For the demonstration and the benchmarks; it knows neither.
  */
 #pragma once
 
@@ -16,20 +17,34 @@ struct sim_node_options {
         const char *library;            /* the simulated NVML */
         const char *scenario;           /* YAML, as docs/simulator.md has it */
         const char *config;             /* YAML, the agent's configuration file */
+        const char *mps_programs;       /* folder of the simulated MPS programs; NULL: MPS is not there */
+        const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
         struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
+};
+
+/* One of our processes. */
+struct sim_process {
+        uv_process_t process;
+        bool runs;
 };
 
 struct sim_node {
         uv_loop_t *loop;
         struct kubelet *kubelet;
-        uv_process_t agent;
-        bool agent_runs;
+        struct sim_process agent;
+        struct sim_process mps;
         int64_t started_ns; /* monotonic, before the agent's process was made */
+        char *program;
+        char *library;
+        char *mps_programs; /* NULL: none */
         char *folder;       /* removed at the end */
         char *scenario_directory;
         char *scenario; /* paths of the files in it */
         char *config;
-        char *log; /* the agent's */
+        char *log;     /* the agent's */
+        char *mps_log; /* of the other */
+        char *mps_root;
+        char *mps_scenario;
         char *kubelet_directory;
         char *pod_resources_directory; /* beside it, as in a real kubelet's folder */
         char *pod_resources;           /* the socket in it */
@@ -38,11 +53,14 @@ struct sim_node {
 /* Returns when the agent's process is made. After a failure sim_node_stop() is still due. */
 int sim_node_start(struct sim_node *node, const struct sim_node_options *options, struct error *err) MUST_USE;
 
+/* Ends the agent and starts it anew: returns when its process is made. */
+int sim_node_restart_agent(struct sim_node *node, struct error *err) MUST_USE;
+
 /* Other GPUs, or the same in another state: what runs on the node sees it at once. */
 int sim_node_set_scenario(struct sim_node *node, const char *text, struct error *err) MUST_USE;
 
 /* Runs the loop until |is_true| or the time is over; false then. */
 bool sim_node_wait(struct sim_node *node, bool (*is_true)(void *data), void *data, uint64_t timeout_ms);
 
-/* TERM to the agent, KILL if it does not go, end of kubelet, removal of the folder. Accepts a zeroed node. */
+/* TERM to the processes, KILL if it does not go, end of kubelet, removal of the folder. Accepts a zeroed node. */
 void sim_node_stop(struct sim_node *node);

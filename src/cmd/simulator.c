@@ -10,6 +10,11 @@
 
 #define SCENARIO "WARPSHARE_SIM_SCENARIO"
 
+static const char *const program_places[] = {
+        "../lib/warpshare/mps-sim",
+        "../../sim/mps/bin",
+};
+
 static const char *const library_places[] = {
         "../lib/warpshare/libwarpshare-nvml-sim.so",
         "../../sim/lib/libnvidia-ml.so.1",
@@ -19,7 +24,8 @@ static const char *const library_places[] = {
 const char *const simulator_models[] = {
         "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
 
-char *simulator_find(struct error *err)
+/* The first of |places|, as seen from the folder of this program. */
+static char *find(const char *const *places, size_t n_places, const char *what, struct error *err)
 {
         char program[4096];
         ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -32,15 +38,27 @@ char *simulator_find(struct error *err)
         program[length] = '\0';
         slash = strrchr(program, '/');
         *slash = '\0';
-        for (size_t i = 0; i < ARRAY_SIZE(library_places); i++) {
-                _free_ char *path = xasprintf("%s/%s", program, library_places[i]);
+        for (size_t i = 0; i < n_places; i++) {
+                _free_ char *path = xasprintf("%s/%s", program, places[i]);
 
                 if (access(path, R_OK) == 0)
                         return realpath(path, NULL);
         }
-        error_set(err, ERROR_NOT_FOUND,
-                "the simulated NVML library is not in '%s/../lib/warpshare'; name it with --nvml-library", program);
+        error_set(err, ERROR_NOT_FOUND, "%s, seen from '%s'", what, program);
         return NULL;
+}
+
+char *simulator_find(struct error *err)
+{
+        return find(library_places, ARRAY_SIZE(library_places),
+                "the simulated NVML library is not in ../lib/warpshare; name it with --nvml-library", err);
+}
+
+char *simulator_find_mps(struct error *err)
+{
+        return find(program_places, ARRAY_SIZE(program_places),
+                "the simulated MPS programs are not in ../lib/warpshare/mps-sim; name their folder with --mps-programs",
+                err);
 }
 
 void simulator_set_scenario(const char *path)

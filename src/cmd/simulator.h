@@ -8,6 +8,9 @@
 /* Its path, for the caller to free; NULL with |err|. Seen from the folder of this program: when installed, and in a build folder. */
 char *simulator_find(struct error *err);
 
+/* The same for the folder of the simulated MPS programs. */
+char *simulator_find_mps(struct error *err);
+
 /* The models that it knows, NULL-terminated. */
 extern const char *const simulator_models[];
 

@@ -25,12 +25,15 @@ def test_the_demonstration_shows_what_it_promises():
     done = demo()
     assert done.returncode == 0, done.stdout + done.stderr
     counts = [int(count) for count in re.findall(r'Allocatable:\n\s+nvidia.com/gpu:\s+(\d+)', done.stdout)]
-    assert counts == [80, 60, 80]
+    assert counts == [22, 18, 22, 18, 22]
+    assert re.findall(r'^  GPU-\w{8}… +ready +\d+ +70.0 % +22.07 GiB +verified$', done.stdout, re.MULTILINE)[3:]
     for pod, replicas, threads, memory in (
-            ('notebook', 1, '5.0', r'1\.55'), ('training', 10, '50.0', r'15\.5\d'), ('inference', 4, '20.0', r'6\.2\d')):
+            ('training', 7, '70.0', r'22\.07'), ('notebook', 3, '30.0', r'9\.46'), ('inference', 2, '20.0', r'6\.31')):
         assert re.search(r'%s.*nvidia\.com/gpu: %d\b.*GPU-.*%s %%.*%s GiB' % (
             pod, replicas, re.escape(threads), memory), done.stdout), (pod, done.stdout)
-    assert '  15 of 20 in use\n' in done.stdout and '  20 unhealthy\n' in done.stdout
+    assert done.stdout.count('  10 unhealthy\n') == 2
+    assert 'its control daemon was ended by signal 9 (Killed)' in done.stdout
+    assert re.search(r'It has PID \d+ now; 1 of the 4 daemons were touched', done.stdout)
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
@@ -40,7 +43,7 @@ def test_the_demonstration_has_colours_where_they_are_asked_for():
     done = demo('--color', 'always')
     assert done.returncode == 0
     assert ESCAPE in done.stdout
-    assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m80', done.stdout)
+    assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m22', done.stdout)
 
 
 def test_the_demonstration_leaves_nothing_behind():
