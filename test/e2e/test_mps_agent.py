@@ -96,7 +96,7 @@ def test_under_uniform_the_daemon_gives_everybody_the_same(node):
     assert free.connected()['percentage'] == '5.0' and free.allocate(1631) == 0 and free.allocate(1630) == 1630
 
 
-@pytest.mark.parametrize('version', [535, 550])
+@pytest.mark.parametrize('version', [535, 550, 615])  # namespaces of 615 are not made yet
 @pytest.mark.parametrize('provisioning, percentage', [('half', 70.0), ('weighted', 35.0)])
 def test_seven_of_twenty_are_worth_seven(node, version, provisioning, percentage):
     node.gpus(1, version=version)
