@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
+#define SAVE_MS UINT64_C(100)
+
 int64_t holdings_now(void)
 {
         return (int64_t)time(NULL);
@@ -58,13 +60,16 @@ void holdings_keep_back(struct holdings *holdings, struct book *book)
         }
 }
 
-/* After the turn of the loop: a container's answer does not wait for the disk. */
+/*
+ * Soon: neither this container's answer nor the next one's waits for the disk, which takes milliseconds where a file replaces
+ * another. What a crash loses kubelet's list still has.
+ */
 void holdings_note_change(struct holdings *holdings, struct book *book)
 {
         book->changed = true;
         holdings_keep_back(holdings, book);
         if (!holdings->closing && !uv_is_active((uv_handle_t *)&holdings->save_timer))
-                uv_timer_start(&holdings->save_timer, holdings_on_save, 0, 0);
+                uv_timer_start(&holdings->save_timer, holdings_on_save, SAVE_MS, 0);
         holdings->options.on_change(holdings->options.data);
 }
 
