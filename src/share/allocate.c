@@ -339,7 +339,7 @@ static void add_facts(const struct request *request)
         const struct allocate_part *part = &request->allocation->parts[0];
         unsigned int n = part->unit->replicas;
         unsigned int worth = request->resource->provisioning == PROVISIONING_UNIFORM ? 1 : part->replicas;
-        unsigned int sms = binding && binding->sms ? binding->sms : part->share.sms;
+        unsigned int sms = binding && binding->sms ? binding->sms : share_sms(part->unit, &part->share);
         enum mps_tier tier = binding ? binding->tier : share_tier(request->plan, request->resource, part->unit);
 
         if (binding && binding->grant)

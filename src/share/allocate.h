@@ -27,7 +27,7 @@
  *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
  *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
  *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
- *   WARPSHARE_SMS                "24", under provisioning sm
+ *   WARPSHARE_SMS                "24", where the unit tells how many it has
  *   WARPSHARE_TIER               "verified"
  *
  * Over several units these have no meaning for any one of them, and CUDA's order of the units is unknown: they are left out.

@@ -48,6 +48,11 @@ unsigned int share_most(const struct resource *resource, const struct unit *unit
         return MIN(most, unit->replicas);
 }
 
+unsigned int share_sms(const struct unit *unit, const struct share *share)
+{
+        return share->sms ? share->sms : sm_count(unit) * share->threads_permille / 1000;
+}
+
 struct share share_largest(const struct resource *resource, const struct unit *unit)
 {
         return share_of(resource, unit, share_most(resource, unit));

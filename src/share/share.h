@@ -26,6 +26,9 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
 /* The most replicas of |unit| that one container may hold. */
 unsigned int share_most(const struct resource *resource, const struct unit *unit);
 
+/* The SMs that |share| is worth: its own, or by its percentage, rounded down as the driver does; 0: the unit does not tell its own. */
+unsigned int share_sms(const struct unit *unit, const struct share *share);
+
 /* The most that one container may get of |unit|: what the control daemon must allow every client. */
 struct share share_largest(const struct resource *resource, const struct unit *unit);
 

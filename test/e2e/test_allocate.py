@@ -83,6 +83,7 @@ def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads
         'WARPSHARE_FRACTION': fraction,
         'WARPSHARE_MEMORY_LIMIT_MIB': str(memory),
         'WARPSHARE_THREAD_PERCENTAGE': threads + '.0',
+        'WARPSHARE_SMS': str(80 * int(threads) // 100),
         'WARPSHARE_TIER': 'verified',
     }
     assert [(mount.container_path, mount.host_path, mount.read_only) for mount in response.mounts] == [
