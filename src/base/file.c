@@ -8,6 +8,19 @@
 
 #include "base/alloc.h"
 
+#ifdef __SANITIZE_THREAD__
+/*
+ * libuv closes its descriptors by a bare system call, which the thread sanitizer misses. So it takes a descriptor of the same
+ * number, which another thread has opened since, for the one that libuv had: a file here, a folder, or one inside NVML while a
+ * pipe of uv_spawn() had that number.
+ */
+const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
+{
+        return "race:^file_read$\nrace:^closedir$\nrace:uv_pipe\n";
+}
+#endif
+
 int file_read(const char *path, size_t limit, struct strbuf *content, struct error *err)
 {
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);

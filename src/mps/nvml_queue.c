@@ -27,18 +27,6 @@ struct nvml_queue {
         void *closed_data;
 };
 
-#ifdef __SANITIZE_THREAD__
-/*
- * uv_spawn() opens a pipe that libuv closes by a bare system call. The thread sanitizer misses that, and takes the next descriptor of
- * this number, opened in NVML on our thread, for the same one.
- */
-const char *__tsan_default_suppressions(void);
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
-{
-        return "race:uv_pipe\n";
-}
-#endif
-
 /* ---- the thread ---- */
 
 /* The next job; NULL: it is time to end. */
