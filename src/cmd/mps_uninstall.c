@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "cmd/command.h"
 #include "cmd/command_line.h"
 #include "cmd/mps_command.h"
@@ -194,6 +195,30 @@ static void remove_shm(struct removal *removal, const char *root)
         removal->kept += rc != 0;
 }
 
+static void remove_file(struct removal *removal, const char *root, const char *name)
+{
+        _free_ char *path = xasprintf("%s/%s", root, name);
+
+        if (unlink(path) == 0)
+                removal->removed++;
+        else if (errno != ENOENT)
+                keep(removal, path, strerror(errno));
+}
+
+/* The agent's, of who holds what: "grants-<resource>.json". */
+static void remove_books(struct removal *removal, const char *root)
+{
+        DIR *entries = opendir(root);
+        const struct dirent *entry;
+
+        if (!entries)
+                return;
+        while ((entry = readdir(entries)))
+                if (text_starts_with(entry->d_name, "grants-") && strstr(entry->d_name, ".json"))
+                        remove_file(removal, root, entry->d_name);
+        closedir(entries);
+}
+
 static unsigned int remove_files(const char *root)
 {
         static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE};
@@ -203,14 +228,9 @@ static unsigned int remove_files(const char *root)
         if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &removal.mountinfo, &err) < 0)
                 printf("mounts cannot be seen: %s\n", err.text);
         remove_daemons(&removal, root, 2);
-        for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-                _free_ char *path = xasprintf("%s/%s", root, files[i]);
-
-                if (unlink(path) == 0)
-                        removal.removed++;
-                else if (errno != ENOENT)
-                        keep(&removal, path, strerror(errno));
-        }
+        for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+                remove_file(&removal, root, files[i]);
+        remove_books(&removal, root);
         remove_shm(&removal, root);
         strbuf_done(&removal.mountinfo);
         if (removal.removed > 0)

@@ -319,8 +319,9 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
     assert refused.returncode == 1 and refused.stderr == "an MPS supervisor runs with '%s': end it first\n" % mps.root
     supervisor.kill()
     assert len(mps.processes()) == 2
-    with open(mps.path('notes.txt'), 'w', encoding='ascii'):
-        pass
+    for name in ('notes.txt', 'grants-nvidia.com_gpu.json'):
+        with open(mps.path(name), 'w', encoding='ascii'):
+            pass
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 0, done
     assert '2 MPS daemons on record were ended, 2 compute modes put back\n' in done.stdout
