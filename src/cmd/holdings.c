@@ -166,17 +166,28 @@ static void on_link_closed(void *data)
         on_part_closed(data);
 }
 
-void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data)
+/* Those that wait for kubelet's list. The link answers the others when it closes. */
+static void refuse_binds(struct holdings *holdings)
 {
         struct error err;
 
+        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping");
+        while (!list_is_empty(&holdings->binds)) {
+                struct bind *bind = container_of(holdings->binds.next, struct bind, link);
+
+                list_remove(&bind->link);
+                if (!bind->asks_daemon)
+                        holdings_refuse(bind, &err);
+        }
+}
+
+void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data)
+{
         holdings->closing = true;
         holdings->closed = closed;
         holdings->closed_data = data;
         pod_resources_close(TAKE_PTR(holdings->pods));
-        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping");
-        while (!list_is_empty(&holdings->binds))
-                holdings_refuse(container_of(holdings->binds.next, struct bind, link), &err);
+        refuse_binds(holdings);
         holdings_on_save(&holdings->save_timer);
         uv_close((uv_handle_t *)&holdings->list_timer, on_timer_closed);
         uv_close((uv_handle_t *)&holdings->save_timer, on_timer_closed);

@@ -80,6 +80,7 @@ struct bind {
         char grant[GRANT_ID_SIZE];
         const char *unit;
         enum mps_tier tier;
+        bool asks_daemon; /* the link calls back for it, whatever happens */
         broker_bound_fn *bound;
         void *context;
 };

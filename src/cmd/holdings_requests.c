@@ -89,6 +89,7 @@ static void make(struct bind *bind, const struct resource *resource, const struc
                 .limit_mib = share.memory_mib,
                 .sms = share.sms,
         };
+        bind->asks_daemon = true;
         mps_link_grant(holdings->link, &request, on_granted, bind);
 }
 
