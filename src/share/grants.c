@@ -102,8 +102,43 @@ static void hold(struct grants *grants, struct holding *holding)
                 hold_device(grants, holding, holding->devices[i]);
 }
 
+/* Every id that it had is another one's by now. */
+static bool has_nothing_left(const struct grants *grants, const struct holding *holding)
+{
+        for (size_t i = 0; i < holding->grant.n_devices; i++) {
+                const struct device *device = map_find(&grants->resource->by_id, holding->devices[i]);
+
+                if (!device || grants->holders[device - grants->resource->devices] == holding)
+                        return false;
+        }
+        return true;
+}
+
+/*
+ * A grant that has nothing left may be that of an init container that runs; there are no more of those than devices. Of more
+ * than that the oldest are over, though nobody has said so: kubelet may not tell who holds what.
+ */
+static void forget_oldest(struct grants *grants)
+{
+        size_t n_devices = grants->resource->n_devices;
+        size_t excess = grants->n_all > 2 * n_devices ? grants->n_all - n_devices : 0;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < grants->n_all; i++) {
+                if (excess > 0 && has_nothing_left(grants, grants->all[i])) {
+                        excess--;
+                        holding_free(grants->all[i]);
+                } else {
+                        grants->all[kept++] = grants->all[i];
+                }
+        }
+        grants->n_all = kept;
+}
+
 void books_add(struct grants *grants, struct holding *holding)
 {
+        if (grants->n_all > 2 * grants->resource->n_devices)
+                forget_oldest(grants);
         if (grants->n_all == grants->room) {
                 grants->room = grants->room ? 2 * grants->room : 16;
                 grants->all = xrealloc(grants->all, grants->room * sizeof(*grants->all));

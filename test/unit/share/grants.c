@@ -589,6 +589,19 @@ static void test_what_is_no_record_changes_nothing(void **state UNUSED)
         assert_grants(&books, "A:g1=A::0");
 }
 
+static void test_what_nobody_says_is_over_does_not_pile_up(void **state UNUSED)
+{
+        struct books books;
+
+        books_init(&books, "A*2", 2);
+        for (unsigned int i = 0; i < 100; i++)
+                ask(&books, i % 2 ? "A::0 A::1" : "A::0");
+        assert_in_range(grants_count(books.grants), 2, 5);
+        assert_string_equal(grants_of_device(books.grants, "A::0")->id, "g100");
+        assert_string_equal(grants_get(books.grants, grants_count(books.grants) - 1)->id, "g100");
+        books_done(&books);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -597,6 +610,7 @@ int main(void)
                 cmocka_unit_test(test_a_mixed_request_is_bound_to_one_unit_whatever_its_ids_say),
                 cmocka_unit_test(test_among_units_with_as_many_of_the_ids_it_fits_tightest),
                 cmocka_unit_test(test_an_id_that_is_there_twice_counts_once),
+                cmocka_unit_test(test_what_nobody_says_is_over_does_not_pile_up),
                 cmocka_unit_test(test_without_a_guarantee_each_id_counts_for_its_own_unit),
                 cmocka_unit_test(test_requests_that_can_never_be_met_are_refused_for_good),
                 cmocka_unit_test(test_where_the_books_have_no_room_kubelet_is_to_be_asked),
