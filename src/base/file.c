@@ -17,7 +17,7 @@
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {
-        return "race:^file_read$\nrace:^closedir$\nrace:uv_pipe\n";
+        return "race:file_read\nrace:closedir\nrace:uv_pipe\n";
 }
 #endif
 

@@ -37,6 +37,7 @@ struct plugins {
         bool plan_is_new;
         struct lock lock;
         bool lock_refused;            /* logged */
+        bool is_removed;              /* the directory, though its path still leads there */
         struct file_identity kubelet; /* its socket, as last seen */
         const struct plan *plan;
         struct list members;
@@ -316,25 +317,37 @@ static void take_lock(struct plugins *plugins)
         }
 }
 
+static bool leads_to_nothing(const char *directory)
+{
+        struct stat status;
+
+        return stat(directory, &status) == 0 && status.st_nlink == 0;
+}
+
+/* For an instant a path leads to a directory that was removed; to a mount point it does so for good. So it is |again| that counts. */
+static void look_at_directory(struct plugins *plugins, bool again)
+{
+        bool was_removed = plugins->is_removed;
+
+        plugins->is_removed = leads_to_nothing(plugins->directory);
+        if (!plugins->is_removed) {
+                take_lock(plugins);
+                look_for_kubelet(plugins);
+        } else if (was_removed && again && plugins->on_stranded) {
+                plugins->on_stranded(plugins->data);
+        } else {
+                uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
+        }
+}
+
 static void on_lock_timer(uv_timer_t *timer)
 {
-        struct plugins *plugins = timer->data;
-
-        take_lock(plugins);
-        look_for_kubelet(plugins);
+        look_at_directory(timer->data, true);
 }
 
 static void on_directory_changed(void *data)
 {
-        struct plugins *plugins = data;
-        struct stat status;
-
-        if (stat(plugins->directory, &status) == 0 && status.st_nlink == 0 && plugins->on_stranded) {
-                plugins->on_stranded(plugins->data);
-                return;
-        }
-        take_lock(plugins);
-        look_for_kubelet(plugins);
+        look_at_directory(data, false);
 }
 
 /* ---- life ---- */
