@@ -33,35 +33,9 @@ static bool ask(int fd, const char *line, bool *quits)
         return true;
 }
 
-/* The daemon says with what status it ends. */
-static int wait_for_end(int fd)
-{
-        static struct packet packet;
-
-        while (channel_receive(fd, &packet)) {
-                const char *status = packet_is(&packet, "EXIT");
-
-                if (status)
-                        return (int)strtol(status, NULL, 10);
-        }
-        return 1;
-}
-
-int frontend_quit(const char *pipe_directory)
-{
-        struct error err;
-        bool quits = false;
-        _close_ int fd = connect_daemon(pipe_directory, &err);
-
-        if (fd < 0 || !channel_send(fd, "UI")) {
-                fputs("Cannot find MPS control daemon process\n", stderr);
-                return 1;
-        }
-        return ask(fd, "quit -t 0", &quits) && quits ? wait_for_end(fd) : 1;
-}
-
 int frontend_run(const char *pipe_directory)
 {
+        static struct packet packet;
         char line[LINE_SIZE];
         struct error err;
         bool quits = false;
@@ -80,7 +54,13 @@ int frontend_run(const char *pipe_directory)
                 channel_send(fd, "END");
                 return 0;
         }
-        return wait_for_end(fd);
+        while (channel_receive(fd, &packet)) {
+                const char *status = packet_is(&packet, "EXIT");
+
+                if (status)
+                        return (int)strtol(status, NULL, 10);
+        }
+        return 1;
 }
 
 /* One command in arguments. The status is that of the command, which interface 3 tells and 2 does not. */
