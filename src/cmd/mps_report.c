@@ -95,11 +95,17 @@ static void tell_notice(const struct mps_daemon_status *daemon, const struct tol
                 LOG_STR("pods", *pods ? pods : "-"));
 }
 
+/* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
+static bool is_news(const struct mps_daemon_status *daemon, const struct told *before)
+{
+        return !before || before->state != daemon->state || !text_is_same(before->notice, daemon->notice);
+}
+
 static struct told tell(
         const struct mps_report *report, const struct mps_daemon_status *daemon, mps_pods_fn *pods, void *data)
 {
         const struct told *before = find_told(report, daemon->name);
-        _free_ char *concerned = pods_of(daemon, pods, data);
+        _free_ char *concerned = is_news(daemon, before) ? pods_of(daemon, pods, data) : xstrdup("");
         bool had_fault = before && before->had_fault;
 
         tell_state(daemon, before, concerned);
