@@ -1,0 +1,68 @@
+/*
+ * What the agent tells the cluster about its node: Kubernetes events on the node, and on the pods concerned. One vocabulary of
+ * reasons, which is documented in docs/events.md; the same words stand in the log as event=…. It knows no GPU and no plan, and
+ * says nothing in the log: who tells an event has logged it.
+ *
+ * Works with NULL: every function that takes a struct node_events accepts it and does nothing then. That is an agent without a
+ * name for its node, or without credentials.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/macro.h"
+
+struct kube_client;
+struct node_events;
+
+/* In the order of the table in docs/events.md. */
+enum node_event {
+        NODE_EVENT_GPU_UNHEALTHY,
+        NODE_EVENT_GPU_HEALTHY,
+        NODE_EVENT_GPUS_UNAVAILABLE,
+        NODE_EVENT_GPUS_AVAILABLE,
+        NODE_EVENT_CONFIG_REFUSED,  /* it cannot be used: the one in force stays */
+        NODE_EVENT_CONFIG_FALLBACK, /* the label names none that is there: another one is used */
+        NODE_EVENT_CONFIG_APPLIED,  /* another one than before is in force */
+        NODE_EVENT_PLAN_REFUSED,    /* a valid configuration that these GPUs cannot have: the plan in force stays */
+        NODE_EVENT_PLAN_ACCEPTED,   /* after a refusal */
+        NODE_EVENT_CHANGE_PENDING,  /* a change waits until containers end */
+        NODE_EVENT_CHANGE_COMPLETED,
+        NODE_EVENT_MPS_UNAVAILABLE, /* no `warpshare mps` answers */
+        NODE_EVENT_MPS_DAEMON_FAULT,
+        NODE_EVENT_MPS_DAEMON_RECOVERED,
+        NODE_EVENT_MPS_NOTICE,
+        NODE_EVENT_MPS_GRANT_VIOLATED,
+        NODE_EVENT_MPS_GRANT_HOLDS,
+        NODE_EVENT_MPS_CLIENT_TERMINATED,
+};
+#define NODE_EVENT_COUNT ((size_t)NODE_EVENT_MPS_CLIENT_TERMINATED + 1)
+
+const char *node_event_reason(enum node_event event); /* "GPUUnhealthy", … */
+bool node_event_is_warning(enum node_event event);
+
+struct node_event_pod {
+        const char *namespace;
+        const char *name;
+        const char *uid; /* as kubelet's record has it, or NULL */
+};
+
+/* |client| NULL or |node| "": NULL. The client must outlive the events. */
+struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client, const char *node);
+
+/* On the node. The text is for people, one sentence or two, and is cut at 1,024 bytes. */
+void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* On a pod of this node. */
+void node_events_tell_pod(struct node_events *events, const struct node_event_pod *pod, enum node_event event,
+        const char *format, ...) PRINTF_LIKE(4, 5);
+
+struct node_events_counts {
+        uint64_t sent;
+        uint64_t dropped;
+};
+struct node_events_counts node_events_counts(const struct node_events *events);
+
+/* |closed| is called from the loop; with NULL at once. */
+void node_events_close(struct node_events *events, void (*closed)(void *data), void *data);
