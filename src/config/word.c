@@ -37,6 +37,7 @@ const char *const discovery_words[] = {
         [DISCOVERY_AUTO] = "auto", [DISCOVERY_NVML] = "nvml", [DISCOVERY_TEGRA] = "tegra", NULL};
 const char *const id_strategy_words[] = {[ID_STRATEGY_UUID] = "uuid", [ID_STRATEGY_INDEX] = "index", NULL};
 const char *const xid_action_words[] = {"ignore", "unhealthy", NULL};
+const char *const config_fallback_words[] = {"named", "single", "empty", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 
 static bool find(const char *const *words, const char *text, size_t length, size_t *ret_position)
