@@ -101,6 +101,8 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->nvml_library = copy(merge, arena, "nvml-library");
         config->system_root = copy(merge, arena, "system-root");
         config->metrics_address = copy(merge, arena, "metrics-address");
+        config->node_name = copy(merge, arena, "node-name");
+        config->kubeconfig = copy(merge, arena, "kubeconfig");
         config->log_level = copy(merge, arena, "log-level");
         config->log_format = copy(merge, arena, "log-format");
 }

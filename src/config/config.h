@@ -198,6 +198,8 @@ struct config {
         const char *nvml_library;    /* "" : found by the driver root */
         const char *system_root;     /* "": /dev, /proc and /sys are looked at below this folder */
         const char *metrics_address; /* metrics/http.h; "": no metrics */
+        const char *node_name;       /* "": unknown */
+        const char *kubeconfig;      /* "": the pod's service account */
         const char *log_level;       /* debug | info | warn | error */
         const char *log_format;      /* text | json | klog */
 };

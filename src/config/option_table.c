@@ -256,6 +256,18 @@ const struct option option_table[] = {
                 .argument = "LIST",
                 .help = "what counts without a default, first come: named (the one called default), single (the only "
                         "one), empty (none at all)"},
+        {.flag = "node-name",
+                .environment = {"NODE_NAME"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAME",
+                .help = "name of this node in the cluster; empty: the API server is not spoken to"},
+        {.flag = "kubeconfig",
+                .environment = {"KUBECONFIG"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "how to reach the API server; empty: as the pod's service account"},
 };
 
 const size_t option_count = ARRAY_SIZE(option_table);

@@ -385,6 +385,8 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                                        "    \"cdiFeatureFlags\": [],\n"
                                        "    \"cdiDisableHooks\": [],\n"
                                        "    \"metricsAddress\": \"\",\n"
+                                       "    \"nodeName\": \"\",\n"
+                                       "    \"kubeconfig\": \"\",\n"
                                        "    \"logLevel\": \"info\",\n"
                                        "    \"logFormat\": \"text\"\n"
                                        "  }\n"
