@@ -277,7 +277,7 @@ static void reload(struct agent *agent)
 
         if (agent->file)
                 filewatch_accept(agent->file); /* first: what changes from here on is told by the watch */
-        if (settings_new(&settings, agent->options, &err) < 0) {
+        if (settings_new(&settings, agent->options, NULL, &err) < 0) {
                 complain(&agent->bad_config, "configuration refused, the one in force stays", &err);
                 return;
         }
@@ -330,7 +330,7 @@ static void consider_restart(struct agent *agent)
                 uv_timer_start(&agent->restart, on_restart, (uint64_t)wait * 1000, 0);
                 return;
         }
-        if (settings_new(&settings, agent->options, &err) < 0) {
+        if (settings_new(&settings, agent->options, NULL, &err) < 0) {
                 complain(&agent->bad_restart, "a restart is needed, but the configuration file cannot be used", &err);
                 uv_timer_start(&agent->restart, on_restart, RESTART_RETRY_MS, 0);
                 return;
@@ -548,7 +548,7 @@ int agent_run(const struct option_set *options)
         /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
         if (listen_to_signals(&agent, &err) < 0 || watch_file(&agent, &err) < 0)
                 return give_up(&agent, "cannot start", &err);
-        if (settings_new(&agent.settings, options, &err) < 0)
+        if (settings_new(&agent.settings, options, NULL, &err) < 0)
                 return give_up(&agent, "configuration refused", &err);
         log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION), LOG_UINT("restarts", agent.restarts.count));
         report_config(agent.settings->config);

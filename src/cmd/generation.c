@@ -30,13 +30,14 @@ static void make_policy(struct health_policy *policy, const struct config *confi
         }
 }
 
-int settings_new(struct settings **ret, const struct option_set *options, struct error *err)
+int settings_new(
+        struct settings **ret, const struct option_set *options, const struct config_text *text, struct error *err)
 {
         struct settings *settings = xcalloc(1, sizeof(*settings));
         enum log_level warnings = LOG_WARN;
 
         settings->references = 1;
-        if (config_build(options, &settings->arena, &settings->config, log_warning, &warnings, err) < 0) {
+        if (config_build_text(options, text, &settings->arena, &settings->config, log_warning, &warnings, err) < 0) {
                 settings_unref(settings);
                 return -1;
         }

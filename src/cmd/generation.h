@@ -19,7 +19,9 @@ struct settings {
         struct health_policy policy; /* of the file's rules, and of NVIDIA's variables in the environment */
 };
 
-int settings_new(struct settings **ret, const struct option_set *options, struct error *err) MUST_USE;
+/* |text|: instead of the file that the options name; NULL: that file. */
+int settings_new(struct settings **ret, const struct option_set *options, const struct config_text *text,
+        struct error *err) MUST_USE;
 struct settings *settings_ref(struct settings *settings);
 struct settings *settings_unref(struct settings *settings); /* accepts NULL, returns NULL */
 

@@ -121,7 +121,7 @@ static void reload(struct dropin *dropin)
 
         if (dropin->file)
                 filewatch_accept(dropin->file);
-        if (settings_new(&settings, dropin->options, &err) < 0) {
+        if (settings_new(&settings, dropin->options, NULL, &err) < 0) {
                 complain(&dropin->bad_config, "configuration refused, the one in force stays", &err);
                 return;
         }
@@ -208,7 +208,7 @@ static int start(struct dropin *dropin, struct error *err)
         };
         const struct config *config;
 
-        if (settings_new(&dropin->settings, dropin->options, err) < 0)
+        if (settings_new(&dropin->settings, dropin->options, NULL, err) < 0)
                 return error_prefix(err, "configuration refused");
         config = dropin->settings->config;
         report_config(config);

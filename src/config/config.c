@@ -134,15 +134,16 @@ static void set_sections(struct config *config, const struct config_file *file)
         config->use_node_feature_api = file->use_node_feature_api;
 }
 
-int config_build(const struct option_set *options, struct arena *arena, const struct config **ret, config_warn_fn *warn,
-        void *warn_data, struct error *err)
+int config_build_text(const struct option_set *options, const struct config_text *text, struct arena *arena,
+        const struct config **ret, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         struct config *config = ARENA_NEW(arena, struct config);
         struct config_file file;
         struct merge merge = {.options = options};
 
-        config->path = copy(&merge, arena, "config-file");
-        if (config_file_read(&file, config->path, options, arena, warn, warn_data, err) < 0)
+        config->path = text ? arena_strdup(arena, text->name) : copy(&merge, arena, "config-file");
+        if (text ? config_file_parse(&file, text, options, arena, warn, warn_data, err) < 0
+                 : config_file_read(&file, config->path, options, arena, warn, warn_data, err) < 0)
                 return -1;
         merge.file = &file;
         set_paths(config, &merge, arena);
@@ -152,6 +153,12 @@ int config_build(const struct option_set *options, struct arena *arena, const st
                 return -1;
         *ret = config;
         return 0;
+}
+
+int config_build(const struct option_set *options, struct arena *arena, const struct config **ret, config_warn_fn *warn,
+        void *warn_data, struct error *err)
+{
+        return config_build_text(options, NULL, arena, ret, warn, warn_data, err);
 }
 
 const char *sharing_strategy_name(enum sharing_strategy strategy)

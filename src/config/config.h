@@ -156,7 +156,7 @@ struct xid_rule {
 };
 
 struct config {
-        const char *path; /* of the file, "" without one */
+        const char *path; /* of the file, "" without one; or the name of a text */
         bool fail_on_init_error;
         enum mig_strategy mig_strategy;
         enum discovery_strategy discovery;
@@ -215,6 +215,17 @@ struct option_set; /* config/option.h: what command line and environment said */
  */
 int config_build(const struct option_set *options, struct arena *arena, const struct config **ret, config_warn_fn *warn,
         void *warn_data, struct error *err) MUST_USE;
+
+/* A file that was read already, or was never one: a key of a ConfigMap. At most CONFIG_FILE_LIMIT bytes are taken. */
+struct config_text {
+        const char *name; /* what errors call it: config '<name>' */
+        const char *text;
+        size_t size;
+};
+
+/* The same of |text| instead of the file that the options name; NULL: as config_build(). */
+int config_build_text(const struct option_set *options, const struct config_text *text, struct arena *arena,
+        const struct config **ret, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
 /* The effective configuration as indented JSON in NVIDIA's shape plus our keys; the caller frees. */
 char *config_print(const struct config *config);

@@ -154,18 +154,18 @@ static void warn_nobody(const char *text UNUSED, void *data UNUSED)
 {
 }
 
-static int read_text(struct config_file *file, const char *path, const struct strbuf *text,
-        const struct option_set *options, struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
+static int read_text(struct config_file *file, const struct config_text *text, const struct option_set *options,
+        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
-        const char *name = arena_printf(arena, "config '%.150s'", path);
+        const char *name = arena_printf(arena, "config '%.150s'", text->name);
         struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
         struct tree_node node = {.path = "", .fold = true};
         struct file_root *root = ARENA_NEW(arena, struct file_root);
         struct sharing_defaults defaults = {.drop_in = options->drop_in};
         size_t policy = option_find("shared-devices-allocation-policy");
 
-        if (yaml_load(&yaml, name, text->data, text->size, tree.warn, warn_data, err) < 0)
+        if (yaml_load(&yaml, name, text->text, text->size, tree.warn, warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
                 return 0;
@@ -183,16 +183,29 @@ static int read_text(struct config_file *file, const char *path, const struct st
         return config_sharing_build(&file->sharing, &tree, root->sharing, &defaults, err);
 }
 
-int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
-        config_warn_fn *warn, void *warn_data, struct error *err)
+int config_file_parse(struct config_file *ret, const struct config_text *text, const struct option_set *options,
+        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
 {
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct config_file file = {.values = ARENA_ARRAY(arena, const char *, option_count), .recover = true};
 
-        if (*path && file_read(path, CONFIG_FILE_LIMIT, &text, err) < 0)
-                return error_prefix(err, "config");
-        if (read_text(&file, path, &text, options, arena, warn, warn_data, err) < 0)
+        if (text->size > CONFIG_FILE_LIMIT)
+                return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
+                        text->name, text->size, CONFIG_FILE_LIMIT);
+        if (read_text(&file, text, options, arena, warn, warn_data, err) < 0)
                 return -1;
         *ret = file;
         return 0;
+}
+
+int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
+        config_warn_fn *warn, void *warn_data, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        struct config_text text = {.name = path};
+
+        if (*path && file_read(path, CONFIG_FILE_LIMIT, &content, err) < 0)
+                return error_prefix(err, "config");
+        text.text = content.data;
+        text.size = content.size;
+        return config_file_parse(ret, &text, options, arena, warn, warn_data, err);
 }

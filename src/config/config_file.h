@@ -27,6 +27,10 @@ struct config_file {
 int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
         config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
+/* The same of what was read already. */
+int config_file_parse(struct config_file *ret, const struct config_text *text, const struct option_set *options,
+        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
+
 /* ---- the file as the tables of file_schema.c read it: its keys, none of them interpreted ---- */
 
 struct file_resource {
