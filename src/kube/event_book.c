@@ -1,0 +1,362 @@
+#include "kube/event_book.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/text.h"
+
+/* How much one may have is in milliseconds: a token is worth as many as it takes to come. */
+struct bucket {
+        int64_t credit_ms;
+        int64_t at_ms;
+};
+
+/* An object that events were about, and what it may still cost. */
+struct subject {
+        struct list link;
+        struct event_object object;
+        struct bucket bucket;
+};
+
+struct entry {
+        struct list link;
+        struct event_entry told; /* first: what is handed out */
+        bool again;              /* it came again while it was on its way */
+};
+
+struct event_book {
+        struct list waiting; /* in the order in which they are to be sent */
+        struct list told;    /* the one that came again last is last */
+        struct entry *sending;
+        size_t n_entries;
+        struct list subjects; /* the one that was told of last is last */
+        size_t n_subjects;
+        struct bucket total;
+        bool has_begun; /* the total is filled at the first event */
+        unsigned int serial;
+        uint64_t dropped;
+};
+
+/* ---- texts ---- */
+
+static const char *plain(const char *text)
+{
+        return text ? text : "";
+}
+
+static bool same_text(const char *a, const char *b)
+{
+        return strcmp(plain(a), plain(b)) == 0;
+}
+
+static bool same_object(const struct event_object *a, const struct event_object *b)
+{
+        return same_text(a->name, b->name) && same_text(a->namespace, b->namespace) && same_text(a->kind, b->kind) &&
+               same_text(a->uid, b->uid) && same_text(a->api_version, b->api_version);
+}
+
+static bool same_event(const struct event *a, const struct event *b)
+{
+        return a->is_warning == b->is_warning && same_text(a->reason, b->reason) && same_text(a->message, b->message) &&
+               same_object(&a->about, &b->about);
+}
+
+static struct event_object copy_object(const struct event_object *object)
+{
+        return (struct event_object){
+                .api_version = xstrdup(plain(object->api_version)),
+                .kind = xstrdup(plain(object->kind)),
+                .namespace = xstrdup(plain(object->namespace)),
+                .name = xstrdup(plain(object->name)),
+                .uid = xstrdup(plain(object->uid)),
+        };
+}
+
+static void free_object(struct event_object *object)
+{
+        free((char *)object->api_version);
+        free((char *)object->kind);
+        free((char *)object->namespace);
+        free((char *)object->name);
+        free((char *)object->uid);
+}
+
+static char *fit_message(const char *message)
+{
+        static const char dots[] = "…";
+        char *text = xstrdup(plain(message));
+        size_t end = EVENT_MESSAGE_MAX - (sizeof(dots) - 1);
+
+        text_make_utf8(text);
+        if (strlen(text) <= EVENT_MESSAGE_MAX)
+                return text;
+        while (end > 0 && ((unsigned char)text[end] & 0xc0U) == 0x80U)
+                end--; /* not within a character */
+        memcpy(text + end, dots, sizeof(dots));
+        return text;
+}
+
+/* ---- tokens ---- */
+
+static void fill(struct bucket *bucket, unsigned int burst, int64_t refill_ms, int64_t now_ms)
+{
+        int64_t most = burst * refill_ms;
+        int64_t elapsed = MAX(now_ms - bucket->at_ms, INT64_C(0));
+
+        bucket->credit_ms = elapsed >= most ? most : MIN(bucket->credit_ms + elapsed, most);
+        bucket->at_ms = now_ms;
+}
+
+static struct subject *find_subject(const struct event_book *book, const struct event_object *object)
+{
+        LIST_FOR_EACH(link, &book->subjects) {
+                struct subject *subject = container_of(link, struct subject, link);
+
+                if (same_object(&subject->object, object))
+                        return subject;
+        }
+        return NULL;
+}
+
+static void free_subject(struct event_book *book, struct subject *subject)
+{
+        list_remove(&subject->link);
+        free_object(&subject->object);
+        free(subject);
+        book->n_subjects--;
+}
+
+static struct subject *need_subject(struct event_book *book, const struct event_object *object, int64_t now_ms)
+{
+        struct subject *subject = find_subject(book, object);
+
+        if (subject) {
+                list_remove(&subject->link);
+                fill(&subject->bucket, EVENT_OBJECT_BURST, EVENT_OBJECT_REFILL_MS, now_ms);
+        } else {
+                if (book->n_subjects == EVENT_BOOK_MAX)
+                        free_subject(book, container_of(book->subjects.next, struct subject, link));
+                subject = xcalloc(1, sizeof(*subject));
+                subject->object = copy_object(object);
+                subject->bucket = (struct bucket){EVENT_OBJECT_BURST * EVENT_OBJECT_REFILL_MS, now_ms};
+                book->n_subjects++;
+        }
+        list_append(&book->subjects, &subject->link);
+        return subject;
+}
+
+static bool pay(struct event_book *book, const struct event_object *object, int64_t now_ms)
+{
+        struct subject *subject = need_subject(book, object, now_ms);
+
+        if (!book->has_begun)
+                book->total = (struct bucket){EVENT_TOTAL_BURST * EVENT_TOTAL_REFILL_MS, now_ms};
+        book->has_begun = true;
+        fill(&book->total, EVENT_TOTAL_BURST, EVENT_TOTAL_REFILL_MS, now_ms);
+        if (subject->bucket.credit_ms < EVENT_OBJECT_REFILL_MS || book->total.credit_ms < EVENT_TOTAL_REFILL_MS)
+                return false;
+        subject->bucket.credit_ms -= EVENT_OBJECT_REFILL_MS;
+        book->total.credit_ms -= EVENT_TOTAL_REFILL_MS;
+        return true;
+}
+
+/* ---- entries ---- */
+
+static struct entry *find_among(const struct list *list, const struct event *event)
+{
+        LIST_FOR_EACH(link, list) {
+                struct entry *entry = container_of(link, struct entry, link);
+
+                if (same_event(&entry->told.event, event))
+                        return entry;
+        }
+        return NULL;
+}
+
+static void free_entry(struct event_book *book, struct entry *entry)
+{
+        list_remove(&entry->link);
+        free_object(&entry->told.event.about);
+        free((char *)entry->told.event.reason);
+        free((char *)entry->told.event.message);
+        free(entry);
+        book->n_entries--;
+}
+
+/* One that is told loses nothing but its count; one on its way stays. */
+static void make_room(struct event_book *book)
+{
+        struct list *from = list_is_empty(&book->told) ? &book->waiting : &book->told;
+        struct entry *oldest = container_of(from->next, struct entry, link);
+
+        if (book->n_entries < EVENT_BOOK_MAX)
+                return;
+        book->dropped += oldest->told.is_new;
+        free_entry(book, oldest);
+}
+
+/* client-go's form, "<object>.<nanoseconds in hex>"; the serial is for several within one millisecond. */
+static void name_entry(struct event_book *book, struct entry *entry, int64_t now_ms)
+{
+        uint64_t number = (uint64_t)now_ms * 1000000 + book->serial++ % 1000000;
+        char suffix[24];
+        int length = snprintf(suffix, sizeof(suffix), ".%" PRIx64, number);
+
+        snprintf(entry->told.name, sizeof(entry->told.name), "%.*s%s", (int)sizeof(entry->told.name) - 1 - length,
+                entry->told.event.about.name, suffix);
+}
+
+static void add(struct event_book *book, const struct event *event, int64_t now_ms)
+{
+        struct entry *entry = xcalloc(1, sizeof(*entry));
+
+        make_room(book);
+        entry->told = (struct event_entry){
+                .event =
+                        {
+                                .about = copy_object(&event->about),
+                                .is_warning = event->is_warning,
+                                .reason = xstrdup(plain(event->reason)),
+                                .message = xstrdup(event->message),
+                        },
+                .count = 1,
+                .first_ms = now_ms,
+                .last_ms = now_ms,
+                .is_new = true,
+        };
+        name_entry(book, entry, now_ms);
+        list_append(&book->waiting, &entry->link);
+        book->n_entries++;
+}
+
+static void count(struct entry *entry, int64_t now_ms)
+{
+        if (entry->told.count < INT32_MAX)
+                entry->told.count++; /* which the API has as int32 */
+        entry->told.last_ms = now_ms;
+}
+
+/* True: there is something new to send. */
+static bool repeat(struct event_book *book, const struct event *event, int64_t now_ms, bool *ret_found)
+{
+        struct entry *entry = find_among(&book->waiting, event);
+
+        *ret_found = true;
+        if (entry) {
+                count(entry, now_ms);
+                return false; /* told with what waits */
+        }
+        if (book->sending && same_event(&book->sending->told.event, event)) {
+                count(book->sending, now_ms);
+                book->sending->again = book->sending->again || pay(book, &event->about, now_ms);
+                return false; /* told after what is on its way */
+        }
+        entry = find_among(&book->told, event);
+        if (entry && now_ms - entry->told.last_ms <= EVENT_WINDOW_MS) {
+                bool paid = pay(book, &event->about, now_ms);
+
+                count(entry, now_ms);
+                list_remove(&entry->link);
+                list_append(paid ? &book->waiting : &book->told, &entry->link);
+                return paid;
+        }
+        if (entry)
+                free_entry(book, entry);
+        *ret_found = false;
+        return false;
+}
+
+/* ---- public ---- */
+
+struct event_book *event_book_new(void)
+{
+        struct event_book *book = xcalloc(1, sizeof(*book));
+
+        list_init(&book->waiting);
+        list_init(&book->told);
+        list_init(&book->subjects);
+        return book;
+}
+
+static void free_all(struct event_book *book, struct list *list)
+{
+        while (!list_is_empty(list))
+                free_entry(book, container_of(list->next, struct entry, link));
+}
+
+struct event_book *event_book_free(struct event_book *book)
+{
+        if (!book)
+                return NULL;
+        free_all(book, &book->waiting);
+        free_all(book, &book->told);
+        if (book->sending)
+                free_entry(book, book->sending);
+        while (!list_is_empty(&book->subjects))
+                free_subject(book, container_of(book->subjects.next, struct subject, link));
+        free(book);
+        return NULL;
+}
+
+bool event_book_tell(struct event_book *book, const struct event *event, int64_t now_ms)
+{
+        _free_ char *message = fit_message(event->message);
+        struct event fitting = *event;
+        bool is_known;
+        bool is_news;
+
+        fitting.message = message;
+        is_news = repeat(book, &fitting, now_ms, &is_known);
+        if (is_known)
+                return is_news;
+        if (!pay(book, &fitting.about, now_ms)) {
+                book->dropped++;
+                return false;
+        }
+        add(book, &fitting, now_ms);
+        return true;
+}
+
+const struct event_entry *event_book_next(struct event_book *book)
+{
+        if (book->sending || list_is_empty(&book->waiting))
+                return NULL;
+        book->sending = container_of(book->waiting.next, struct entry, link);
+        list_remove(&book->sending->link);
+        book->sending->again = false;
+        return &book->sending->told;
+}
+
+void event_book_settle(struct event_book *book, enum event_outcome outcome)
+{
+        struct entry *entry = book->sending;
+
+        assert(entry);
+        book->sending = NULL;
+        switch (outcome) {
+        case EVENT_SENT:
+                entry->told.is_new = false;
+                list_append(entry->again ? &book->waiting : &book->told, &entry->link);
+                break;
+        case EVENT_LOST:
+                entry->told.is_new = true;
+                list_append(book->waiting.next, &entry->link); /* before the first */
+                break;
+        case EVENT_FAILED:
+                list_append(book->waiting.next, &entry->link);
+                break;
+        case EVENT_REFUSED:
+                book->dropped++;
+                free_entry(book, entry);
+                break;
+        }
+}
+
+uint64_t event_book_dropped(const struct event_book *book)
+{
+        return book->dropped;
+}

@@ -1,0 +1,370 @@
+#include "unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "kube/event_book.h"
+
+#define NOW INT64_C(1790000000000)
+#define MINUTE (INT64_C(60) * 1000)
+
+static struct event_book *book;
+
+static int open_book(void **state UNUSED)
+{
+        book = event_book_new();
+        return 0;
+}
+
+static int close_book(void **state UNUSED)
+{
+        book = event_book_free(book);
+        return 0;
+}
+
+static struct event event_on(const char *node, const char *message)
+{
+        return (struct event){
+                .about = {.api_version = "v1", .kind = "Node", .name = node, .uid = node},
+                .is_warning = true,
+                .reason = "GPUUnhealthy",
+                .message = message,
+        };
+}
+
+static bool tell(const char *message, int64_t now_ms)
+{
+        struct event event = event_on("n1", message);
+
+        return event_book_tell(book, &event, now_ms);
+}
+
+/* Sends what is next, which must be this, as a new one or as one more. */
+static void assert_sends(const char *message, bool is_new, unsigned int count)
+{
+        const struct event_entry *entry = event_book_next(book);
+
+        assert_non_null(entry);
+        assert_string_equal(entry->event.message, message);
+        assert_int_equal(entry->is_new, is_new);
+        assert_int_equal(entry->count, count);
+        event_book_settle(book, EVENT_SENT);
+}
+
+static void assert_sends_nothing(void)
+{
+        assert_null(event_book_next(book));
+}
+
+static void test_an_event_that_comes_again_raises_the_count_of_the_first(void **state UNUSED)
+{
+        assert_true(tell("Xid 79", NOW));
+        assert_sends("Xid 79", true, 1);
+        assert_sends_nothing();
+        assert_true(tell("Xid 79", NOW + MINUTE));
+        assert_sends("Xid 79", false, 2);
+        assert_sends_nothing();
+}
+
+static void test_the_first_and_the_last_time_are_kept(void **state UNUSED)
+{
+        const struct event_entry *entry;
+
+        tell("Xid 79", NOW);
+        tell("Xid 79", NOW + 5);
+        entry = event_book_next(book);
+        assert_int_equal(entry->first_ms, NOW);
+        assert_int_equal(entry->last_ms, NOW + 5);
+        assert_int_equal(entry->count, 2);
+}
+
+static void test_object_type_reason_and_message_make_an_event(void **state UNUSED)
+{
+        struct event first = event_on("n1", "text");
+        struct event others[] = {first, first, first, first, first, first, first};
+
+        others[0].message = "another";
+        others[1].reason = "GPUHealthy";
+        others[2].is_warning = false;
+        others[3].about.name = "n2";
+        others[4].about.namespace = "default";
+        others[5].about.uid = NULL;
+        others[6].about.kind = "Pod";
+        assert_true(event_book_tell(book, &first, NOW));
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+                assert_true(event_book_tell(book, &others[i], NOW));
+        for (size_t i = 0; i <= ARRAY_SIZE(others); i++) {
+                assert_int_equal(event_book_next(book)->count, 1);
+                event_book_settle(book, EVENT_SENT);
+        }
+        assert_sends_nothing();
+}
+
+static void test_no_string_and_an_empty_one_are_the_same(void **state UNUSED)
+{
+        struct event one = event_on("n1", "text");
+        struct event other = one;
+
+        one.about.namespace = NULL;
+        other.about.namespace = "";
+        event_book_tell(book, &one, NOW);
+        assert_false(event_book_tell(book, &other, NOW));
+        assert_int_equal(event_book_next(book)->count, 2);
+}
+
+static void test_after_the_window_it_is_a_new_event(void **state UNUSED)
+{
+        tell("Xid 79", NOW);
+        assert_sends("Xid 79", true, 1);
+        tell("Xid 79", NOW + EVENT_WINDOW_MS);
+        assert_sends("Xid 79", false, 2);
+        tell("Xid 79", NOW + EVENT_WINDOW_MS + EVENT_WINDOW_MS + 1);
+        assert_sends("Xid 79", true, 1);
+        assert_sends_nothing();
+}
+
+static void test_what_waits_for_the_server_is_one_event_however_often_it_comes(void **state UNUSED)
+{
+        assert_true(tell("Xid 79", NOW));
+        for (int i = 1; i < 100; i++)
+                assert_false(tell("Xid 79", NOW + i));
+        assert_sends("Xid 79", true, 100);
+        assert_int_equal(event_book_dropped(book), 0);
+}
+
+static void test_what_comes_while_it_is_on_its_way_is_sent_after_it(void **state UNUSED)
+{
+        const struct event_entry *entry;
+
+        tell("Xid 79", NOW);
+        entry = event_book_next(book);
+        assert_int_equal(entry->count, 1);
+        assert_false(tell("Xid 79", NOW + 1));
+        assert_sends_nothing(); /* one at a time */
+        event_book_settle(book, EVENT_SENT);
+        assert_sends("Xid 79", false, 2);
+        assert_sends_nothing();
+}
+
+static void test_events_are_sent_in_order_and_a_failed_one_stays_first(void **state UNUSED)
+{
+        tell("a", NOW);
+        tell("b", NOW);
+        assert_string_equal(event_book_next(book)->event.message, "a");
+        event_book_settle(book, EVENT_FAILED);
+        assert_sends("a", true, 1);
+        assert_sends("b", true, 1);
+}
+
+static void test_one_that_the_server_has_lost_is_made_again_with_its_count(void **state UNUSED)
+{
+        tell("a", NOW);
+        assert_sends("a", true, 1);
+        tell("a", NOW + 1);
+        assert_false(event_book_next(book)->is_new);
+        event_book_settle(book, EVENT_LOST);
+        assert_sends("a", true, 2);
+}
+
+static void test_one_that_is_refused_is_dropped_and_counted(void **state UNUSED)
+{
+        tell("a", NOW);
+        event_book_next(book);
+        event_book_settle(book, EVENT_REFUSED);
+        assert_int_equal(event_book_dropped(book), 1);
+        assert_sends_nothing();
+        tell("a", NOW + 1);
+        assert_sends("a", true, 1);
+}
+
+/* Tells |count| different events of one object and sends them; returns how many got through. */
+static unsigned int flood(const char *node, unsigned int first, unsigned int count, int64_t now_ms)
+{
+        unsigned int sent = 0;
+
+        for (unsigned int i = first; i < first + count; i++) {
+                char message[32];
+                struct event event;
+
+                snprintf(message, sizeof(message), "event %u", i);
+                event = event_on(node, message);
+                event_book_tell(book, &event, now_ms);
+        }
+        while (event_book_next(book)) {
+                event_book_settle(book, EVENT_SENT);
+                sent++;
+        }
+        return sent;
+}
+
+static void test_an_object_has_tokens_that_come_back(void **state UNUSED)
+{
+        static const struct {
+                int64_t after_ms;
+                unsigned int told;
+                unsigned int sent;
+        } steps[] = {
+                {0, 40, EVENT_OBJECT_BURST}, {EVENT_OBJECT_REFILL_MS - 1, 5, 0}, {EVENT_OBJECT_REFILL_MS, 5, 1},
+                {3 * EVENT_OBJECT_REFILL_MS, 5, 2},
+                {100 * EVENT_OBJECT_REFILL_MS, 40, EVENT_OBJECT_BURST}, /* no more than the bucket holds */
+        };
+        unsigned int serial = 0;
+        uint64_t dropped = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+                assert_int_equal(flood("n1", serial, steps[i].told, NOW + steps[i].after_ms), steps[i].sent);
+                serial += steps[i].told;
+                dropped += steps[i].told - steps[i].sent;
+                assert_int_equal(event_book_dropped(book), dropped);
+        }
+}
+
+static void test_one_object_does_not_use_up_anothers_tokens_but_all_share_a_bucket(void **state UNUSED)
+{
+        unsigned int sent = 0;
+        char node[8];
+
+        for (unsigned int i = 0; i < 6; i++) {
+                snprintf(node, sizeof(node), "n%u", i);
+                sent += flood(node, 0, 30, NOW);
+                assert_int_equal(sent, MIN((i + 1) * EVENT_OBJECT_BURST, EVENT_TOTAL_BURST));
+        }
+        assert_int_equal(flood("n9", 0, 3, NOW + EVENT_TOTAL_REFILL_MS), 1);
+}
+
+static void test_a_repetition_without_a_token_is_counted_and_told_with_the_next(void **state UNUSED)
+{
+        flood("n1", 0, EVENT_OBJECT_BURST - 1, NOW);
+        tell("Xid 79", NOW);
+        assert_sends("Xid 79", true, 1);
+        assert_false(tell("Xid 79", NOW + 1));
+        assert_false(tell("Xid 79", NOW + 2));
+        assert_sends_nothing();
+        assert_int_equal(event_book_dropped(book), 0);
+        assert_true(tell("Xid 79", NOW + EVENT_OBJECT_REFILL_MS + 2));
+        assert_sends("Xid 79", false, 4);
+}
+
+static void test_a_clock_that_goes_back_lets_nothing_through_twice(void **state UNUSED)
+{
+        flood("n1", 0, EVENT_OBJECT_BURST, NOW);
+        assert_int_equal(flood("n1", 100, 5, NOW - 100 * EVENT_OBJECT_REFILL_MS), 0);
+        assert_int_equal(flood("n1", 200, 5, NOW - 99 * EVENT_OBJECT_REFILL_MS), 1);
+}
+
+/* |i| in two objects of 25 each, and so on: no object runs out of tokens. */
+static void tell_one_of_many(unsigned int i, int64_t now_ms)
+{
+        char node[16];
+        char message[16];
+        struct event event;
+
+        snprintf(node, sizeof(node), "n%u", i / EVENT_OBJECT_BURST);
+        snprintf(message, sizeof(message), "event %u", i);
+        event = event_on(node, message);
+        event_book_tell(book, &event, now_ms);
+}
+
+static void test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full(void **state UNUSED)
+{
+        unsigned int serial = 0;
+        int64_t now = NOW;
+
+        for (; serial < EVENT_TOTAL_BURST; serial++)
+                tell_one_of_many(serial, now);
+        for (; serial < EVENT_BOOK_MAX; serial++)
+                tell_one_of_many(serial, now += EVENT_TOTAL_REFILL_MS);
+        assert_int_equal(event_book_dropped(book), 0);
+        tell_one_of_many(serial, now += EVENT_TOTAL_REFILL_MS);
+        assert_int_equal(event_book_dropped(book), 1);
+        assert_sends("event 1", true, 1);
+        tell_one_of_many(serial + 1, now + EVENT_TOTAL_REFILL_MS); /* room is made by the one that was told */
+        assert_int_equal(event_book_dropped(book), 1);
+        assert_sends("event 2", true, 1);
+}
+
+static void test_names_are_the_objects_and_differ(void **state UNUSED)
+{
+        const struct event_entry *entry;
+        char first[254];
+        char longest[254];
+
+        tell("a", NOW);
+        strcpy(first, event_book_next(book)->name);
+        assert_memory_equal(first, "n1.", 3);
+        event_book_settle(book, EVENT_SENT);
+        tell("b", NOW);
+        assert_string_not_equal(event_book_next(book)->name, first);
+        event_book_settle(book, EVENT_SENT);
+
+        memset(longest, 'n', sizeof(longest) - 1);
+        longest[sizeof(longest) - 1] = '\0';
+        event_book_tell(book, &(struct event){.about = {.kind = "Node", .name = longest}, .reason = "A"}, NOW);
+        entry = event_book_next(book);
+        assert_int_equal(strlen(entry->name), 253);
+        assert_non_null(strchr(entry->name, '.'));
+}
+
+static void test_a_message_is_cut_between_characters(void **state UNUSED)
+{
+        static const struct {
+                size_t length; /* of 'a' before the rest */
+                const char *rest;
+                size_t kept; /* bytes, with the dots */
+        } cases[] = {
+                {EVENT_MESSAGE_MAX, "", EVENT_MESSAGE_MAX},
+                {EVENT_MESSAGE_MAX - 2, "é", EVENT_MESSAGE_MAX},
+                {EVENT_MESSAGE_MAX, "b", EVENT_MESSAGE_MAX},
+                {EVENT_MESSAGE_MAX - 4, "éééé", EVENT_MESSAGE_MAX - 1},
+                {EVENT_MESSAGE_MAX - 5, "éééé", EVENT_MESSAGE_MAX},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                char text[2 * EVENT_MESSAGE_MAX];
+                const struct event_entry *entry;
+                bool is_cut = cases[i].length + strlen(cases[i].rest) > EVENT_MESSAGE_MAX;
+
+                memset(text, 'a', cases[i].length);
+                strcpy(text + cases[i].length, cases[i].rest);
+                tell(text, NOW);
+                entry = event_book_next(book);
+                assert_int_equal(strlen(entry->event.message), cases[i].kept);
+                assert_int_equal(strcmp(entry->event.message + cases[i].kept - 3, "…") == 0, is_cut);
+                event_book_settle(book, EVENT_SENT);
+        }
+}
+
+static void test_a_message_that_is_no_utf8_is_mended(void **state UNUSED)
+{
+        tell("GPU \xff fell", NOW);
+        assert_sends("GPU ? fell", true, 1);
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, open_book, close_book)
+        const struct CMUnitTest tests[] = {
+                TEST(test_an_event_that_comes_again_raises_the_count_of_the_first),
+                TEST(test_the_first_and_the_last_time_are_kept),
+                TEST(test_object_type_reason_and_message_make_an_event),
+                TEST(test_no_string_and_an_empty_one_are_the_same),
+                TEST(test_after_the_window_it_is_a_new_event),
+                TEST(test_what_waits_for_the_server_is_one_event_however_often_it_comes),
+                TEST(test_what_comes_while_it_is_on_its_way_is_sent_after_it),
+                TEST(test_events_are_sent_in_order_and_a_failed_one_stays_first),
+                TEST(test_one_that_the_server_has_lost_is_made_again_with_its_count),
+                TEST(test_one_that_is_refused_is_dropped_and_counted),
+                TEST(test_an_object_has_tokens_that_come_back),
+                TEST(test_one_object_does_not_use_up_anothers_tokens_but_all_share_a_bucket),
+                TEST(test_a_repetition_without_a_token_is_counted_and_told_with_the_next),
+                TEST(test_a_clock_that_goes_back_lets_nothing_through_twice),
+                TEST(test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full),
+                TEST(test_names_are_the_objects_and_differ),
+                TEST(test_a_message_is_cut_between_characters),
+                TEST(test_a_message_that_is_no_utf8_is_mended),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
