@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config/config_file.h"
+#include "config/node_mark.h"
 #include "config/option.h"
 #include "config/word.h"
 
@@ -81,6 +82,17 @@ static int check_mps_root(const struct config *config, struct error *err)
                 config->path, config->sharing.mps->line);
 }
 
+static int check_node_marks(const struct config *config, struct arena *arena, struct error *err)
+{
+        struct node_taint taint;
+
+        if (*config->node_condition && node_condition_check(config->node_condition, err) < 0)
+                return error_prefix(err, "--node-condition");
+        if (*config->node_taint && node_taint_parse(&taint, arena, config->node_taint, err) < 0)
+                return error_prefix(err, "--node-taint");
+        return 0;
+}
+
 static void set_paths(struct config *config, const struct merge *merge, struct arena *arena)
 {
         config->driver_root = copy(merge, arena, "driver-root");
@@ -103,6 +115,8 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->metrics_address = copy(merge, arena, "metrics-address");
         config->node_name = copy(merge, arena, "node-name");
         config->kubeconfig = copy(merge, arena, "kubeconfig");
+        config->node_condition = copy(merge, arena, "node-condition");
+        config->node_taint = copy(merge, arena, "node-taint");
         config->log_level = copy(merge, arena, "log-level");
         config->log_format = copy(merge, arena, "log-format");
 }
@@ -149,7 +163,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);
-        if (check_mps_root(config, err) < 0)
+        if (check_mps_root(config, err) < 0 || check_node_marks(config, arena, err) < 0)
                 return -1;
         *ret = config;
         return 0;

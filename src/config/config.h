@@ -200,6 +200,8 @@ struct config {
         const char *metrics_address; /* metrics/http.h; "": no metrics */
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */
+        const char *node_condition;  /* its type; "": none */
+        const char *node_taint;      /* config/node_mark.h; "": none */
         const char *log_level;       /* debug | info | warn | error */
         const char *log_format;      /* text | json | klog */
 };

@@ -220,6 +220,8 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "metricsAddress", text(config->metrics_address));
         json_object_set_new(process, "nodeName", text(config->node_name));
         json_object_set_new(process, "kubeconfig", text(config->kubeconfig));
+        json_object_set_new(process, "nodeCondition", text(config->node_condition));
+        json_object_set_new(process, "nodeTaint", text(config->node_taint));
         json_object_set_new(process, "logLevel", text(config->log_level));
         json_object_set_new(process, "logFormat", text(config->log_format));
         return process;

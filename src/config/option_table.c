@@ -268,6 +268,19 @@ const struct option option_table[] = {
                 .fallback = "",
                 .argument = "PATH",
                 .help = "how to reach the API server; empty: as the pod's service account"},
+        {.flag = "node-condition",
+                .environment = {"WARPSHARE_NODE_CONDITION"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "TYPE",
+                .help = "condition of the node that says whether it can share a GPU, for example GPUSharingReady; empty: "
+                        "none"},
+        {.flag = "node-taint",
+                .environment = {"WARPSHARE_NODE_TAINT"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "TAINT",
+                .help = "taint of the node, as key=value:effect, for as long as it has no GPU to share; empty: none"},
 };
 
 const size_t option_count = ARRAY_SIZE(option_table);

@@ -300,6 +300,25 @@ static void test_what_is_ignored_is_warned_about(void **state UNUSED)
         }
 }
 
+static void test_marks_of_the_node_are_checked_at_the_start(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+        static const char *const good[] = {
+                "WARPSHARE_NODE_TAINT=a/b:NoSchedule", "WARPSHARE_NODE_CONDITION=Shares", NULL};
+        static const char *const bad_taint[] = {"WARPSHARE_NODE_TAINT=a/b", NULL};
+        static const char *const bad_condition[] = {"WARPSHARE_NODE_CONDITION=Ready", NULL};
+
+        assert_ok(build(&fixture, "version: v1\n", good), &fixture.err);
+        assert_string_equal(fixture.config->node_taint, "a/b:NoSchedule");
+        assert_string_equal(fixture.config->node_condition, "Shares");
+        assert_fails(build(&fixture, "version: v1\n", bad_taint), &fixture.err, ERROR_INVALID,
+                "--node-taint: 'a/b' is no taint: write key=value:effect or key:effect, for example "
+                "nvidia.com/gpu-sharing=unavailable:NoSchedule");
+        assert_fails(build(&fixture, "version: v1\n", bad_condition), &fixture.err, ERROR_INVALID,
+                "--node-condition: 'Ready' is a condition that kubelet sets: use another type, for example "
+                "GPUSharingReady");
+}
+
 static void test_a_file_that_is_not_there_or_too_large_is_an_error(void **state UNUSED)
 {
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
@@ -387,6 +406,8 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                                        "    \"metricsAddress\": \"\",\n"
                                        "    \"nodeName\": \"\",\n"
                                        "    \"kubeconfig\": \"\",\n"
+                                       "    \"nodeCondition\": \"\",\n"
+                                       "    \"nodeTaint\": \"\",\n"
                                        "    \"logLevel\": \"info\",\n"
                                        "    \"logFormat\": \"text\"\n"
                                        "  }\n"
@@ -466,6 +487,7 @@ int main(void)
                 cmocka_unit_test(test_the_environment_beats_the_file),
                 cmocka_unit_test(test_wrong_values_are_named_with_place_bound_and_way_out),
                 cmocka_unit_test(test_what_is_ignored_is_warned_about),
+                cmocka_unit_test(test_marks_of_the_node_are_checked_at_the_start),
                 cmocka_unit_test(test_a_file_that_is_not_there_or_too_large_is_an_error),
                 cmocka_unit_test(test_the_effective_config_is_printed_as_json),
                 cmocka_unit_test(test_the_printed_config_is_a_config_again),

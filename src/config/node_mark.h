@@ -1,0 +1,23 @@
+/*
+ * How the node itself is to be marked while it cannot share a GPU: a taint, as kubectl writes it, and a condition. Pure: what
+ * the options --node-taint and --node-condition may say.
+ */
+#pragma once
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+struct node_taint {
+        const char *key;
+        const char *value;  /* "" : none */
+        const char *effect; /* "NoSchedule", "PreferNoSchedule" or "NoExecute" */
+};
+
+/*
+ * "key=value:effect" or "key:effect". Key and value are checked as the API server does (the key is a qualified name, the value
+ * that of a label), so that it does not refuse later what stands here now. Keys that Kubernetes manages itself are refused.
+ */
+int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err) MUST_USE;
+
+/* The type of a condition: a qualified name that is none of kubelet's own. */
+int node_condition_check(const char *type, struct error *err) MUST_USE;
