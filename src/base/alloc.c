@@ -108,7 +108,7 @@ char *arena_strndup(struct arena *arena, const char *text, size_t length)
 
 char *arena_strdup(struct arena *arena, const char *text)
 {
-        return arena_strndup(arena, text, strlen(text));
+        return text ? arena_strndup(arena, text, strlen(text)) : NULL;
 }
 
 char *arena_vprintf(struct arena *arena, const char *format, va_list args)

@@ -40,7 +40,7 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size);
 #define ARENA_NEW(arena, type) ((type *)arena_alloc((arena), 1, sizeof(type)))
 #define ARENA_ARRAY(arena, type, count) ((type *)arena_alloc((arena), (count), sizeof(type)))
 
-char *arena_strdup(struct arena *arena, const char *text);
+char *arena_strdup(struct arena *arena, const char *text); /* of NULL: NULL */
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
 char *arena_printf(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(struct arena *arena, const char *format, va_list args) PRINTF_LIKE(2, 0);

@@ -7,11 +7,6 @@
 
 #include "base/text.h"
 
-static const char *copy_text(struct arena *arena, const char *text)
-{
-        return text ? arena_strdup(arena, text) : NULL;
-}
-
 static const char *const *copy_texts(struct arena *arena, const char *const *texts, size_t count)
 {
         const char **copies = ARENA_ARRAY(arena, const char *, count);
@@ -26,8 +21,8 @@ static struct mig_device copy_mig_device(struct arena *arena, const struct mig_d
         struct mig_device copy = *from;
 
         copy.uuid = arena_strdup(arena, from->uuid);
-        copy.profile = copy_text(arena, from->profile);
-        copy.failure = copy_text(arena, from->failure);
+        copy.profile = arena_strdup(arena, from->profile);
+        copy.failure = arena_strdup(arena, from->failure);
         return copy;
 }
 
@@ -50,9 +45,9 @@ static void copy_gpu(struct arena *arena, struct gpu *to, const struct gpu *from
 {
         *to = *from;
         to->uuid = arena_strdup(arena, from->uuid);
-        to->name = copy_text(arena, from->name);
-        to->bus = copy_text(arena, from->bus);
-        to->failure = copy_text(arena, from->failure);
+        to->name = arena_strdup(arena, from->name);
+        to->bus = arena_strdup(arena, from->bus);
+        to->failure = arena_strdup(arena, from->failure);
         to->links = NULL;
         copy_mig(arena, to, from);
 }
@@ -64,8 +59,8 @@ struct inventory *inventory_copy(const struct inventory *inventory)
 
         copy->platform = inventory->platform;
         copy->nodes = inventory->nodes;
-        copy->driver_version = copy_text(arena, inventory->driver_version);
-        copy->nvml_version = copy_text(arena, inventory->nvml_version);
+        copy->driver_version = arena_strdup(arena, inventory->driver_version);
+        copy->nvml_version = arena_strdup(arena, inventory->nvml_version);
         copy->cuda_major = inventory->cuda_major;
         copy->cuda_minor = inventory->cuda_minor;
         copy->n_gpus = inventory->n_gpus;
@@ -94,7 +89,7 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
         if (!*gpu->name)
                 gpu->name = arena_strdup(arena, known->name);
         if (!gpu->bus)
-                gpu->bus = copy_text(arena, known->bus);
+                gpu->bus = arena_strdup(arena, known->bus);
         if (gpu->minor < 0)
                 gpu->minor = known->minor;
         if (gpu->brand < 0)
@@ -221,7 +216,7 @@ static void keep_profiles(struct inventory *fresh, const struct inventory *previ
                         const struct mig_device *before = find_mig_device(known, mig->uuid);
 
                         if (before && !mig->profile)
-                                mig->profile = copy_text(&fresh->arena, before->profile);
+                                mig->profile = arena_strdup(&fresh->arena, before->profile);
                 }
         }
 }

@@ -19,11 +19,6 @@ struct holders {
         struct map by_device; /* "<resource>\n<id>" → struct holding * */
 };
 
-static const char *copy(struct holders *holders, const char *text)
-{
-        return text ? arena_strdup(&holders->arena, text) : NULL;
-}
-
 static const char *key_of(struct arena *arena, const char *resource, const char *device)
 {
         return arena_printf(arena, "%s\n%s", resource, device);
@@ -31,7 +26,7 @@ static const char *key_of(struct arena *arena, const char *resource, const char 
 
 static void add_device(struct holders *holders, struct holding *holding, const char *device)
 {
-        holding->devices[holding->n_devices++] = copy(holders, device);
+        holding->devices[holding->n_devices++] = arena_strdup(&holders->arena, device);
         map_add(&holders->by_device, key_of(&holders->arena, holding->resource, device), holding);
 }
 
@@ -58,10 +53,10 @@ static void add_listed(struct holders *holders, const struct pod_container *cont
 {
         struct holding *holding = &holders->holdings[holders->n_holdings++];
 
-        holding->holder.pod_namespace = copy(holders, container->pod_namespace);
-        holding->holder.pod = copy(holders, container->pod);
-        holding->holder.container = copy(holders, container->container);
-        holding->resource = copy(holders, resource);
+        holding->holder.pod_namespace = arena_strdup(&holders->arena, container->pod_namespace);
+        holding->holder.pod = arena_strdup(&holders->arena, container->pod);
+        holding->holder.container = arena_strdup(&holders->arena, container->container);
+        holding->resource = arena_strdup(&holders->arena, resource);
         holding->devices = ARENA_ARRAY(&holders->arena, const char *, container->n_devices);
         for (size_t i = 0; i < container->n_devices; i++)
                 if (strcmp(container->devices[i].resource, resource) == 0)
@@ -88,7 +83,7 @@ static void add_init(struct holders *holders, const struct checkpoint_entry *ent
         struct holding *holding = &holders->holdings[holders->n_holdings++];
 
         holding->holder.pod_uid = pod_uid;
-        holding->resource = copy(holders, entry->resource);
+        holding->resource = arena_strdup(&holders->arena, entry->resource);
         holding->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
         for (size_t i = 0; i < entry->n_devices; i++)
                 add_device(holders, holding, entry->devices[i]);
@@ -103,7 +98,7 @@ static void add_checkpoint(struct holders *holders, const struct checkpoint *che
 
                 if (!listed)
                         continue;
-                listed->holder.pod_uid = copy(holders, checkpoint->entries[i].pod_uid);
+                listed->holder.pod_uid = arena_strdup(&holders->arena, checkpoint->entries[i].pod_uid);
                 map_add(&alive, listed->holder.pod_uid, (void *)(uintptr_t)listed->holder.pod_uid);
         }
         for (size_t i = 0; i < checkpoint->n_entries; i++) {

@@ -100,18 +100,13 @@ static const char *default_reason(enum mps_state state)
         return NULL;
 }
 
-static const char *copy_text(struct arena *arena, const char *text)
-{
-        return text ? arena_strdup(arena, text) : NULL;
-}
-
 static const struct mps_server *copy_servers(struct arena *arena, const struct mps_observation *seen)
 {
         struct mps_server *servers = ARENA_ARRAY(arena, struct mps_server, seen->n_servers);
 
         for (size_t i = 0; i < seen->n_servers; i++) {
                 servers[i] = seen->servers[i];
-                servers[i].status = copy_text(arena, seen->servers[i].status);
+                servers[i].status = arena_strdup(arena, seen->servers[i].status);
         }
         return servers;
 }
@@ -122,10 +117,10 @@ static const struct mps_client *copy_clients(struct arena *arena, const struct m
 
         for (size_t i = 0; i < seen->n_clients; i++) {
                 clients[i] = seen->clients[i];
-                clients[i].unit = copy_text(arena, seen->clients[i].unit);
-                clients[i].pod_uid = copy_text(arena, seen->clients[i].pod_uid);
-                clients[i].container_id = copy_text(arena, seen->clients[i].container_id);
-                clients[i].grant = copy_text(arena, seen->clients[i].grant);
+                clients[i].unit = arena_strdup(arena, seen->clients[i].unit);
+                clients[i].pod_uid = arena_strdup(arena, seen->clients[i].pod_uid);
+                clients[i].container_id = arena_strdup(arena, seen->clients[i].container_id);
+                clients[i].grant = arena_strdup(arena, seen->clients[i].grant);
         }
         return clients;
 }
@@ -145,7 +140,7 @@ void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps
                 .n_units = settings->n_units,
                 .state = run->machine.state,
                 .reason = reason && run->machine.state != MPS_READY ? arena_strdup(arena, reason) : NULL,
-                .notice = run->notice ? arena_strdup(arena, run->notice) : NULL,
+                .notice = arena_strdup(arena, run->notice),
                 .since = run->since,
                 .pid = run->launch ? mps_launch_pid(run->launch) : 0,
                 .adopted = run->launch && mps_launch_is_adopted(run->launch),

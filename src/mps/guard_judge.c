@@ -259,11 +259,11 @@ static struct guard_finding *add(struct judge *judge, enum guard_kind kind, cons
                 .is_certain = kind <= GUARD_STRANGER && client->container_id && !account->is_by_claim &&
                               !(kind == GUARD_MEMORY && account->is_mixed),
                 .daemon = arena_strdup(judge->arena, account->daemon->name),
-                .unit = account->unit ? arena_strdup(judge->arena, account->unit) : NULL,
+                .unit = arena_strdup(judge->arena, account->unit),
                 .client = client->pid,
-                .pod_uid = client->pod_uid ? arena_strdup(judge->arena, client->pod_uid) : NULL,
-                .pod = owned && owned->grant->pod ? arena_strdup(judge->arena, owned->grant->pod) : NULL,
-                .container_id = client->container_id ? arena_strdup(judge->arena, client->container_id) : NULL,
+                .pod_uid = arena_strdup(judge->arena, client->pod_uid),
+                .pod = owned ? arena_strdup(judge->arena, owned->grant->pod) : NULL,
+                .container_id = arena_strdup(judge->arena, client->container_id),
                 .grant = account->kind == ACCOUNT_GRANT ? arena_strdup(judge->arena, account->grant->id) : NULL,
         };
         return &entry->finding;

@@ -10,41 +10,36 @@
 
 /* ---- copies ---- */
 
-static const char *copy_text(struct arena *arena, const char *text)
-{
-        return text ? arena_strdup(arena, text) : NULL;
-}
-
 void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted)
 {
         struct mps_unit *units = ARENA_ARRAY(arena, struct mps_unit, wanted->n_units);
 
         for (size_t i = 0; i < wanted->n_units; i++) {
                 units[i] = wanted->units[i];
-                units[i].uuid = copy_text(arena, wanted->units[i].uuid);
-                units[i].gpu_uuid = copy_text(arena, wanted->units[i].gpu_uuid);
-                units[i].index = copy_text(arena, wanted->units[i].index);
-                units[i].name = copy_text(arena, wanted->units[i].name);
+                units[i].uuid = arena_strdup(arena, wanted->units[i].uuid);
+                units[i].gpu_uuid = arena_strdup(arena, wanted->units[i].gpu_uuid);
+                units[i].index = arena_strdup(arena, wanted->units[i].index);
+                units[i].name = arena_strdup(arena, wanted->units[i].name);
         }
         *ret = *wanted;
-        ret->name = copy_text(arena, wanted->name);
-        ret->resource = copy_text(arena, wanted->resource);
+        ret->name = arena_strdup(arena, wanted->name);
+        ret->resource = arena_strdup(arena, wanted->resource);
         ret->units = units;
 }
 
 void mps_grant_request_copy(struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request)
 {
         *ret = *request;
-        ret->id = copy_text(arena, request->id);
-        ret->daemon = copy_text(arena, request->daemon);
-        ret->unit = copy_text(arena, request->unit);
+        ret->id = arena_strdup(arena, request->id);
+        ret->daemon = arena_strdup(arena, request->daemon);
+        ret->unit = arena_strdup(arena, request->unit);
 }
 
 void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant)
 {
         *ret = *grant;
-        ret->pipe = copy_text(arena, grant->pipe);
-        ret->partition = copy_text(arena, grant->partition);
+        ret->pipe = arena_strdup(arena, grant->pipe);
+        ret->partition = arena_strdup(arena, grant->partition);
 }
 
 const struct mps_record_daemon *mps_record_find(const struct mps_record *record, const char *name)

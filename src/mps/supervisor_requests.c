@@ -417,7 +417,7 @@ void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *dae
         request->done = done;
         request->client = client;
         request->wanted.daemon = arena_strdup(&request->arena, daemon);
-        request->container_id = container_id ? arena_strdup(&request->arena, container_id) : NULL;
+        request->container_id = arena_strdup(&request->arena, container_id);
         control = control_of(request, daemon);
         if (control)
                 request->look = mps_look_start(&(struct mps_look_options){.control = control,

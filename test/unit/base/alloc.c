@@ -42,6 +42,15 @@ static void test_an_empty_array_can_be_the_first_object(void **state UNUSED)
         assert_non_null(ARENA_ARRAY(&arena, int, 1));
 }
 
+static void test_a_copy_of_nothing_is_nothing(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_null(arena_strdup(&arena, NULL));
+        assert_int_equal(arena_footprint(&arena), 0);
+        assert_string_equal(arena_strdup(&arena, ""), "");
+}
+
 static void test_an_arena_is_usable_again_after_done(void **state UNUSED)
 {
         struct arena arena = ARENA_INIT;
@@ -69,6 +78,7 @@ int main(void)
                 cmocka_unit_test(test_objects_are_zeroed_and_aligned),
                 cmocka_unit_test(test_a_large_object_does_not_waste_the_current_chunk),
                 cmocka_unit_test(test_an_empty_array_can_be_the_first_object),
+                cmocka_unit_test(test_a_copy_of_nothing_is_nothing),
                 cmocka_unit_test(test_an_arena_is_usable_again_after_done),
                 cmocka_unit_test(test_taking_a_pointer_empties_the_variable),
         };
