@@ -129,6 +129,11 @@ bool text_starts_with(const char *text, const char *prefix)
         return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+int text_compare(const void *a, const void *b)
+{
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 bool text_is_same(const char *a, const char *b)
 {
         return a == b || (a && b && strcmp(a, b) == 0);

@@ -21,5 +21,8 @@ void text_make_utf8(char *text);
 
 bool text_starts_with(const char *text, const char *prefix);
 
+/* The order of bytes, for qsort() and bsearch() in an array of texts. */
+int text_compare(const void *a, const void *b);
+
 /* Both may be NULL, which is the same as NULL only. */
 bool text_is_same(const char *a, const char *b);

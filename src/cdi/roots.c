@@ -141,11 +141,6 @@ unsigned int roots_type(const struct roots *roots, const char *path)
 
 /* ---- folders ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 size_t roots_list(const char *root, const char *path, struct arena *arena, const char *const **ret,
         roots_filter_fn *is_wanted, const void *data)
 {
@@ -163,7 +158,7 @@ size_t roots_list(const char *root, const char *path, struct arena *arena, const
                 if (roots_is_plain(entry->d_name) && is_wanted(entry->d_name, data))
                         names[count++] = arena_strdup(arena, entry->d_name);
         closedir(handle);
-        qsort(names, count, sizeof(*names), compare_names);
+        qsort(names, count, sizeof(*names), text_compare);
         *ret = names;
         return count;
 }

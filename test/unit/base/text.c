@@ -80,6 +80,18 @@ static void test_a_text_that_is_missing_is_the_same_as_none_only(void **state UN
         assert_false(text_is_same("", NULL));
 }
 
+static void test_texts_are_sorted_by_their_bytes(void **state UNUSED)
+{
+        const char *texts[] = {"gpu10", "gpu1", "", "Z", "\xc3\xa4"};
+
+        qsort(texts, ARRAY_SIZE(texts), sizeof(*texts), text_compare);
+        assert_string_equal(texts[0], "");
+        assert_string_equal(texts[1], "Z");
+        assert_string_equal(texts[2], "gpu1");
+        assert_string_equal(texts[3], "gpu10");
+        assert_string_equal(texts[4], "\xc3\xa4");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -88,6 +100,7 @@ int main(void)
                 cmocka_unit_test(test_the_nearest_word_is_suggested_if_near),
                 cmocka_unit_test(test_broken_utf8_becomes_question_marks),
                 cmocka_unit_test(test_a_text_that_is_missing_is_the_same_as_none_only),
+                cmocka_unit_test(test_texts_are_sorted_by_their_bytes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
