@@ -86,3 +86,24 @@ char *file_folder(const char *path)
                 return xstrdup(".");
         return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
+
+int file_make_folder(const char *path, struct error *err)
+{
+        _free_ char *part = xstrdup(path);
+        struct stat status;
+
+        for (char *slash = part; *slash; slash++) {
+                if (slash == part || *slash != '/')
+                        continue;
+                *slash = '\0';
+                mkdir(part, 0755);
+                *slash = '/';
+        }
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                return error_errno(err, errno, "create folder '%s'", path);
+        if (stat(path, &status) < 0)
+                return error_errno(err, errno, "create folder '%s'", path);
+        if (!S_ISDIR(status.st_mode))
+                return error_errno(err, ENOTDIR, "create folder '%s'", path);
+        return 0;
+}

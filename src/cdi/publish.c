@@ -41,23 +41,6 @@ bool cdi_lists(const char *const *list, const char *word)
 
 /* ---- on disk ---- */
 
-/* Like mkdir -p. */
-static int make_folder(const char *path, struct error *err)
-{
-        _free_ char *part = xstrdup(path);
-
-        for (char *slash = part; *slash; slash++) {
-                if (slash == part || *slash != '/')
-                        continue;
-                *slash = '\0';
-                mkdir(part, 0755);
-                *slash = '/';
-        }
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
-                return error_errno(err, errno, "CDI: create folder '%s'", path);
-        return 0;
-}
-
 static char *file_path(const struct cdi_context *context, const char *class_name)
 {
         return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi_root, class_name);
@@ -149,7 +132,9 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
 
         if (!(plan->config->device_lists & DEVICE_LIST_CDI) || plan->n_resources == 0)
                 return 0;
-        if (make_folder(plan->config->cdi_root, err) < 0 || publish_gpu(&context, err) < 0)
+        if (file_make_folder(plan->config->cdi_root, err) < 0)
+                return error_prefix(err, "CDI");
+        if (publish_gpu(&context, err) < 0)
                 return -1;
         for (size_t i = 0; i < N_EXTRAS; i++) {
                 const struct extra *extra = &extras_table[i];

@@ -75,6 +75,26 @@ static void test_each_path_has_a_folder(void **state UNUSED)
         }
 }
 
+static void test_a_folder_is_made_with_all_that_it_is_in(void **state)
+{
+        _free_ char *path = xasprintf("%s/a/b", (char *)*state);
+        _free_ char *inner = xasprintf("%s/a", (char *)*state);
+        _free_ char *file = xasprintf("%s/f", path);
+        _free_ char *below = xasprintf("%s/g", file);
+        _free_ char *expected = xasprintf("create folder '%s': Not a directory", file);
+        _free_ char *expected_below = xasprintf("create folder '%s': Not a directory", below);
+        struct error err;
+
+        assert_ok(file_make_folder(path, &err), &err);
+        assert_ok(file_make_folder(path, &err), &err);
+        assert_ok(file_write(file, "", 0, &err), &err);
+        assert_fails(file_make_folder(file, &err), &err, ERROR_INVALID, expected);
+        assert_fails(file_make_folder(below, &err), &err, ERROR_INVALID, expected_below);
+        unlink(file);
+        assert_int_equal(rmdir(path), 0);
+        assert_int_equal(rmdir(inner), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -82,6 +102,7 @@ int main(void)
                 cmocka_unit_test(test_a_file_beyond_the_limit_is_refused),
                 cmocka_unit_test(test_a_missing_file_is_named),
                 cmocka_unit_test(test_each_path_has_a_folder),
+                cmocka_unit_test(test_a_folder_is_made_with_all_that_it_is_in),
         };
 
         return cmocka_run_group_tests(tests, make_folder, remove_folder);
