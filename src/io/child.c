@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "io/spawn.h"
 
 struct child {
         uv_process_t process;
@@ -178,40 +178,6 @@ static int open_input(const struct child_options *options, int *ret, struct erro
         return 0;
 }
 
-static char **copy_vector(const char *const *vector)
-{
-        size_t count = 0;
-        char **copy;
-
-        while (vector[count])
-                count++;
-        copy = xcalloc(count + 1, sizeof(*copy));
-        memcpy(copy, vector, count * sizeof(*copy)); /* uv_spawn wants char **, and changes nothing */
-        return copy;
-}
-
-static int spawn(struct child *child, uv_loop_t *loop, const struct child_options *options, int input, int output)
-{
-        _free_ char **argv = copy_vector(options->argv);
-        _free_ char **environment = copy_vector(options->environment);
-        uv_stdio_container_t stdio[3] = {
-                {.flags = UV_INHERIT_FD, .data.fd = input},
-                {.flags = UV_INHERIT_FD, .data.fd = output},
-                {.flags = UV_INHERIT_FD, .data.fd = output},
-        };
-        const uv_process_options_t process_options = {
-                .exit_cb = on_reaped,
-                .file = argv[0],
-                .args = argv,
-                .env = environment,
-                .flags = UV_PROCESS_DETACHED,
-                .stdio_count = 3,
-                .stdio = stdio,
-        };
-
-        return uv_spawn(loop, &child->process, &process_options);
-}
-
 /* From here on on_closed() frees the child, whatever happens. */
 static void init_handles(struct child *child, uv_loop_t *loop)
 {
@@ -244,7 +210,8 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
         child->on_end = options->on_end;
         child->data = options->data;
         init_handles(child, loop);
-        rc = spawn(child, loop, options, input, output);
+        rc = spawn(loop, &child->process,
+                &(struct spawn_options){options->argv, options->environment, input, output, on_reaped});
         if (rc < 0) {
                 child->is_told = child->is_reaped = true;
                 close_what_is_over(child);

@@ -6,11 +6,11 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "io/spawn.h"
 #include "mps/identity.h"
 
 struct mps_launch {
@@ -70,47 +70,20 @@ static void on_pidfd(uv_poll_t *poll, int status UNUSED, int events UNUSED)
         tell(poll->data, -1, 0);
 }
 
-static char **copy_vector(const char *const *vector)
-{
-        size_t count = 0;
-        char **copy;
-
-        while (vector[count])
-                count++;
-        copy = xcalloc(count + 1, sizeof(*copy));
-        memcpy(copy, vector, count * sizeof(*copy)); /* uv_spawn wants char **, and changes nothing */
-        return copy;
-}
-
 int mps_launch_start(struct mps_launch **ret, const struct mps_launch_options *options, struct error *err)
 {
-        _free_ char **argv = copy_vector(options->argv);
-        _free_ char **environment = copy_vector(options->environment);
         struct mps_launch *launch = xcalloc(1, sizeof(*launch));
-        uv_stdio_container_t stdio[3] = {
-                {.flags = UV_IGNORE},
-                {.flags = UV_INHERIT_FD, .data.fd = options->log},
-                {.flags = UV_INHERIT_FD, .data.fd = options->log},
-        };
-        const uv_process_options_t process_options = {
-                .exit_cb = on_child_exit,
-                .file = argv[0],
-                .args = argv,
-                .env = environment,
-                .flags = UV_PROCESS_DETACHED,
-                .stdio_count = 3,
-                .stdio = stdio,
-        };
         int rc;
 
         launch->pidfd = -1;
         launch->process.data = launch;
         launch->exited = options->exited;
         launch->data = options->data;
-        rc = uv_spawn(options->loop, &launch->process, &process_options);
+        rc = spawn(options->loop, &launch->process,
+                &(struct spawn_options){options->argv, options->environment, -1, options->log, on_child_exit});
         if (rc < 0) {
                 uv_close((uv_handle_t *)&launch->process, on_closed);
-                return error_errno(err, -rc, "run '%s'", argv[0]);
+                return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }
         launch->pid = launch->process.pid;
         launch->start_time = identity_start_time(launch->pid);
