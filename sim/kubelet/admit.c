@@ -260,16 +260,3 @@ void kubelet_admit(struct kubelet *kubelet, const char *pod, const char *resourc
                 admission->chosen[admission->n_chosen++] = admission->candidates[i];
         call_allocate(admission);
 }
-
-void kubelet_pod_remove(struct kubelet *kubelet, const char *pod)
-{
-        struct list *next;
-
-        for (struct list *link = kubelet->held.next; link != &kubelet->held; link = next) {
-                struct held *held = container_of(link, struct held, link);
-
-                next = link->next;
-                if (strcmp(held->pod, pod) == 0)
-                        held_free(held);
-        }
-}

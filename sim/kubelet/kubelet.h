@@ -68,6 +68,3 @@ typedef void kubelet_answer_fn(const struct kubelet_answer *answer, void *data);
  */
 void kubelet_admit(struct kubelet *kubelet, const char *pod, const char *resource, size_t count,
         kubelet_answer_fn *answered, void *data);
-
-/* The pod ended: its devices are free again. */
-void kubelet_pod_remove(struct kubelet *kubelet, const char *pod);

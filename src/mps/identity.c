@@ -21,8 +21,8 @@ static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *
         return pid > 0 && file_read(path, limit, content, &err) == 0;
 }
 
-/* State, parent and start of a process: fields 3, 4 and 22 of stat, counted from the end of the name, which may hold anything. */
-static bool read_stat(pid_t pid, char *ret_state, int *ret_parent, unsigned long long *ret_start)
+/* State and start of a process: fields 3 and 22 of stat, counted from the end of the name, which may hold anything. */
+static bool read_stat(pid_t pid, char *ret_state, unsigned long long *ret_start)
 {
         struct strbuf content = STRBUF_INIT;
         const char *end;
@@ -32,8 +32,8 @@ static bool read_stat(pid_t pid, char *ret_state, int *ret_parent, unsigned long
                 end = strrchr(content.data, ')');
                 is_good = end &&
                           sscanf(end + 1,
-                                  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                                  ret_state, ret_parent, ret_start) == 3;
+                                  " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                                  ret_state, ret_start) == 2;
         }
         strbuf_done(&content);
         return is_good;
@@ -43,9 +43,8 @@ uint64_t identity_start_time(pid_t pid)
 {
         unsigned long long start;
         char state;
-        int parent;
 
-        if (!read_stat(pid, &state, &parent, &start) || state == 'Z' || state == 'X')
+        if (!read_stat(pid, &state, &start) || state == 'Z' || state == 'X')
                 return 0;
         return start;
 }
@@ -53,15 +52,6 @@ uint64_t identity_start_time(pid_t pid)
 bool identity_is_alive(pid_t pid, uint64_t start_time)
 {
         return start_time && identity_start_time(pid) == start_time;
-}
-
-bool identity_is_child(pid_t child, pid_t parent)
-{
-        unsigned long long start;
-        char state;
-        int of;
-
-        return read_stat(child, &state, &of, &start) && of == parent;
 }
 
 pid_t identity_of_lock(const char *pipe_directory)

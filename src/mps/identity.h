@@ -22,8 +22,5 @@ pid_t identity_of_lock(const char *pipe_directory);
 /* The value of |variable| in the environment that |pid| was started with is |value|. False also where it cannot be read. */
 bool identity_has_variable(pid_t pid, const char *variable, const char *value);
 
-/* |child| is a child of |parent|. */
-bool identity_is_child(pid_t child, pid_t parent);
-
 /* Calls |found| for each child of |pid|, as far as the kernel tells. */
 void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *data);
