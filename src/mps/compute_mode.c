@@ -1,7 +1,5 @@
 #include "mps/compute_mode.h"
 
-#include "mps/record.h"
-
 const char *compute_mode_name(nvmlComputeMode_t mode)
 {
         switch (mode) {
@@ -44,23 +42,4 @@ int compute_mode_set(const struct nvml *nvml, const char *uuid, nvmlComputeMode_
                 return -1;
         code = NVML_CALL(nvml, device_set_compute_mode, device, mode);
         return code == NVML_SUCCESS ? 0 : nvml_fail(nvml, code, "nvmlDeviceSetComputeMode", err);
-}
-
-int compute_mode_restore_all(struct mps_record *record, const char *nvml_library, const char *driver_root,
-        void (*warn)(const char *uuid, const struct error *err, void *data), void *data, struct error *err)
-{
-        _cleanup_(nvml_closep) struct nvml *nvml = NULL;
-
-        if (record->n_modes == 0)
-                return 0;
-        if (nvml_open(&nvml, nvml_library, driver_root, err) < 0)
-                return error_prefix(err, "put the compute modes back");
-        for (; record->n_modes; record->n_modes--) {
-                const struct mps_record_mode *mode = &record->modes[record->n_modes - 1];
-                struct error problem;
-
-                if (compute_mode_set(nvml, mode->uuid, mode->before, &problem) < 0)
-                        warn(mode->uuid, &problem, data);
-        }
-        return 0;
 }

@@ -13,13 +13,4 @@
 int compute_mode_read(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t *ret, struct error *err) MUST_USE;
 int compute_mode_set(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t mode, struct error *err) MUST_USE;
 
-struct mps_record;
-
-/*
- * For who has no supervisor: puts every recorded mode back and takes it out of the record. |warn| hears of those that could not be
- * (their unit is gone, for one): they are given up, too, unless NVML as a whole is missing (-1).
- */
-int compute_mode_restore_all(struct mps_record *record, const char *nvml_library, const char *driver_root,
-        void (*warn)(const char *uuid, const struct error *err, void *data), void *data, struct error *err) MUST_USE;
-
 const char *compute_mode_name(nvmlComputeMode_t mode); /* "DEFAULT", "EXCLUSIVE_PROCESS", … */

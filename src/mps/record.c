@@ -42,14 +42,6 @@ void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps
         ret->partition = arena_strdup(arena, grant->partition);
 }
 
-const struct mps_record_daemon *mps_record_find(const struct mps_record *record, const char *name)
-{
-        for (size_t i = 0; i < record->n_daemons; i++)
-                if (strcmp(record->daemons[i].settings.name, name) == 0)
-                        return &record->daemons[i];
-        return NULL;
-}
-
 void mps_record_done(struct mps_record *record)
 {
         arena_done(&record->arena);

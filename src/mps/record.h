@@ -55,7 +55,6 @@ int mps_record_read(struct mps_record *ret, const char *path, struct error *err)
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err) MUST_USE;
 void mps_record_done(struct mps_record *record);
 
-const struct mps_record_daemon *mps_record_find(const struct mps_record *record, const char *name);
 
 /* Deep copies. */
 void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted);
