@@ -102,7 +102,7 @@ static void test_what_was_written_is_read(void **state UNUSED)
         assert_true(mps_daemon_is_same(&record.wanted.daemons[0], &daemon));
         assert_int_equal(record.wanted.daemons[0].units[0].replica_mib, 1024);
         assert_int_equal(record.n_daemons, 1);
-        assert_string_equal(record.daemons[0].wanted.name, "MIG-1");
+        assert_string_equal(record.daemons[0].settings.name, "MIG-1");
         assert_int_equal(record.daemons[0].pid, 4711);
         assert_int_equal(record.daemons[0].start_time, 815);
         assert_int_equal(record.daemons[0].inode, 17);
