@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
 
 #define MAX_OPTIONS 16U
+#define MAX_MORE 2U
 
 struct v3_option {
         const char *name;
@@ -23,7 +25,9 @@ struct v3_request {
         struct daemon *daemon;
         const char *module;
         const char *verb;
-        const char *name; /* "" where there is none */
+        const char *name;           /* "" where there is none */
+        const char *more[MAX_MORE]; /* words behind the name, the same */
+        unsigned int n_words;
         struct v3_option options[MAX_OPTIONS];
         unsigned int n_options;
         struct strbuf *out;
@@ -38,7 +42,18 @@ static char *next_word(char **rest)
 
 static bool takes_value(const char *option)
 {
-        return strcmp(option, "--force") != 0 && strcmp(option, "--include-remainder") != 0;
+        return strcmp(option, "--force") != 0 && strcmp(option, "--include-remainder") != 0 &&
+               strcmp(option, "--all") != 0;
+}
+
+/* The name, then what is behind it. */
+static void take_word(struct v3_request *request, const char *word)
+{
+        if (request->n_words == 0)
+                request->name = word;
+        else if (request->n_words <= MAX_MORE)
+                request->more[request->n_words - 1] = word;
+        request->n_words++;
 }
 
 static bool read_words(struct v3_request *request, char *words)
@@ -49,12 +64,12 @@ static bool read_words(struct v3_request *request, char *words)
         request->module = word ? word : "";
         word = next_word(&rest);
         request->verb = word ? word : "";
-        request->name = "";
+        request->name = request->more[0] = request->more[1] = "";
         while ((word = next_word(&rest))) {
                 char *value = strchr(word, '=');
 
                 if (!text_starts_with(word, "--")) {
-                        request->name = word;
+                        take_word(request, word);
                         continue;
                 }
                 if (request->n_options == MAX_OPTIONS)
@@ -176,6 +191,8 @@ static bool server_create(const struct v3_request *request)
 
         if (uid_text && !text_to_uint(uid_text, UINT32_MAX - 1, &uid))
                 return fail(request, "Invalid uid: %s", uid_text);
+        if (uid_text && uid && daemon->multi_user)
+                return fail(request, "In multiuser mode only uid 0 is allowed");
         blueprint = blueprint_add(daemon, request->name, (int64_t)uid, &err);
         if (!blueprint)
                 return fail(request, "%s", err.text);
@@ -211,7 +228,7 @@ static const char *status_of(struct daemon *daemon, struct instance *instance, s
         if (!instance->ready || !instance_ask(daemon, instance, status, "status"))
                 return "INITIALIZING";
         status->data[strcspn(status->data, "\n")] = '\0';
-        return status->data;
+        return strcmp(status->data, "ACTIVE") == 0 ? "Ready" : status->data;
 }
 
 static bool server_list(const struct v3_request *request)
@@ -253,23 +270,19 @@ static bool server_set(const struct v3_request *request)
         return true;
 }
 
-static void put_limits(struct strbuf *out, const struct limits *limits)
-{
-        strbuf_printf(out, "active-thread-percentage=%.0f\nclient-priority=%u\n", limits->percentage, limits->priority);
-        for (unsigned int i = 0; i < LIMITS_DEVICES; i++) {
-                if (limits->memory_mib[i])
-                        strbuf_printf(
-                                out, "pinned-memory-limit=%u=%lluM\n", i, (unsigned long long)limits->memory_mib[i]);
-        }
-}
-
 static bool server_get(const struct v3_request *request)
 {
         const struct blueprint *blueprint = need_server(request, request->name);
+        const struct instance *instance = daemon_find_named(request->daemon, request->name);
 
         if (!blueprint)
                 return false;
-        put_limits(request->out, &blueprint->limits);
+        if (strcmp(request->more[0], "uid") == 0)
+                strbuf_printf(request->out, "%lld\n", (long long)blueprint->uid);
+        else if (strcmp(request->more[0], "pid") == 0)
+                strbuf_printf(request->out, "%d\n", instance ? (int)instance->pid : 0);
+        else
+                return fail(request, "Unknown field: %s", request->more[0]);
         return true;
 }
 
@@ -313,13 +326,37 @@ static bool space_create(const struct v3_request *request)
         return false;
 }
 
+static bool is_client_of(struct daemon *daemon, const struct space *space, const char *pid)
+{
+        const struct seat *seat = seat_find(daemon, (pid_t)strtol(pid, NULL, 10));
+
+        return seat && strcmp(seat->server, space->blueprint->name) == 0 && strcmp(seat->space, space->name) == 0;
+}
+
+static bool space_has_clients(struct daemon *daemon, const struct space *space)
+{
+        struct instance *instance = daemon_find_named(daemon, space->blueprint->name);
+        _cleanup_(strbuf_done) struct strbuf pids = STRBUF_INIT;
+        char *rest = NULL;
+
+        if (!instance || !instance_ask(daemon, instance, &pids, "clients"))
+                return false;
+        for (char *pid = strtok_r(pids.data, "\n", &rest); pid; pid = strtok_r(NULL, "\n", &rest))
+                if (is_client_of(daemon, space, pid))
+                        return true;
+        return false;
+}
+
 static bool space_delete(const struct v3_request *request)
 {
         struct space *space = need_space(request);
 
-        if (space)
-                space_remove(request->daemon, space);
-        return space != NULL;
+        if (!space)
+                return false;
+        if (!option(request, "--force") && space_has_clients(request->daemon, space))
+                return fail(request, "Namespace %s has clients", request->name);
+        space_remove(request->daemon, space);
+        return true;
 }
 
 static bool space_set(const struct v3_request *request)
@@ -329,29 +366,63 @@ static bool space_set(const struct v3_request *request)
         return space && space_set_limits(request, space);
 }
 
+/* What was given, for one device without its number. */
+static const char *memory_of(const struct space *space)
+{
+        if (!space->memory[0])
+                return "-";
+        return text_starts_with(space->memory, "0=") && !strchr(space->memory, ',') ? space->memory + 2 : space->memory;
+}
+
+static bool put_field(const struct v3_request *request, double percentage, const char *memory)
+{
+        const char *field = request->more[1];
+
+        if (strcmp(field, "active-thread-percentage") == 0)
+                strbuf_printf(request->out, "%.0f\n", percentage > 0 ? percentage : 100);
+        else if (strcmp(field, "pinned-memory-limit") == 0)
+                strbuf_printf(request->out, "%s\n", memory);
+        else
+                return fail(request, "Unknown field: %s", field);
+        return true;
+}
+
+/* "default" is there without being made: it has the limits of its server. */
 static bool space_get(const struct v3_request *request)
 {
-        const struct space *space = need_space(request);
+        const struct blueprint *blueprint = need_server(request, request->more[0]);
+        const struct space *space = blueprint ? space_find(blueprint, request->name) : NULL;
+        char memory[32];
 
-        if (!space)
+        if (!blueprint)
                 return false;
-        strbuf_printf(request->out, "active-thread-percentage=%.0f\npinned-memory-limit=%s\n", space->percentage,
-                space->memory);
-        return true;
+        if (space)
+                return put_field(request, space->percentage, memory_of(space));
+        if (strcmp(request->name, "default") != 0)
+                return fail(request, "Namespace %s not found", request->name);
+        snprintf(memory, sizeof(memory), "%lluM", (unsigned long long)blueprint->limits.memory_mib[0]);
+        return put_field(request, blueprint->limits.percentage, blueprint->limits.memory_mib[0] ? memory : "-");
 }
 
 static bool space_list(const struct v3_request *request)
 {
-        static const char *const head[] = {"name", "server", "pinned-memory-limit", "active-thread-percentage"};
+        static const char *const head[] = {"name", "server", "server-status", "pinned-memory-limit",
+                "active-thread-percentage", "client-priority", "pipe-directory"};
 
         put_head(request, head, ARRAY_SIZE(head));
         LIST_FOR_EACH(outer, &request->daemon->blueprints) {
                 const struct blueprint *blueprint = container_of(outer, struct blueprint, link);
+                struct instance *instance = daemon_find_named(request->daemon, blueprint->name);
+                _cleanup_(strbuf_done) struct strbuf status = STRBUF_INIT;
+                const char *state = status_of(request->daemon, instance, &status);
 
                 LIST_FOR_EACH(link, &blueprint->spaces) {
                         const struct space *space = container_of(link, struct space, link);
                         _free_ char *percentage = xasprintf("%.0f", space->percentage);
-                        const char *cells[] = {space->name, blueprint->name, space->memory, percentage};
+                        _free_ char *pipe =
+                                xasprintf("%s/%s/%s", request->daemon->pipe_directory, blueprint->name, space->name);
+                        const char *cells[] = {space->name, blueprint->name, state, memory_of(space),
+                                space->percentage > 0 ? percentage : "-", "-", pipe};
 
                         put_row(request, cells, ARRAY_SIZE(cells));
                 }
@@ -361,9 +432,35 @@ static bool space_list(const struct v3_request *request)
 
 /* ---- client, device ---- */
 
+/* As the tenant has written it. */
+static char *command_of(const char *pid)
+{
+        _free_ char *path = xasprintf("/proc/%s/cmdline", pid);
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        char text[256];
+        ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+        got = got > 0 ? got - 1 : 0;
+        text[got] = '\0';
+        for (ssize_t i = 0; i < got; i++)
+                if (!text[i])
+                        text[i] = ' ';
+        return xstrdup(text);
+}
+
+static void put_client(const struct v3_request *request, const struct instance *instance, const char *pid)
+{
+        const struct seat *seat = seat_find(request->daemon, (pid_t)strtol(pid, NULL, 10));
+        _free_ char *command = command_of(pid);
+        const char *cells[] = {pid, instance->name, "0", seat && seat->space[0] ? seat->space : "default", command};
+
+        put_row(request, cells, ARRAY_SIZE(cells));
+}
+
 static bool client_list(const struct v3_request *request)
 {
-        static const char *const head[] = {"pid", "server"};
+        static const char *const head[] = {"pid", "server", "device", "maws-ns", "cmd"};
+        const char *server = option(request, "--server");
 
         put_head(request, head, ARRAY_SIZE(head));
         LIST_FOR_EACH(link, &request->daemon->instances) {
@@ -371,26 +468,52 @@ static bool client_list(const struct v3_request *request)
                 _cleanup_(strbuf_done) struct strbuf pids = STRBUF_INIT;
                 char *rest = NULL;
 
+                if ((server && strcmp(server, instance->name) != 0) ||
+                        !instance_ask(request->daemon, instance, &pids, "clients"))
+                        continue;
+                for (char *pid = strtok_r(pids.data, "\n", &rest); pid; pid = strtok_r(NULL, "\n", &rest))
+                        put_client(request, instance, pid);
+        }
+        return true;
+}
+
+/* NULL: it is nobody's. */
+static struct instance *server_of(const struct v3_request *request, const char *wanted)
+{
+        LIST_FOR_EACH(link, &request->daemon->instances) {
+                struct instance *instance = container_of(link, struct instance, link);
+                _cleanup_(strbuf_done) struct strbuf pids = STRBUF_INIT;
+                char *rest = NULL;
+
                 if (!instance_ask(request->daemon, instance, &pids, "clients"))
                         continue;
-                for (char *pid = strtok_r(pids.data, "\n", &rest); pid; pid = strtok_r(NULL, "\n", &rest)) {
-                        const char *cells[] = {pid, instance->name};
-
-                        put_row(request, cells, ARRAY_SIZE(cells));
-                }
+                for (char *pid = strtok_r(pids.data, "\n", &rest); pid; pid = strtok_r(NULL, "\n", &rest))
+                        if (strcmp(pid, wanted) == 0)
+                                return instance;
         }
+        return NULL;
+}
+
+static bool client_get(const struct v3_request *request)
+{
+        const struct instance *instance = server_of(request, request->name);
+
+        if (!instance)
+                return fail(request, "Client %s not found", request->name);
+        if (strcmp(request->more[0], "server") != 0)
+                return fail(request, "Unknown field: %s", request->more[0]);
+        strbuf_printf(request->out, "%s\n", instance->name);
         return true;
 }
 
 static bool client_terminate(const struct v3_request *request)
 {
-        const char *server = option(request, "--server");
-        struct instance *instance = daemon_find_named(request->daemon, server ? server : "");
+        struct instance *instance = server_of(request, request->name);
         _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;
 
-        if (!instance || !instance_ask(request->daemon, instance, &answer, "terminate %s", request->name))
-                return fail(request, "Server %s not found", server ? server : "");
-        return strcmp(answer.data, "0\n") == 0 || fail(request, "Client %s not found", request->name);
+        return (instance && instance_ask(request->daemon, instance, &answer, "terminate %s", request->name) &&
+                       strcmp(answer.data, "0\n") == 0) ||
+               fail(request, "Client %s not found", request->name);
 }
 
 static bool device_list(const struct v3_request *request)
@@ -484,9 +607,10 @@ bool command_run_v3(struct daemon *daemon, char *words, struct strbuf *out)
                 {"server", "list", server_list}, {"server", "set", server_set}, {"server", "get", server_get},
                 {"namespace", "create", space_create}, {"namespace", "delete", space_delete},
                 {"namespace", "list", space_list}, {"namespace", "set", space_set}, {"namespace", "get", space_get},
-                {"client", "list", client_list}, {"client", "terminate", client_terminate},
-                {"device", "list", device_list}, {"sm-partition", "create", partition_create},
-                {"sm-partition", "delete", partition_delete}, {"sm-partition", "list", partition_list}};
+                {"client", "list", client_list}, {"client", "get", client_get},
+                {"client", "terminate", client_terminate}, {"device", "list", device_list},
+                {"sm-partition", "create", partition_create}, {"sm-partition", "delete", partition_delete},
+                {"sm-partition", "list", partition_list}};
         struct v3_request request = {.daemon = daemon, .out = out};
         _free_ char *name = NULL;
 

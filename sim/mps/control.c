@@ -11,7 +11,7 @@
 
 #include "sim/mps/daemon.h"
 
-enum mode { MODE_FRONTEND, MODE_MODULE, MODE_FOREGROUND, MODE_BACKGROUND, MODE_HELP };
+enum mode { MODE_FRONTEND, MODE_QUIT, MODE_MODULE, MODE_FOREGROUND, MODE_BACKGROUND, MODE_HELP };
 
 static const char *variable(const char *name, const char *fallback)
 {
@@ -39,6 +39,10 @@ static enum mode read_options(struct daemon *daemon, int argc, char **argv)
                         daemon->is_static = true;
                 else if (version >= 615 && strcmp(argv[i], "-p") == 0 && i + 1 < argc)
                         daemon->protocol = strcmp(argv[++i], "3") == 0 ? 3 : 2;
+                else if (version >= 615 && (strcmp(argv[i], "-m") == 0 || strcmp(argv[i], "--multiuser") == 0))
+                        daemon->multi_user = true;
+                else if (version >= 615 && (strcmp(argv[i], "-q") == 0 || strcmp(argv[i], "--quit") == 0))
+                        return MODE_QUIT;
                 else if (version >= 615 && i == 1 && argv[i][0] != '-')
                         return MODE_MODULE;
                 else
@@ -133,6 +137,8 @@ int main(int argc, char **argv)
                 daemon.protocol = 3;
         if (mode == MODE_FRONTEND)
                 return frontend_run(daemon.pipe_directory);
+        if (mode == MODE_QUIT)
+                return frontend_quit(daemon.pipe_directory);
         if (mode == MODE_MODULE)
                 return frontend_run_v3(daemon.pipe_directory, argc, argv);
         if (mode == MODE_HELP) {

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #define TICK_MS 100
 #define MAX_WATCHES 512U
@@ -82,6 +83,8 @@ static void answer(struct daemon *daemon, struct peer *peer)
 
                 journal_text(&daemon->journal, out.data);
                 channel_send(peer->watch.fd, "%s %s", worked ? "TEXT" : "FAIL", out.data);
+        } else if (daemon->protocol == 3 && !text_starts_with(command, "quit")) {
+                channel_send(peer->watch.fd, "TEXT The running daemon speaks protocol 3\n");
         } else if (command_run(daemon, peer, command, &out)) {
                 peer->quits = channel_send(peer->watch.fd, "QUIT");
         } else {
@@ -135,13 +138,14 @@ static bool has_partition(const struct daemon *daemon, const struct peer *peer)
         return !daemon->is_static;
 }
 
-/* Interface 3 gives each user a server without being asked. */
+/* Interface 3 gives each user a server without being asked, or all of them one. */
 static void name_by_user(struct daemon *daemon, struct peer *peer)
 {
+        const uid_t uid = daemon->multi_user ? geteuid() : peer->who.uid;
         struct error ignored;
 
-        snprintf(peer->server, sizeof(peer->server), "uid_%u", peer->who.uid);
-        if (!blueprint_find(daemon, peer->server) && !blueprint_add(daemon, peer->server, peer->who.uid, &ignored))
+        snprintf(peer->server, sizeof(peer->server), "uid_%u", uid);
+        if (!blueprint_find(daemon, peer->server) && !blueprint_add(daemon, peer->server, uid, &ignored))
                 peer->server[0] = '\0';
 }
 

@@ -89,6 +89,15 @@ struct partition {
         unsigned int n_clients;
 };
 
+/* The namespace in which a client was let in. */
+struct seat {
+        pid_t pid;
+        char server[NAME_SIZE];
+        char space[NAME_SIZE];
+};
+
+#define MAX_SEATS 256U
+
 struct daemon {
         struct mps_scenario scenario;
         struct journal journal;
@@ -103,8 +112,10 @@ struct daemon {
         struct list instances;
         struct list blueprints;
         struct list partitions;
-        unsigned int protocol; /* 2 or 3 */
-        unsigned int n_made;   /* partitions, ever */
+        unsigned int protocol;        /* 2 or 3 */
+        struct seat seats[MAX_SEATS]; /* interface 3: the last ones, the oldest is overwritten */
+        unsigned int n_seats;         /* ever */
+        unsigned int n_made;          /* partitions, ever */
         struct watch doors[2];
         struct limits limits;  /* the defaults */
         int64_t wanted_uid;    /* of start_server, -1: none */
@@ -164,6 +175,9 @@ struct space *space_find(const struct blueprint *blueprint, const char *name);
 struct space *space_add(struct daemon *daemon, struct blueprint *blueprint, const char *name, struct error *err);
 void space_remove(struct daemon *daemon, struct space *space);
 
+/* NULL: the client is in none. */
+const struct seat *seat_find(const struct daemon *daemon, pid_t pid);
+
 /* ---- commands ---- */
 
 /* What the scenario wants said, or not done, for the command |name|; true: then that is all. */
@@ -178,4 +192,5 @@ bool command_run_v3(struct daemon *daemon, char *words, struct strbuf *out);
 /* ---- the front end ---- */
 
 int frontend_run(const char *pipe_directory);
+int frontend_quit(const char *pipe_directory);
 int frontend_run_v3(const char *pipe_directory, int argc, char **argv);

@@ -33,9 +33,35 @@ static bool ask(int fd, const char *line, bool *quits)
         return true;
 }
 
-int frontend_run(const char *pipe_directory)
+/* The daemon says with what status it ends. */
+static int wait_for_end(int fd)
 {
         static struct packet packet;
+
+        while (channel_receive(fd, &packet)) {
+                const char *status = packet_is(&packet, "EXIT");
+
+                if (status)
+                        return (int)strtol(status, NULL, 10);
+        }
+        return 1;
+}
+
+int frontend_quit(const char *pipe_directory)
+{
+        struct error err;
+        bool quits = false;
+        _close_ int fd = connect_daemon(pipe_directory, &err);
+
+        if (fd < 0 || !channel_send(fd, "UI")) {
+                fputs("Cannot find MPS control daemon process\n", stderr);
+                return 1;
+        }
+        return ask(fd, "quit -t 0", &quits) && quits ? wait_for_end(fd) : 1;
+}
+
+int frontend_run(const char *pipe_directory)
+{
         char line[LINE_SIZE];
         struct error err;
         bool quits = false;
@@ -54,13 +80,7 @@ int frontend_run(const char *pipe_directory)
                 channel_send(fd, "END");
                 return 0;
         }
-        while (channel_receive(fd, &packet)) {
-                const char *status = packet_is(&packet, "EXIT");
-
-                if (status)
-                        return (int)strtol(status, NULL, 10);
-        }
-        return 1;
+        return wait_for_end(fd);
 }
 
 /* One command in arguments. The status is that of the command, which interface 3 tells and 2 does not. */

@@ -83,11 +83,29 @@ static void put_extras(struct daemon *daemon, const struct peer *peer, struct st
                 partition->clients[partition->n_clients++] = peer->who.pid;
 }
 
+const struct seat *seat_find(const struct daemon *daemon, pid_t pid)
+{
+        for (unsigned int i = daemon->n_seats; i > 0 && i + MAX_SEATS > daemon->n_seats; i--)
+                if (daemon->seats[(i - 1) % MAX_SEATS].pid == pid)
+                        return &daemon->seats[(i - 1) % MAX_SEATS];
+        return NULL;
+}
+
+static void take_seat(struct daemon *daemon, const struct peer *peer)
+{
+        struct seat *seat = &daemon->seats[daemon->n_seats++ % MAX_SEATS];
+
+        seat->pid = peer->who.pid;
+        snprintf(seat->server, sizeof(seat->server), "%s", peer->server);
+        snprintf(seat->space, sizeof(seat->space), "%s", peer->space);
+}
+
 static void hand_over(struct daemon *daemon, struct instance *instance, struct peer *peer)
 {
         _cleanup_(strbuf_done) struct strbuf extras = STRBUF_INIT;
 
         put_extras(daemon, peer, &extras);
+        take_seat(daemon, peer);
         if (channel_send_with(instance->watch.fd, peer->watch.fd, "CLIENT%s%s", peer->hello, extras.data))
                 instance->clients++;
         peer_drop(peer);

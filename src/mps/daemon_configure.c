@@ -6,17 +6,24 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mps/dialogue.h"
+#include "mps/dialogue_v3.h"
+
+/* What speaks the v3 interface has all of this. */
+#define V3_CAN (MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE | MPS_CAN_UUID)
 
 struct step {
-        const char *command;
+        const char *command;          /* or */
+        const char *const *arguments; /* of the v3 interface */
         enum { STEP_SET, STEP_LIMIT, STEP_THREADS } kind;
+        bool may_fail;     /* what is to be made may be there already */
         uint64_t expected; /* MiB, permille */
         const char *unit;  /* of a limit */
 };
 
-/* Two steps a unit, and two for threads. */
+/* Two steps a unit, and two for threads; v3, with one unit: five. */
 struct configure {
         struct arena arena;
         struct mps_run *run;
@@ -84,7 +91,53 @@ static void add_threads(struct configure *configure, unsigned int permille)
                         .command = "get_default_active_thread_percentage", .kind = STEP_THREADS, .expected = permille});
 }
 
+/*
+ * The server to which clients come that name none: a container without a namespace has the limits of the largest share there,
+ * as with a daemon of the older interface.
+ */
+static void add_server(struct configure *configure, const struct mps_daemon_wanted *settings)
+{
+        struct arena *arena = &configure->arena;
+        const struct mps_unit *unit = &settings->units[0];
+        const char *server = dialogue_v3_own_server(arena, geteuid());
+
+        add(configure, (struct step){.arguments = dialogue_v3_server_create(arena, server, geteuid(), unit->uuid),
+                               .kind = STEP_SET,
+                               .may_fail = true});
+        add(configure, (struct step){.arguments = dialogue_v3_server_set(
+                                             arena, server, settings->threads_permille, unit->limit_mib),
+                               .kind = STEP_SET});
+        if (unit->limit_mib)
+                add(configure, (struct step){.arguments = dialogue_v3_namespace_get(
+                                                     arena, server, "default", DIALOGUE_V3_LIMIT),
+                                       .kind = STEP_LIMIT,
+                                       .expected = unit->limit_mib,
+                                       .unit = unit->uuid});
+        add(configure,
+                (struct step){.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS),
+                        .kind = STEP_THREADS,
+                        .expected = settings->threads_permille});
+        /* It is asked again and again later. */
+        add(configure, (struct step){.arguments = dialogue_v3_client_list(arena), .kind = STEP_SET});
+}
+
 /* ---- what comes back ---- */
+
+static void check_field(struct configure *configure, const struct step *step, const char *answer)
+{
+        struct mps_run *run = configure->run;
+        struct error err;
+
+        if (step->kind == STEP_LIMIT && dialogue_v3_check_limit(answer, step->expected, &err) < 0)
+                run_report(run, MPS_EVENT_REFUSED, "%s", err.text);
+        else if (step->kind == STEP_LIMIT)
+                run->limit_mib = step->expected;
+        else if (step->kind == STEP_THREADS &&
+                 dialogue_v3_check_threads(answer, (unsigned int)step->expected, &err) < 0)
+                run_report(run, MPS_EVENT_REFUSED, "%s", err.text);
+        else if (step->kind == STEP_THREADS)
+                run->threads_permille = dialogue_v3_threads_set((unsigned int)step->expected);
+}
 
 static void check_limit(struct configure *configure, const struct step *step, const char *answer)
 {
@@ -120,6 +173,10 @@ static void check_threads(struct configure *configure, const struct step *step, 
 
 static void check(struct configure *configure, const struct step *step, const char *answer)
 {
+        if (step->arguments) {
+                check_field(configure, step, answer);
+                return;
+        }
         switch (step->kind) {
         case STEP_SET:
                 break;
@@ -144,11 +201,19 @@ static bool ask_next(struct configure *configure)
                 configure->is_probing = false;
                 run->can = configure->probe.can | run->options;
         }
-        if (!command && configure->at < configure->count)
-                command = configure->steps[configure->at].command;
-        if (command)
-                mps_control_ask(run->control, command, on_answer, run);
-        return command != NULL;
+        if (!command && configure->at == configure->count)
+                return false;
+        if (!command && configure->steps[configure->at].arguments) {
+                mps_control_run(run->control, configure->steps[configure->at].arguments, on_answer, run);
+                return true;
+        }
+        mps_control_ask(run->control, command ? command : configure->steps[configure->at].command, on_answer, run);
+        return true;
+}
+
+static bool is_there_already(const struct configure *configure, const struct error *err)
+{
+        return !configure->is_probing && configure->steps[configure->at].may_fail && err->kind == ERROR_UNAVAILABLE;
 }
 
 /* What a check reports may have ended all of this. */
@@ -157,13 +222,15 @@ static void on_answer(const struct error *err, const char *answer, void *data)
         struct mps_run *run = data;
         struct configure *configure = run->configure;
 
-        if (err) {
+        if (err && !is_there_already(configure, err)) {
                 if (run_is_silent(run, err))
                         ask_next(configure);
                 return;
         }
         run->misses = 0;
-        if (configure->is_probing)
+        if (err)
+                configure->at++;
+        else if (configure->is_probing)
                 dialogue_probe_answer(&configure->probe, answer);
         else
                 check(configure, &configure->steps[configure->at++], answer);
@@ -185,13 +252,18 @@ void run_configure(struct mps_run *run)
                 return;
         }
         configure = ARENA_NEW(&arena, struct configure);
-        configure->steps = ARENA_ARRAY(&arena, struct step, settings->n_units * 2 + 2);
+        configure->steps = ARENA_ARRAY(&arena, struct step, settings->n_units * 2 + 3);
         configure->arena = arena;
         configure->run = run;
-        configure->is_probing = run->can == 0; /* a process that was probed stays as it is */
-        for (size_t i = 0; i < settings->n_units; i++)
-                add_limit(configure, i, &settings->units[i]);
-        add_threads(configure, settings->threads_permille);
+        if (run_is_v3(run)) {
+                run->can = V3_CAN | run->options;
+                add_server(configure, settings);
+        } else {
+                configure->is_probing = run->can == 0; /* a process that was probed stays as it is */
+                for (size_t i = 0; i < settings->n_units; i++)
+                        add_limit(configure, i, &settings->units[i]);
+                add_threads(configure, settings->threads_permille);
+        }
         run->configure = configure;
         ask_next(configure);
 }

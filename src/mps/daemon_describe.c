@@ -66,12 +66,19 @@ unsigned int mps_run_options(const struct mps_run *run)
         return run->options;
 }
 
+bool run_is_v3(const struct mps_run *run)
+{
+        return run->options & MPS_CAN_NAMESPACE;
+}
+
 enum mps_tier mps_run_tier(const struct mps_run *run)
 {
         const struct mps_daemon_wanted *settings = mps_run_settings(run);
 
         if (run->options & MPS_CAN_PARTITION)
                 return MPS_TIER_PARTITION;
+        if (run_is_v3(run))
+                return MPS_TIER_NAMESPACE;
         return settings->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT
                                                               : MIN(settings->tier_limit, MPS_TIER_VERIFIED);
 }

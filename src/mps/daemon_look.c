@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "mps/dialogue_v3.h"
 #include "mps/identity.h"
 
 #define FIRST_ASK_MS UINT64_C(20)
@@ -124,6 +125,8 @@ static void look(struct mps_run *run)
         const struct mps_look_options options = {
                 .control = run->control,
                 .can = run->can,
+                .is_v3 = run_is_v3(run),
+                .known = run->seen,
                 .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
                 .system_root = run->context->system_root,
                 .done = on_looked,
@@ -138,16 +141,37 @@ static void look(struct mps_run *run)
 
 /* ---- the first answer ---- */
 
-static void on_first_answer(const struct error *err, const char *answer UNUSED, void *data)
+/* A daemon that was started with the v3 interface and does not speak it has not answered. */
+static bool is_answer(const struct mps_run *run, const char *answer)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_v3_server *servers;
+        struct error err;
+        size_t count;
+
+        return !run_is_v3(run) || dialogue_v3_read_servers(answer, &arena, &servers, &count, &err) == 0;
+}
+
+static void on_first_answer(const struct error *err, const char *answer, void *data)
 {
         struct mps_run *run = data;
 
-        if (!err) {
+        if (!err && is_answer(run, answer)) {
                 run_report(run, MPS_EVENT_ANSWERED, NULL);
                 return;
         }
         run_look_again(run, run->ask_ms);
         run->ask_ms = MIN(run->ask_ms * 2, LAST_ASK_MS);
+}
+
+static void ask_for_first_answer(struct mps_run *run)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        if (run_is_v3(run))
+                mps_control_run(run->control, dialogue_v3_server_list(&arena), on_first_answer, run);
+        else
+                mps_control_ask(run->control, "get_default_active_thread_percentage", on_first_answer, run);
 }
 
 void run_ask_until_it_answers(struct mps_run *run)
@@ -176,7 +200,7 @@ static void on_turn(uv_timer_t *turn)
         if (run->prepare)
                 run_prepare_is_late(run);
         else if (run->machine.state == MPS_STARTING && run->control)
-                mps_control_ask(run->control, "get_default_active_thread_percentage", on_first_answer, run);
+                ask_for_first_answer(run);
         else if (run_is_looking(run) && run->control)
                 look(run);
 }

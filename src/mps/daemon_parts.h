@@ -68,6 +68,9 @@ void run_set_text(char **text, char *value);
  */
 bool run_is_silent(struct mps_run *run, const struct error *err);
 
+/* Its process was started with the v3 interface: it is spoken to in that and in no other. */
+bool run_is_v3(const struct mps_run *run);
+
 /* A control without anything under way; nothing asked before calls back. */
 int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;
 void run_drop_control(struct mps_run *run);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "mps/dialogue_v3.h"
 
 /* ---- telling ---- */
 
@@ -129,9 +130,14 @@ static void ignore_answer(const struct error *err UNUSED, const char *answer UNU
 {
 }
 
+/* The v3 interface can only delete a server, with all its namespaces; so its process is ended. */
 static void shut_servers(struct mps_run *run)
 {
         for (size_t i = 0; run->seen && i < run->seen->n_servers; i++) {
+                if (run_is_v3(run)) {
+                        mps_observation_kill_server(run->seen, i);
+                        continue;
+                }
                 _free_ char *command = xasprintf("shutdown_server %d -f", (int)run->seen->servers[i].pid);
 
                 mps_control_ask(run->control, command, ignore_answer, NULL);
@@ -152,13 +158,17 @@ static void kill_process(struct mps_run *run)
 
 static void quit(struct mps_run *run, const char *command)
 {
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct error err;
 
         if (run_renew_control(run, &err) < 0) {
                 run_report(run, MPS_EVENT_SILENT, "%s", err.text);
                 return;
         }
-        mps_control_ask(run->control, command, ignore_answer, NULL);
+        if (run_is_v3(run))
+                mps_control_run(run->control, dialogue_v3_quit(&arena), ignore_answer, NULL);
+        else
+                mps_control_ask(run->control, command, ignore_answer, NULL);
 }
 
 static void drain(struct mps_run *run)
@@ -244,6 +254,15 @@ static const char *reason_for_timeout(const struct mps_run *run)
         }
 }
 
+/* Rather the lesser tier than no service: the next start of each daemon is one without. */
+static void give_up_v3(const struct mps_run *run)
+{
+        if (!(run->context->unknown_options & MPS_CAN_NAMESPACE))
+                log_warn("an MPS daemon did not become ready with the v3 interface: no namespaces until a restart",
+                        LOG_STR("name", run->name));
+        run->context->unknown_options |= MPS_CAN_NAMESPACE;
+}
+
 void run_report(struct mps_run *run, enum mps_event event, const char *format, ...)
 {
         const enum mps_state before = run->machine.state;
@@ -261,6 +280,8 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
                 return;
         }
         run->machine = next;
+        if (next.state == MPS_FAULT && (before == MPS_STARTING || before == MPS_CONFIGURING) && run_is_v3(run))
+                give_up_v3(run);
         if (format) {
                 va_list args;
                 char text[sizeof(((struct error *)NULL)->text)];

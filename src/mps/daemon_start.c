@@ -15,6 +15,7 @@
 #include "mps/identity.h"
 
 #define PREPARE_MS UINT64_C(10000)
+#define PROTOCOL "CUDA_MPS_PROTOCOL_VERSION"
 
 /* ---- the process that is there already ---- */
 
@@ -48,6 +49,12 @@ static void remember_settings(struct mps_run *run, const struct mps_daemon_wante
 
 static void on_process_exit(int status, int signal, void *data);
 
+/* How it has to be spoken to, at least. */
+static unsigned int options_of(pid_t pid)
+{
+        return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
+}
+
 /* Its settings are those on record; else they can only be guessed from the units that it sees. */
 static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_recorded, bool *ret_same)
 {
@@ -60,7 +67,7 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
                 return false;
         }
         remember_settings(run, is_recorded ? &run->recorded.settings : wanted);
-        run->options = is_recorded ? run->recorded.options : 0;
+        run->options = is_recorded ? run->recorded.options : options_of(pid);
         run->can = is_recorded ? run->recorded.can : 0;
         if (!run->has_wanted)
                 *ret_same = true;
@@ -181,14 +188,36 @@ void run_stop_preparing(struct mps_run *run)
 
 /* ---- the start ---- */
 
-/* Each with the bit that says whether it is to be used. */
+/* Each with the bits that say whether it is to be used. The first is the one to be dropped where the option is not known. */
 static const struct {
         unsigned int bit;
-        const char *option;
+        unsigned int with;
+        unsigned int without;
+        const char *words[2];
 } options[] = {
-        {MPS_CAN_MULTI_USER, "-multiuser-server"},
-        {MPS_CAN_PARTITION, "-S"},
+        {MPS_CAN_MULTI_USER, 0, MPS_CAN_NAMESPACE, {"-multiuser-server"}},
+        {MPS_CAN_PARTITION, 0, 0, {"-S"}},
+        {MPS_CAN_NAMESPACE, 0, 0, {"-p", "3"}},
+        {MPS_CAN_NAMESPACE, MPS_CAN_MULTI_USER, 0, {"-m"}},
 };
+
+static bool is_used(size_t position, unsigned int bits)
+{
+        const unsigned int needed = options[position].bit | options[position].with;
+
+        return (bits & needed) == needed && !(bits & options[position].without);
+}
+
+/*
+ * One namespace holds for one unit here, as the interface has one memory limit. Without the multi-user server root's
+ * server would have no place for containers of other users.
+ */
+static bool is_for_namespaces(const struct mps_run *run, unsigned int chosen)
+{
+        return run->wanted.tier_limit >= MPS_TIER_NAMESPACE && run->wanted.n_units == 1 &&
+               (run->wanted.provisioning == PROVISIONING_HALF || run->wanted.provisioning == PROVISIONING_WEIGHTED) &&
+               (chosen & MPS_CAN_MULTI_USER || geteuid() != 0);
+}
 
 /*
  * Before Volta clients of other users are refused by a multi-user server. Partitions need Ampere, and are a must for every
@@ -204,6 +233,8 @@ static unsigned int choose_options(const struct mps_run *run, const struct prepa
         if (prepare->major >= 8 && run->wanted.provisioning == PROVISIONING_SM &&
                 run->wanted.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
+        if (is_for_namespaces(run, chosen))
+                chosen |= MPS_CAN_NAMESPACE;
         return chosen & can & ~run->context->unknown_options;
 }
 
@@ -213,7 +244,7 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
         _close_ int log = mps_folder_open_log(&run->folder, err);
-        const char *argv[ARRAY_SIZE(options) + 3] = {program, "-f"};
+        const char *argv[ARRAY_SIZE(options) * 2 + 3] = {program, "-f"};
         struct strbuf units = STRBUF_INIT;
         const char **environment;
         size_t count = 0;
@@ -222,11 +253,11 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         if (log < 0)
                 return -1;
         for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-                if (run->options & options[i].bit)
-                        argv[words++] = options[i].option;
+                for (size_t j = 0; is_used(i, run->options) && j < 2 && options[i].words[j]; j++)
+                        argv[words++] = options[i].words[j];
         while (context->environment && context->environment[count])
                 count++;
-        environment = ARENA_ARRAY(&arena, const char *, count + 5);
+        environment = ARENA_ARRAY(&arena, const char *, count + 6);
         put_units(&units, &run->wanted);
         environment[0] = arena_printf(&arena, "PATH=%s", path);
         environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
@@ -234,6 +265,8 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", run->folder.log);
         for (size_t i = 0; i < count; i++)
                 environment[4 + i] = context->environment[i];
+        if (run_is_v3(run)) /* so that it can be told by, whoever finds it; else the option alone decides */
+                environment[4 + count] = PROTOCOL "=3";
         strbuf_done(&units);
         run->log_start = mps_folder_log_size(&run->folder);
         mps_journal_skip(run->journal);
@@ -279,7 +312,7 @@ static unsigned int unknown_option(const struct mps_run *run, int status, const 
         if (run->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
                 return 0;
         for (size_t i = ARRAY_SIZE(options); i > 0; i--)
-                if (run->options & options[i - 1].bit)
+                if (is_used(i - 1, run->options))
                         return options[i - 1].bit;
         return 0;
 }

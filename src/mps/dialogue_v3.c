@@ -57,18 +57,44 @@ const char *const *dialogue_v3_namespace_create(struct arena *arena, const char 
                 arena, (const char *const[MAX_WORDS]){"namespace", "create", name, server_option(arena, server)});
 }
 
+unsigned int dialogue_v3_threads_set(unsigned int permille)
+{
+        return MAX(permille / 10, 1U) * 10;
+}
+
+/* Behind the |count| words that are there. */
+static const char *const *with_limits(
+        struct arena *arena, const char *words[MAX_WORDS], size_t count, unsigned int permille, uint64_t limit_mib)
+{
+        assert(permille || limit_mib);
+        if (permille)
+                words[count++] =
+                        arena_printf(arena, "--active-thread-percentage=%u", dialogue_v3_threads_set(permille) / 10);
+        if (limit_mib)
+                words[count++] = arena_printf(arena, "--pinned-memory-limit=%lluM", (unsigned long long)limit_mib);
+        return words_of(arena, words);
+}
+
+const char *const *dialogue_v3_server_set(
+        struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib)
+{
+        const char *words[MAX_WORDS] = {"server", "set", server};
+
+        return with_limits(arena, words, 3, permille, limit_mib);
+}
+
 const char *const *dialogue_v3_namespace_set(
         struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib)
 {
         const char *words[MAX_WORDS] = {"namespace", "set", name, server_option(arena, server)};
-        size_t count = 4;
 
-        assert(permille || limit_mib);
-        if (permille)
-                words[count++] = arena_printf(arena, "--active-thread-percentage=%u", MAX(permille / 10, 1U));
-        if (limit_mib)
-                words[count++] = arena_printf(arena, "--pinned-memory-limit=%lluM", (unsigned long long)limit_mib);
-        return words_of(arena, words);
+        return with_limits(arena, words, 4, permille, limit_mib);
+}
+
+const char *const *dialogue_v3_namespace_get(
+        struct arena *arena, const char *server, const char *name, const char *field)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"namespace", "get", name, server, field});
 }
 
 const char *const *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name, bool force)
@@ -83,9 +109,25 @@ const char *const *dialogue_v3_namespace_list(struct arena *arena, const char *s
                 arena, (const char *const[MAX_WORDS]){"namespace", "list", server_option(arena, server), FORMAT});
 }
 
-const char *const *dialogue_v3_client_list(struct arena *arena, const char *server)
+const char *const *dialogue_v3_client_list(struct arena *arena)
 {
-        return words_of(arena, (const char *const[MAX_WORDS]){"client", "list", server_option(arena, server), FORMAT});
+        return words_of(arena, (const char *const[MAX_WORDS]){"client", "list", "--all", FORMAT});
+}
+
+const char *const *dialogue_v3_client_get_server(struct arena *arena, pid_t pid)
+{
+        return words_of(
+                arena, (const char *const[MAX_WORDS]){"client", "get", arena_printf(arena, "%d", (int)pid), "server"});
+}
+
+const char *const *dialogue_v3_quit(struct arena *arena)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"-q"});
+}
+
+const char *dialogue_v3_own_server(struct arena *arena, uid_t uid)
+{
+        return arena_printf(arena, "uid_%u", uid);
 }
 
 const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid)
@@ -95,6 +137,34 @@ const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid)
 }
 
 /* ---- answers ---- */
+
+/* Legacy daemons show whole gigabytes; whether these do is not known. */
+int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err)
+{
+        uint64_t mib;
+
+        if (dialogue_read_limit(answer, &mib, err) < 0)
+                return -1;
+        if (mib != limit_mib && mib != dialogue_limit_shown(limit_mib))
+                return error_set(err, ERROR_INVALID,
+                        "memory limit: %llu MiB were set, its control daemon says %llu MiB",
+                        (unsigned long long)limit_mib, (unsigned long long)mib);
+        return 0;
+}
+
+int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err)
+{
+        const unsigned int expected = dialogue_v3_threads_set(permille);
+        unsigned int shown;
+
+        if (dialogue_read_percentage(answer, &shown, err) < 0)
+                return -1;
+        if (shown != expected)
+                return error_set(err, ERROR_INVALID,
+                        "active thread percentage: %u was set, its control daemon says %u.%u", expected / 10,
+                        shown / 10, shown % 10);
+        return 0;
+}
 
 static int fail(const char *what, const char *line, struct error *err)
 {

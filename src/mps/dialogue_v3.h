@@ -19,6 +19,9 @@ bool dialogue_v3_is_name(const char *name);
 /* |devices|: UUIDs with commas between them; clients of |uid| alone. */
 const char *const *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices);
 const char *const *dialogue_v3_server_list(struct arena *arena);
+/* The limits of its namespace "default", where clients are that name none; as with dialogue_v3_namespace_set(). */
+const char *const *dialogue_v3_server_set(
+        struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib);
 const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
 /*
  * The limits of a namespace, which hold for each of its clients, whatever their variables say. One of them at least.
@@ -29,10 +32,32 @@ const char *const *dialogue_v3_namespace_set(
 /* With |force| its clients are ended; else it is refused while there are any. */
 const char *const *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name, bool force);
 const char *const *dialogue_v3_namespace_list(struct arena *arena, const char *server);
-const char *const *dialogue_v3_client_list(struct arena *arena, const char *server);
+/* One field of it, without format. */
+#define DIALOGUE_V3_LIMIT "pinned-memory-limit"
+#define DIALOGUE_V3_THREADS "active-thread-percentage"
+const char *const *dialogue_v3_namespace_get(
+        struct arena *arena, const char *server, const char *name, const char *field);
+/* Of all servers. */
+const char *const *dialogue_v3_client_list(struct arena *arena);
+/* The answer is its server; status 1 where there is no such client. */
+const char *const *dialogue_v3_client_get_server(struct arena *arena, pid_t pid);
 const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid);
+/* The daemon, and with it all servers. */
+const char *const *dialogue_v3_quit(struct arena *arena);
+
+/*
+ * The server that a client gets which names none: "uid_<number>". In multi-user mode there is that of root alone, for
+ * everybody.
+ */
+const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
 
 /* ---- answers ---- */
+
+/* That a field is what was set; a difference is an error with both. */
+int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err) MUST_USE;
+int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err) MUST_USE;
+/* Whole percent, as they are set. */
+unsigned int dialogue_v3_threads_set(unsigned int permille);
 
 struct dialogue_v3_server {
         const char *name;

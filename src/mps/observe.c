@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "mps/dialogue.h"
+#include "mps/dialogue_v3.h"
 #include "mps/identity.h"
 #include "mps/process.h"
 
@@ -65,6 +66,11 @@ struct mps_look {
         struct mps_observation *seen;
         size_t at;       /* the server that is being asked about */
         size_t capacity; /* of seen->clients */
+
+        const char **names; /* v3: of the servers */
+        struct dialogue_v3_client *listed;
+        size_t n_listed;
+        size_t n_confirmed; /* or dropped */
 };
 
 struct mps_look *mps_look_cancel(struct mps_look *look)
@@ -141,7 +147,7 @@ static void read_processes(struct mps_look *look)
 static void finish(struct mps_look *look)
 {
         read_processes(look);
-        if (look->options.unit || look->seen->n_clients == 0)
+        if (look->options.unit || look->options.is_v3 || look->seen->n_clients == 0)
                 end(look, NULL);
         else
                 mps_control_ask(look->options.control, "get_device_client_list", on_devices, look);
@@ -264,13 +270,131 @@ static void on_servers(const struct error *err, const char *answer, void *data)
         ask_about_next(look);
 }
 
+/* ---- the v3 interface ---- */
+
+static void confirm_next(struct mps_look *look);
+
+static bool is_known(const struct mps_observation *known, pid_t pid)
+{
+        for (size_t i = 0; known && i < known->n_clients; i++)
+                if (known->clients[i].pid == pid)
+                        return true;
+        return false;
+}
+
+/* The server that the daemon says, or none: it has left, or never was. */
+static void on_confirmed(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+
+        if (err && err->kind != ERROR_UNAVAILABLE) {
+                end(look, err);
+                return;
+        }
+        if (!err && strcmp(answer, look->listed[look->n_confirmed].server) == 0)
+                add_client(look, look->listed[look->n_confirmed].pid);
+        look->n_confirmed++;
+        confirm_next(look);
+}
+
+/* The position of the server in what was seen; n_servers: it is not there. */
+static size_t find_server(const struct mps_look *look, const char *name)
+{
+        size_t i = 0;
+
+        while (i < look->seen->n_servers && strcmp(look->names[i], name) != 0)
+                i++;
+        return i;
+}
+
+/*
+ * Each client once for its life: the list has the command lines of tenants, who can write lines that look like
+ * other clients.
+ */
+static void confirm_next(struct mps_look *look)
+{
+        for (; look->n_confirmed < look->n_listed; look->n_confirmed++) {
+                const struct dialogue_v3_client *client = &look->listed[look->n_confirmed];
+
+                look->at = find_server(look, client->server);
+                if (look->at == look->seen->n_servers)
+                        continue;
+                if (!is_known(look->options.known, client->pid)) {
+                        mps_control_run(look->options.control,
+                                dialogue_v3_client_get_server(&look->seen->arena, client->pid), on_confirmed, look);
+                        return;
+                }
+                add_client(look, client->pid);
+        }
+        finish(look);
+}
+
+static void on_listed_clients(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        struct error problem;
+
+        if (err) {
+                end(look, err);
+                return;
+        }
+        if (dialogue_v3_read_clients(answer, &look->seen->arena, &look->listed, &look->n_listed, &problem) < 0) {
+                end(look, &problem);
+                return;
+        }
+        look->n_listed = MIN(look->n_listed, MPS_OBSERVED_CLIENTS_MAX);
+        confirm_next(look);
+}
+
+/* What a server in FAULT is called here is not known: anything that begins so. */
+static void add_server(struct mps_look *look, const struct dialogue_v3_server *server)
+{
+        struct mps_observation *seen = look->seen;
+
+        if (!server->pid)
+                return;
+        look->names[seen->n_servers] = server->name;
+        seen->server_starts[seen->n_servers] = identity_start_time(server->pid);
+        seen->servers[seen->n_servers++] = (struct mps_server){.pid = server->pid,
+                .uid = server->uid,
+                .status = arena_strndup(&seen->arena, server->status, strnlen(server->status, 32))};
+        seen->has_fault |= strncasecmp(server->status, "fault", strlen("fault")) == 0;
+}
+
+static void on_listed_servers(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        struct mps_observation *seen = look->seen;
+        struct dialogue_v3_server *servers;
+        struct error problem;
+        size_t count;
+
+        if (err) {
+                end(look, err);
+                return;
+        }
+        if (dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &problem) < 0) {
+                end(look, &problem);
+                return;
+        }
+        seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
+        seen->server_starts = ARENA_ARRAY(&seen->arena, uint64_t, count);
+        look->names = ARENA_ARRAY(&seen->arena, const char *, count);
+        for (size_t i = 0; i < count; i++)
+                add_server(look, &servers[i]);
+        mps_control_run(look->options.control, dialogue_v3_client_list(&seen->arena), on_listed_clients, look);
+}
+
 struct mps_look *mps_look_start(const struct mps_look_options *options)
 {
         struct mps_look *look = xcalloc(1, sizeof(*look));
 
         look->options = *options;
         look->seen = xcalloc(1, sizeof(*look->seen));
-        mps_control_ask(options->control, "get_server_list", on_servers, look);
+        if (options->is_v3)
+                mps_control_run(options->control, dialogue_v3_server_list(&look->seen->arena), on_listed_servers, look);
+        else
+                mps_control_ask(options->control, "get_server_list", on_servers, look);
         return look;
 }
 

@@ -32,7 +32,10 @@ typedef void mps_look_fn(struct mps_observation *observation, const struct error
 
 struct mps_look_options {
         struct mps_control *control;
-        unsigned int can;        /* MPS_CAN_SERVER_STATUS */
+        unsigned int can; /* MPS_CAN_SERVER_STATUS */
+        bool is_v3;       /* the daemon speaks the v3 interface */
+        const struct mps_observation
+                *known;          /* v3: the clients of the last look, which are not asked for again; or NULL */
         const char *unit;        /* the one that all clients are on; NULL: the daemon has several */
         const char *system_root; /* mps/process.h */
         mps_look_fn *done;

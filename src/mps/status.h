@@ -42,14 +42,15 @@ enum {
 struct mps_client {
         pid_t pid; /* in the PID namespace of `warpshare mps`; 0: not visible from there */
         pid_t server;
-        uid_t uid;                     /* (uid_t)-1 unknown */
-        const char *unit;              /* UUID, or NULL: the control daemon does not tell */
-        const char *pod_uid;           /* of its cgroup, or NULL: not a pod's process */
-        const char *container_id;      /* the same */
-        const char *grant;             /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
-        uint64_t memory;               /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
-        unsigned int threads_permille; /* that the server allows it, by its log; 0 unknown */
-        uint64_t limit_mib;            /* the same; 0 unknown */
+        uid_t uid;                /* (uid_t)-1 unknown */
+        const char *unit;         /* UUID, or NULL: the control daemon does not tell */
+        const char *pod_uid;      /* of its cgroup, or NULL: not a pod's process */
+        const char *container_id; /* the same */
+        const char *grant;        /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
+        uint64_t memory;          /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
+        unsigned int
+                threads_permille; /* that the server allows it, by its log; 0 unknown; in a namespace that of its server */
+        uint64_t limit_mib;       /* the same; 0 unknown */
 };
 
 struct mps_server {

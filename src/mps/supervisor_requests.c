@@ -4,9 +4,14 @@
 #include "mps/supervisor_parts.h"
 
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "mps/dialogue.h"
+#include "mps/dialogue_v3.h"
+#include "mps/namespace.h"
 
 /* What stays: a partition of somebody's. */
 struct grant_entry {
@@ -32,6 +37,7 @@ struct request {
         pid_t client;                    /* terminate */
         const char *container_id;
         struct mps_look *look;
+        struct mps_namespace name_space; /* being made */
         mps_granted_fn *granted;
         mps_done_fn *done;
         void *data;
@@ -196,6 +202,22 @@ static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
         return unit->chunk_sms && sms > unit->chunk_sms ? sms / unit->chunk_sms : 1;
 }
 
+/* What was made is on record from now on, and the request answered. */
+static void keep_grant(struct request *request, const struct mps_record_daemon *process, bool is_void)
+{
+        const struct mps_record_grant value = {
+                .request = request->wanted,
+                .grant = request->grant,
+                .pid = process->pid,
+                .start_time = process->start_time,
+                .is_void = is_void,
+        };
+
+        put_entry(request->supervisor, &value);
+        end_request(request, NULL);
+        supervisor_note(request->supervisor, true);
+}
+
 static void on_partition(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
@@ -203,7 +225,6 @@ static void on_partition(const struct error *err, const char *answer, void *data
         const struct mps_unit *unit;
         const struct grant_entry *old = find_entry(request->supervisor, request->wanted.id);
         struct mps_record_daemon process;
-        struct mps_record_grant value;
         struct error problem;
 
         unit = run ? find_unit(run, request->wanted.unit) : NULL;
@@ -221,17 +242,9 @@ static void on_partition(const struct error *err, const char *answer, void *data
         }
         request->grant.tier = MPS_TIER_PARTITION;
         request->grant.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
-        value = (struct mps_record_grant){
-                .request = request->wanted,
-                .grant = request->grant,
-                .pid = process.pid,
-                .start_time = process.start_time,
-                .is_void = old && (!old->value.grant.partition ||
-                                          strcmp(old->value.grant.partition, request->grant.partition) != 0),
-        };
-        put_entry(request->supervisor, &value);
-        end_request(request, NULL);
-        supervisor_note(request->supervisor, true);
+        keep_grant(request, &process,
+                old && (!old->value.grant.partition ||
+                               strcmp(old->value.grant.partition, request->grant.partition) != 0));
 }
 
 static void make_partition(struct request *request, struct mps_control *control)
@@ -248,6 +261,74 @@ static void make_partition(struct request *request, struct mps_control *control)
         strbuf_done(&command);
 }
 
+/* ---- namespaces ---- */
+
+#define SOCKET "control"
+
+static void on_namespace(const struct error *err, void *data)
+{
+        struct request *request = data;
+        struct mps_record_daemon process;
+
+        if (err) {
+                end_request(request, err);
+        } else if (!request->run || !mps_run_record(request->run, &process)) {
+                fail_request(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+        } else {
+                request->grant.tier = MPS_TIER_NAMESPACE;
+                keep_grant(request, &process, false); /* it is in the same place again: containers find it */
+        }
+}
+
+static bool fits_address(const struct mps_supervisor *supervisor, const char *pipe)
+{
+        return strlen(supervisor->root) + 1 + strlen(pipe) + 1 + strlen(SOCKET) <
+               sizeof(((struct sockaddr_un *)NULL)->sun_path);
+}
+
+static void make_namespace(struct request *request, struct mps_control *control)
+{
+        struct arena *arena = &request->arena;
+        const char *server = dialogue_v3_own_server(arena, geteuid());
+        const struct mps_grant_request *wanted = &request->wanted;
+
+        request->grant.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
+        if (!find_unit(request->run, wanted->unit)) {
+                fail_request(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
+        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->grant.pipe)) {
+                fail_request(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
+        } else if (!wanted->threads_permille && !wanted->limit_mib) {
+                fail_request(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
+        } else {
+                request->name_space = (struct mps_namespace){
+                        .arena = arena,
+                        .control = control,
+                        .server = server,
+                        .name = wanted->id,
+                        .threads_permille = wanted->threads_permille,
+                        .limit_mib = wanted->limit_mib,
+                        .done = on_namespace,
+                        .data = request,
+                };
+                mps_namespace_make(&request->name_space);
+        }
+}
+
+/* ---- both ---- */
+
+static bool makes_parts(const struct mps_run *run)
+{
+        return mps_run_options(run) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
+}
+
+static void make_part(struct request *request, struct mps_control *control)
+{
+        if (mps_run_options(request->run) & MPS_CAN_NAMESPACE)
+                make_namespace(request, control);
+        else
+                make_partition(request, control);
+}
+
 void mps_supervisor_grant(
         struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, mps_granted_fn *done, void *data)
 {
@@ -260,14 +341,14 @@ void mps_supervisor_grant(
         control = control_of(request, wanted->daemon);
         if (!control)
                 return;
-        if (!(mps_run_options(request->run) & MPS_CAN_PARTITION)) {
+        if (!makes_parts(request->run)) {
                 request->grant.tier = mps_run_tier(request->run); /* nothing has to be made */
                 end_request(request, NULL);
         } else if (entry && is_current(request->run, &entry->value)) {
                 mps_grant_copy(&request->grant, &request->arena, &entry->value.grant);
                 end_request(request, NULL);
         } else {
-                make_partition(request, control);
+                make_part(request, control);
         }
 }
 
@@ -288,6 +369,39 @@ static void on_removed(const struct error *err, const char *answer, void *data)
         supervisor_note(request->supervisor, true);
 }
 
+/* What could not be deleted may be gone already; whether it is, its fields tell. */
+static void on_still_there(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct request *request = data;
+        struct grant_entry *entry = find_entry(request->supervisor, request->wanted.id);
+        struct error problem;
+
+        if (!err) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "the MPS namespace '%s' stays: it has clients",
+                        request->wanted.id);
+                end_request(request, &problem);
+                return;
+        }
+        if (entry && (err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_NOT_FOUND))
+                free_entry(entry);
+        end_request(request, err->kind == ERROR_TIMEOUT ? err : NULL);
+        supervisor_note(request->supervisor, true);
+}
+
+static void on_deleted(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct request *request = data;
+        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+
+        if (err && err->kind == ERROR_UNAVAILABLE && control)
+                mps_control_run(control,
+                        dialogue_v3_namespace_get(&request->arena, dialogue_v3_own_server(&request->arena, geteuid()),
+                                request->wanted.id, DIALOGUE_V3_THREADS),
+                        on_still_there, request);
+        else
+                on_removed(err, "", request);
+}
+
 void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
 {
         struct request *request = add_request(supervisor, REQUEST_RELEASE, data);
@@ -306,6 +420,13 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
                 return;
         }
         request->run = run;
+        if (entry->value.grant.tier == MPS_TIER_NAMESPACE) {
+                mps_control_run(control,
+                        dialogue_v3_namespace_delete(
+                                &request->arena, dialogue_v3_own_server(&request->arena, geteuid()), id, false),
+                        on_deleted, request);
+                return;
+        }
         dialogue_put_partition_remove(&command, entry->value.request.unit, entry->value.grant.partition);
         mps_control_ask(control, command.data, on_removed, request);
         strbuf_done(&command);
@@ -316,7 +437,7 @@ void requests_on_change(struct mps_supervisor *supervisor, struct mps_run *run)
 {
         struct mps_control *control;
 
-        if (!mps_run_is_ready(run) || !(mps_run_options(run) & MPS_CAN_PARTITION))
+        if (!mps_run_is_ready(run) || !makes_parts(run))
                 return;
         LIST_FOR_EACH(link, &supervisor->grants) {
                 struct grant_entry *entry = container_of(link, struct grant_entry, link);
@@ -330,7 +451,7 @@ void requests_on_change(struct mps_supervisor *supervisor, struct mps_run *run)
                 mps_grant_request_copy(&request->wanted, &request->arena, &entry->value.request);
                 control = control_of(request, request->wanted.daemon);
                 if (control)
-                        make_partition(request, control);
+                        make_part(request, control);
         }
 }
 
@@ -352,13 +473,18 @@ void requests_describe(const struct mps_supervisor *supervisor, struct arena *ar
 
 /* ---- the end of one client ---- */
 
+static bool run_speaks_v3(const struct request *request)
+{
+        return request->run && mps_run_options(request->run) & MPS_CAN_NAMESPACE;
+}
+
 static void on_terminated(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
         const char *last = answer ? strrchr(answer, '\n') : NULL;
         struct error problem;
 
-        if (answer && strcmp(last ? last + 1 : answer, "0") != 0) {
+        if (answer && !run_speaks_v3(request) && strcmp(last ? last + 1 : answer, "0") != 0) {
                 error_raise(&problem, ERROR_UNAVAILABLE, "MPS client %d was not terminated: %.200s",
                         (int)request->client, answer);
                 err = &problem;
@@ -401,6 +527,9 @@ static void on_looked(struct mps_observation *seen, const struct error *err, voi
                 end_request(request, &problem);
         } else if (!control) {
                 fail_request(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+        } else if (run_speaks_v3(request)) { /* its status says whether it worked */
+                mps_control_run(
+                        control, dialogue_v3_client_terminate(&request->arena, client->pid), on_terminated, request);
         } else {
                 snprintf(command, sizeof(command), "terminate_client %d %d", (int)client->server, (int)client->pid);
                 mps_control_ask(control, command, on_terminated, request);
@@ -422,6 +551,7 @@ void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *dae
         if (control)
                 request->look = mps_look_start(&(struct mps_look_options){.control = control,
                         .unit = "",
+                        .is_v3 = run_speaks_v3(request),
                         .system_root = supervisor->system_root,
                         .done = on_looked,
                         .data = request});

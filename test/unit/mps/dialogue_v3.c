@@ -37,7 +37,14 @@ static void test_arguments_are_spelled_as_the_manual_has_them(void **state UNUSE
                 "namespace|delete|g1|--server=training|--force");
         is(dialogue_v3_namespace_delete(&arena, "training", "g1", false), "namespace|delete|g1|--server=training");
         is(dialogue_v3_namespace_list(&arena, "training"), "namespace|list|--server=training|--format=csv,noheader");
-        is(dialogue_v3_client_list(&arena, "training"), "client|list|--server=training|--format=csv,noheader");
+        is(dialogue_v3_namespace_get(&arena, "training", "g1", DIALOGUE_V3_LIMIT),
+                "namespace|get|g1|training|pinned-memory-limit");
+        is(dialogue_v3_server_set(&arena, "training", 505, 8192),
+                "server|set|training|--active-thread-percentage=50|--pinned-memory-limit=8192M");
+        is(dialogue_v3_client_list(&arena), "client|list|--all|--format=csv,noheader");
+        is(dialogue_v3_client_get_server(&arena, 51023), "client|get|51023|server");
+        is(dialogue_v3_quit(&arena), "-q");
+        assert_string_equal(dialogue_v3_own_server(&arena, 0), "uid_0");
         is(dialogue_v3_client_terminate(&arena, 51023), "client|terminate|51023");
 }
 
@@ -122,6 +129,24 @@ static void test_clients_are_read_and_lines_that_a_tenant_wrote_hide_none(void *
         assert_string_equal(clients[1].command, "python -c 'a, b'");
 }
 
+static void test_a_field_is_what_was_set_or_an_error_with_both(void **state UNUSED)
+{
+        struct error err;
+
+        assert_ok(dialogue_v3_check_limit("4G", 4096, &err), &err);
+        assert_ok(dialogue_v3_check_limit("1630M", 1630, &err), &err);
+        assert_ok(dialogue_v3_check_limit("1G", 1630, &err), &err);
+        assert_fails(dialogue_v3_check_limit("2G", 1630, &err), &err, ERROR_INVALID,
+                "memory limit: 1630 MiB were set, its control daemon says 2048 MiB");
+        assert_int_equal(dialogue_v3_check_limit("Error", 1630, &err), -1);
+        assert_ok(dialogue_v3_check_threads("33", 333, &err), &err);
+        assert_ok(dialogue_v3_check_threads("33.0", 333, &err), &err);
+        assert_ok(dialogue_v3_check_threads("1", 3, &err), &err);
+        assert_fails(dialogue_v3_check_threads("34.5", 333, &err), &err, ERROR_INVALID,
+                "active thread percentage: 33 was set, its control daemon says 34.5");
+        assert_int_equal(dialogue_v3_check_threads("", 333, &err), -1);
+}
+
 static void test_lists_that_are_none_are_shown(void **state UNUSED)
 {
         static const char *const servers[] = {"No servers", "training,1000,48201,Ready,/run",
@@ -157,6 +182,7 @@ int main(void)
                 cmocka_unit_test(test_servers_are_read),
                 cmocka_unit_test(test_namespaces_are_read_with_their_limits),
                 cmocka_unit_test(test_clients_are_read_and_lines_that_a_tenant_wrote_hide_none),
+                cmocka_unit_test(test_a_field_is_what_was_set_or_an_error_with_both),
                 cmocka_unit_test(test_lists_that_are_none_are_shown),
         };
 

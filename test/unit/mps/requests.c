@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mps/record.h"
+
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
 #define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ANOTHER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
@@ -64,6 +66,17 @@ static struct answer grant_of(struct rig *rig, const char *id, const char *daemo
         return answer;
 }
 
+static struct answer grant_with(struct rig *rig, const char *id, unsigned int threads_permille, uint64_t limit_mib)
+{
+        const struct mps_grant_request request = {
+                .id = id, .daemon = GPU_A, .unit = GPU_A, .threads_permille = threads_permille, .limit_mib = limit_mib};
+        struct answer answer = {0};
+
+        mps_supervisor_grant(rig->supervisor, &request, on_granted, &answer);
+        rig_wait(rig, is_there, &answer, "the grant is answered");
+        return answer;
+}
+
 static struct answer release(struct rig *rig, const char *id)
 {
         struct answer answer = {0};
@@ -80,6 +93,31 @@ static struct answer terminate(struct rig *rig, pid_t client, const char *contai
         mps_supervisor_terminate(rig->supervisor, GPU_A, client, container, on_done, &answer);
         rig_wait(rig, is_there, &answer, "the termination is answered");
         return answer;
+}
+
+/* ---- containers ---- */
+
+/* What the kernel would say of a client that is a pod's. */
+static void put_into_container(struct rig *rig, pid_t pid, const char *container)
+{
+        const char *folder = rig_path(rig, "%s/system/proc/%d", rig->root, (int)pid);
+
+        mkdir(rig_path(rig, "%s/system", rig->root), 0700);
+        mkdir(rig_path(rig, "%s/system/proc", rig->root), 0700);
+        mkdir(folder, 0700);
+        rig_write(rig, rig_path(rig, "%s/stat", folder),
+                rig_path(rig, "%d (python) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0\n", (int)pid));
+        rig_write(rig, rig_path(rig, "%s/status", folder), "Name:\tpython\nUid:\t1000\t1000\t1000\t1000\n");
+        rig_write(rig, rig_path(rig, "%s/cgroup", folder),
+                rig_path(rig, "0::/kubepods/burstable/pod" POD "/%s\n", container));
+        rig_write(rig, rig_path(rig, "%s/environ", folder), "WARPSHARE_GRANT=gabc\n");
+}
+
+static bool knows_container(struct rig *rig, const void *data UNUSED)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status->n_clients == 1 && status->clients[0].container_id;
 }
 
 /* ---- grants ---- */
@@ -177,6 +215,241 @@ static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones
         assert_null(rig_status(rig, GPU_A)->notice);
 }
 
+/* ---- namespaces ---- */
+
+static struct mps_daemon_wanted daemon_for_namespaces(struct rig *rig)
+{
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+
+        daemon.provisioning = PROVISIONING_HALF;
+        daemon.threads_permille = 705;
+        return daemon;
+}
+
+static void start_with_version(struct rig *rig, unsigned int version, const char *behaviour)
+{
+        const struct mps_daemon_wanted daemon = daemon_for_namespaces(rig);
+
+        rig_drive(rig, rig_path(rig, "%u.10.01", version), "", "");
+        rig_behave(rig, rig_path(rig, "version: %u\n%s", version, behaviour));
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+}
+
+static void start_with_namespaces(struct rig *rig)
+{
+        start_with_version(rig, 615, "");
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
+}
+
+static bool is_namespace_there(struct rig *rig, const char *id)
+{
+        return access(rig_path(rig, "%s/" GPU_A "/pipe/uid_%u/%s/control", rig->mps, geteuid(), id), F_OK) == 0;
+}
+
+static bool says(struct rig *rig, const void *data)
+{
+        return strstr(rig_read(rig, rig_path(rig, "%s/said", rig->root)), data) != NULL;
+}
+
+/* "percentage=… sms=… limit=…" of a client that connects there. */
+static void expect_limits(struct rig *rig, const char *pipe, const char *limits)
+{
+        const pid_t client = rig_client_at(rig, pipe, NULL, rig_path(rig, "%s/said", rig->root));
+
+        rig_wait(rig, says, limits, limits);
+        rig_end_client(rig, client, SIGTERM);
+}
+
+static void test_a_namespace_has_its_own_limits_and_others_beside_it(void **state)
+{
+        struct rig *rig = *state;
+        struct answer first;
+        struct answer second;
+
+        start_with_namespaces(rig);
+        assert_int_equal(rig_status(rig, GPU_A)->threads_permille, 700);
+        assert_true(rig_status(rig, GPU_A)->limit_mib == 8192);
+        first = grant_with(rig, "g1", 255, 1630);
+        assert_int_equal(first.err.kind, ERROR_NONE);
+        assert_int_equal(first.tier, MPS_TIER_NAMESPACE);
+        assert_string_equal(first.pipe, rig_path(rig, GPU_A "/pipe/uid_%u/g1", geteuid()));
+        second = grant_with(rig, "g2", 500, 4096);
+        assert_string_equal(second.pipe, rig_path(rig, GPU_A "/pipe/uid_%u/g2", geteuid()));
+        assert_string_equal(grant_with(rig, "g1", 255, 1630).pipe, first.pipe);
+        expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=1630\n");
+        expect_limits(rig, second.pipe, "percentage=50.0 sms=54 limit=4096\n");
+        expect_limits(rig, GPU_A "/pipe", "percentage=70.0 sms=74 limit=8192\n"); /* one that names none */
+}
+
+static bool has_no_clients(struct rig *rig, const void *data UNUSED)
+{
+        return rig_status(rig, GPU_A)->n_clients == 0;
+}
+
+static void test_a_namespace_is_released_when_its_clients_have_left(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+        pid_t client;
+
+        start_with_namespaces(rig);
+        answer = grant_with(rig, "g1", 250, 2048);
+        client = rig_client_at(rig, answer.pipe, NULL, "/dev/null");
+        rig_wait_for_clients(rig, GPU_A, 1);
+        answer = release(rig, "g1");
+        assert_string_equal(answer.err.text, "the MPS namespace 'g1' stays: it has clients");
+        rig_end_client(rig, client, SIGTERM);
+        rig_wait(rig, has_no_clients, NULL, "the client has left");
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE);
+        assert_false(is_namespace_there(rig, "g1"));
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE); /* what is not there is released */
+}
+
+static bool is_there_again(struct rig *rig, const void *data)
+{
+        return is_namespace_there(rig, data);
+}
+
+static void test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_place(void **state)
+{
+        struct rig *rig = *state;
+        struct answer first;
+        pid_t pid;
+
+        start_with_namespaces(rig);
+        first = grant_with(rig, "g1", 250, 2048);
+        grant_with(rig, "g2", 250, 2048);
+        release(rig, "g2");
+        pid = rig_status(rig, GPU_A)->pid;
+        kill(pid, SIGKILL);
+        unlink(rig_path(rig, "%s/%s/control", rig->mps, first.pipe));
+        rig_wait_for_another(rig, GPU_A, pid);
+        rig_wait(rig, is_there_again, "g1", "the namespace is made anew");
+        assert_false(is_namespace_there(rig, "g2"));
+        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
+        expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=2048\n");
+        assert_null(rig_status(rig, GPU_A)->notice);
+}
+
+static void test_namespaces_outlive_the_supervisor_with_and_without_its_record(void **state)
+{
+        struct rig *rig = *state;
+        const struct mps_daemon_wanted daemon = daemon_for_namespaces(rig);
+        struct answer first;
+        pid_t pid;
+
+        start_with_namespaces(rig);
+        pid = rig_status(rig, GPU_A)->pid;
+        first = grant_with(rig, "g1", 250, 2048);
+        rig_leave(rig);
+        rig_start(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
+        rig_leave(rig);
+        assert_int_equal(unlink(rig_path(rig, "%s/" MPS_RECORD_FILE, rig->mps)), 0);
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->pid, pid);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
+        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
+        expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=2048\n");
+}
+
+static void test_a_namespace_without_its_limits_is_refused_and_does_not_stay(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+
+        start_with_namespaces(rig);
+        rig_behave(rig, "version: 615\non namespace set: ignore\n");
+        rig_run_for(rig, 300);
+        answer = grant_with(rig, "g1", 250, 2048);
+        assert_int_equal(answer.err.kind, ERROR_INVALID);
+        assert_non_null(strstr(answer.err.text, "MPS namespace 'g1': "));
+        assert_false(is_namespace_there(rig, "g1"));
+        rig_behave(rig, "version: 615\non namespace get: answer 1G\n");
+        rig_run_for(rig, 300);
+        answer = grant_with(rig, "g1", 250, 2048);
+        assert_string_equal(answer.err.text,
+                "MPS namespace 'g1': memory limit: 2048 MiB were set, its control daemon says 1024 MiB");
+        assert_false(is_namespace_there(rig, "g1"));
+        answer = grant_with(rig, "../g1", 250, 2048);
+        assert_int_equal(answer.err.kind, ERROR_INVALID);
+}
+
+static void test_a_program_that_does_not_know_namespaces_serves_without(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+
+        start_with_version(rig, 590, "");
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_VERIFIED);
+        answer = grant_with(rig, "g1", 250, 2048);
+        assert_int_equal(answer.tier, MPS_TIER_VERIFIED);
+        assert_string_equal(answer.pipe, "");
+}
+
+/* The driver says more than the program can. */
+static void test_an_option_for_namespaces_that_is_not_known_is_left_out(void **state)
+{
+        struct rig *rig = *state;
+        const struct mps_daemon_wanted daemon = daemon_for_namespaces(rig);
+
+        rig_drive(rig, "615.10.01", "", "");
+        rig_behave(rig, "version: 590\n");
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_VERIFIED);
+        assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
+}
+
+static void test_a_daemon_that_refuses_its_limits_in_a_namespace_serves_without(void **state)
+{
+        struct rig *rig = *state;
+
+        start_with_version(rig, 615, "on server set: ignore\n");
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_VERIFIED);
+        assert_int_equal(rig_status(rig, GPU_A)->threads_permille, 705);
+        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, "");
+}
+
+/* A tenant's command line can look like another line of the list. */
+static void test_a_client_that_the_daemon_does_not_know_is_none(void **state)
+{
+        struct rig *rig = *state;
+
+        start_with_namespaces(rig);
+        rig_behave(rig, "version: 615\non client list: answer 1,uid_0,0,default,init\n");
+        rig_client(rig, GPU_A, NULL);
+        rig_run_for(rig, 500);
+        assert_int_equal(rig_status(rig, GPU_A)->n_clients, 0);
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
+        rig_behave(rig, "version: 615\n");
+        rig_wait_for_clients(rig, GPU_A, 1);
+}
+
+static void test_a_client_in_a_namespace_is_terminated(void **state)
+{
+        struct rig *rig = *state;
+        struct answer answer;
+        pid_t client;
+
+        rig->system_root = rig_path(rig, "%s/system", rig->root);
+        start_with_namespaces(rig);
+        answer = grant_with(rig, "g1", 250, 2048);
+        client = rig_client_at(rig, answer.pipe, NULL, "/dev/null");
+        put_into_container(rig, client, CONTAINER);
+        rig_wait(rig, knows_container, NULL, "the client's container is known");
+        assert_int_equal(terminate(rig, client, ANOTHER).err.kind, ERROR_DENIED);
+        answer = terminate(rig, client, CONTAINER);
+        assert_string_equal(answer.err.kind == ERROR_NONE ? "" : answer.err.text, "");
+        rig_wait(rig, has_no_clients, NULL, "the client is gone");
+}
+
 static void test_a_grant_that_needs_nothing_made_is_answered_with_the_tier(void **state)
 {
         struct rig *rig = *state;
@@ -207,29 +480,6 @@ static void test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused(void *
 }
 
 /* ---- clients ---- */
-
-/* What the kernel would say of a client that is a pod's. */
-static void put_into_container(struct rig *rig, pid_t pid, const char *container)
-{
-        const char *folder = rig_path(rig, "%s/system/proc/%d", rig->root, (int)pid);
-
-        mkdir(rig_path(rig, "%s/system", rig->root), 0700);
-        mkdir(rig_path(rig, "%s/system/proc", rig->root), 0700);
-        mkdir(folder, 0700);
-        rig_write(rig, rig_path(rig, "%s/stat", folder),
-                rig_path(rig, "%d (python) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0\n", (int)pid));
-        rig_write(rig, rig_path(rig, "%s/status", folder), "Name:\tpython\nUid:\t1000\t1000\t1000\t1000\n");
-        rig_write(rig, rig_path(rig, "%s/cgroup", folder),
-                rig_path(rig, "0::/kubepods/burstable/pod" POD "/%s\n", container));
-        rig_write(rig, rig_path(rig, "%s/environ", folder), "WARPSHARE_GRANT=gabc\n");
-}
-
-static bool knows_container(struct rig *rig, const void *data UNUSED)
-{
-        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
-
-        return status->n_clients == 1 && status->clients[0].container_id;
-}
 
 static pid_t start_with_a_client(struct rig *rig)
 {
@@ -344,6 +594,16 @@ int main(void)
                 TEST(test_a_partition_that_does_not_fit_is_refused),
                 TEST(test_partitions_outlive_the_supervisor),
                 TEST(test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void),
+                TEST(test_a_namespace_has_its_own_limits_and_others_beside_it),
+                TEST(test_a_namespace_is_released_when_its_clients_have_left),
+                TEST(test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_place),
+                TEST(test_namespaces_outlive_the_supervisor_with_and_without_its_record),
+                TEST(test_a_namespace_without_its_limits_is_refused_and_does_not_stay),
+                TEST(test_a_program_that_does_not_know_namespaces_serves_without),
+                TEST(test_an_option_for_namespaces_that_is_not_known_is_left_out),
+                TEST(test_a_daemon_that_refuses_its_limits_in_a_namespace_serves_without),
+                TEST(test_a_client_that_the_daemon_does_not_know_is_none),
+                TEST(test_a_client_in_a_namespace_is_terminated),
                 TEST(test_a_grant_that_needs_nothing_made_is_answered_with_the_tier),
                 TEST(test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused),
                 TEST(test_a_client_is_known_with_its_pod_its_memory_and_its_limits),

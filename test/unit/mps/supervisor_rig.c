@@ -312,13 +312,18 @@ static pid_t run_program(
 
 pid_t rig_client(struct rig *rig, const char *name, const char *option)
 {
+        return rig_client_at(rig, rig_path(rig, "%s/pipe", name), option, "/dev/null");
+}
+
+pid_t rig_client_at(struct rig *rig, const char *pipe, const char *option, const char *output_path)
+{
         const char *variables[] = {
-                rig_path(rig, "CUDA_MPS_PIPE_DIRECTORY=%s/%s/pipe", rig->mps, name),
+                rig_path(rig, "CUDA_MPS_PIPE_DIRECTORY=%s/%s", rig->mps, pipe),
                 rig_path(rig, "WARPSHARE_MPS_SIM=%s/mps.sim", rig->root),
                 NULL,
         };
         const char *program = rig_path(rig, "%s/warpshare-mps-sim-client", need("WARPSHARE_MPS_SIM_BIN"));
-        const int output = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        const int output = open(output_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         size_t place = 0;
 
         while (clients[place])

@@ -70,6 +70,8 @@ void rig_run_for(struct rig *rig, uint64_t ms);
 
 /* A simulated client of a daemon, with one option or NULL; killed and reaped by rig_end_client(), at the latest when the rig is torn down. */
 pid_t rig_client(struct rig *rig, const char *name, const char *option);
+/* The same, connected at a folder below the MPS root; what it says goes to the file |output|, made anew. */
+pid_t rig_client_at(struct rig *rig, const char *pipe, const char *option, const char *output);
 void rig_end_client(struct rig *rig, pid_t pid, int signal);
 
 /* What the control program says to |command| in the daemon's folder. */
