@@ -256,17 +256,12 @@ static bool server_list(const struct v3_request *request)
 static bool server_set(const struct v3_request *request)
 {
         struct blueprint *blueprint = need_server(request, request->name);
-        struct instance *instance = daemon_find_named(request->daemon, request->name);
-        _cleanup_(strbuf_done) struct strbuf ignored = STRBUF_INIT;
+        const struct instance *instance = daemon_find_named(request->daemon, request->name);
 
         if (!blueprint || !set_limits(request, &blueprint->limits))
                 return false;
-        if (!instance || !instance->ready)
-                return true;
-        instance_ask(request->daemon, instance, &ignored, "set-percentage %f", blueprint->limits.percentage);
-        for (unsigned int i = 0; i < LIMITS_DEVICES; i++)
-                instance_ask(request->daemon, instance, &ignored, "set-limit %u %lluM", i,
-                        (unsigned long long)blueprint->limits.memory_mib[i]);
+        if (instance)
+                instance_set_limits(request->daemon, instance);
         return true;
 }
 

@@ -148,6 +148,11 @@ void daemon_start_server(struct daemon *daemon, const char *name, uid_t uid);
 /* The server called; the peer's descriptor is its. */
 void instance_adopt(struct daemon *daemon, struct peer *peer);
 void instance_stop(struct instance *instance);
+/*
+ * Tells it the limits of its blueprint, for its next clients. That needs no answer, so it counts for one that is starting, too; one
+ * that has not called yet is told them then.
+ */
+void instance_set_limits(const struct daemon *daemon, const struct instance *instance);
 /* False, and nothing said: it is busy, or just gone. */
 bool instance_ask(struct daemon *daemon, struct instance *instance, struct strbuf *out, const char *format, ...)
         PRINTF_LIKE(4, 5);

@@ -274,7 +274,7 @@ static void on_server(struct daemon *daemon, struct watch *watch)
                 watch_remove(watch); /* its end is told by the pidfd */
 }
 
-static void send_setup(const struct daemon *daemon, const char *name, int fd)
+static void send_limits(const struct daemon *daemon, const char *what, const char *name, int fd)
 {
         _cleanup_(strbuf_done) struct strbuf memory = STRBUF_INIT;
         const struct blueprint *blueprint = blueprint_find(daemon, name);
@@ -284,8 +284,14 @@ static void send_setup(const struct daemon *daemon, const char *name, int fd)
                 if (limits->memory_mib[i])
                         strbuf_printf(&memory, "%u:%llu,", i, (unsigned long long)limits->memory_mib[i]);
         }
-        channel_send(fd, "SETUP percentage=%f priority=%u static=%d memory=%s", limits->percentage, limits->priority,
+        channel_send(fd, "%s percentage=%f priority=%u static=%d memory=%s", what, limits->percentage, limits->priority,
                 daemon->is_static, memory.data);
+}
+
+void instance_set_limits(const struct daemon *daemon, const struct instance *instance)
+{
+        if (instance->watch.fd >= 0)
+                send_limits(daemon, "SET", instance->name, instance->watch.fd);
 }
 
 void instance_adopt(struct daemon *daemon, struct peer *peer)
@@ -297,7 +303,7 @@ void instance_adopt(struct daemon *daemon, struct peer *peer)
                 peer_drop(peer);
                 return;
         }
-        send_setup(daemon, instance->name, peer->watch.fd);
+        send_limits(daemon, "SETUP", instance->name, peer->watch.fd);
         list_remove(&peer->watch.link);
         watch_add(daemon, &instance->watch, TAKE_FD(peer->watch.fd), on_server);
         peer_drop(peer);

@@ -33,7 +33,7 @@ static int connect_control(struct server *server, struct error *err)
         return server->control < 0 || !channel_send(server->control, "SERVER") ? -1 : 0;
 }
 
-static void read_setup(struct server *server, const char *text)
+static void read_limits(struct server *server, const char *text)
 {
         char value[2048];
         char *rest = NULL;
@@ -42,6 +42,7 @@ static void read_setup(struct server *server, const char *text)
                 limits_read_percentage(&server->limits.percentage, value);
         server->limits.priority = packet_value(text, "priority", value, sizeof(value)) && strcmp(value, "1") == 0;
         server->is_static = packet_value(text, "static", value, sizeof(value)) && strcmp(value, "1") == 0;
+        memset(server->limits.memory_mib, 0, sizeof(server->limits.memory_mib));
         packet_value(text, "memory", value, sizeof(value));
         for (char *item = strtok_r(value, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
                 unsigned int ordinal;
@@ -68,7 +69,7 @@ static void read_environment(struct server *server)
 /* False when the daemon has gone meanwhile. */
 static bool wait_while_hanging(struct server *server)
 {
-        struct pollfd poll_control = {.fd = server->control};
+        struct pollfd poll_control = {.fd = server->control}; /* its end alone: more may be said meanwhile */
 
         while (server->scenario.server == MPS_SERVER_HANGS) {
                 if (poll(&poll_control, 1, TICK_MS) > 0)
@@ -97,7 +98,7 @@ static int start(struct server *server, struct error *err)
                 return error_set(err, ERROR_UNAVAILABLE, "Failed to start : %s",
                         count < 0 ? "no CUDA-capable device is detected" : "invalid argument");
         server->n_gpus = (unsigned int)count;
-        read_setup(server, packet.text);
+        read_limits(server, packet.text);
         read_environment(server);
         for (unsigned int i = 0; i < server->n_gpus; i++) {
                 journal_line(journal, "Creating server context on device %u (%s)", i, server_gpu(server, i)->name);
@@ -136,6 +137,9 @@ static bool serve_control(struct server *server)
 
                 server_answer(server, line, &out);
                 channel_send(server->control, "TEXT %lu %s", number, out.data);
+        } else if (packet_is(&packet, "SET")) {
+                read_limits(server, packet.text);
+                server_log_limits(server);
         } else if (packet_is(&packet, "STOP")) {
                 server->stops = true;
         }

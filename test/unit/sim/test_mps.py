@@ -564,6 +564,17 @@ def test_partitions_need_the_mode_and_the_version(sim):
 
 # ---- interface 3, r615 ----
 
+def test_what_is_set_while_a_server_starts_counts_when_it_has_started(sim):
+    sim.scenario('server: hangs', version=615)
+    sim.start('-p', '3')
+    sim.do('server', 'create', 'gpu_0', '--uid=%d' % os.geteuid())
+    wait(lambda: 'Initializing server process' in sim.logs(), 'it was told what to begin with')
+    sim.do('server', 'set', 'gpu_0', '--active-thread-percentage=25', '--pinned-memory-limit=0=2G')
+    sim.scenario(version=615)
+    client = sim.client(CUDA_MPS_PIPE_DIRECTORY=str(sim.pipe / 'gpu_0'))
+    assert (client.value('percentage'), client.value('limit')) == ('25.0', '2048')
+
+
 def test_servers_and_namespaces_limit_their_clients(sim):
     sim.scenario(version=615)
     sim.start('-p', '3')
