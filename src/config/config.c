@@ -117,6 +117,9 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->kubeconfig = copy(merge, arena, "kubeconfig");
         config->node_condition = copy(merge, arena, "node-condition");
         config->node_taint = copy(merge, arena, "node-taint");
+        config->pod_name = copy(merge, arena, "pod-name");
+        config->labels_output = (enum labels_output)choice(merge, "labels-output");
+        config->labels_file = copy(merge, arena, "labels-file");
         config->log_level = copy(merge, arena, "log-level");
         config->log_format = copy(merge, arena, "log-format");
 }
@@ -145,7 +148,7 @@ static void set_sections(struct config *config, const struct config_file *file)
         config->xid_rules = file->xids.rules;
         config->n_xid_rules = file->xids.count;
         config->recover = file->recover;
-        config->use_node_feature_api = file->use_node_feature_api;
+        config->discovery_flags = file->discovery;
 }
 
 int config_build_text(const struct option_set *options, const struct config_text *text, struct arena *arena,

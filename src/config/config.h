@@ -67,6 +67,9 @@ enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIE
 
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
+/* Where the labels of the node go: cmd/labels_output.h. */
+enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
+
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
 
 /* How the devices of a container reach the container runtime: a set of bits; 0 is legal and adds none of them. */
@@ -148,6 +151,16 @@ struct resource_pattern {
         int line;
 };
 
+/* "flags.gfd" and "flags.useNodeFeatureAPI": what the file says to GPU feature discovery; NULL: nothing. */
+struct config_discovery {
+        const bool *use_node_feature_api;
+        const bool *oneshot;
+        const bool *no_timestamp;
+        const int64_t *sleep_ns; /* INT64_MAX: infinite */
+        const char *output_file;
+        const char *machine_type_file;
+};
+
 /* "health", ours: what an Xid means for the GPU, against the table in gpu/xid.h. */
 struct xid_rule {
         unsigned int xid;
@@ -192,7 +205,7 @@ struct config {
         size_t n_xid_rules;
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
 
-        const bool *use_node_feature_api; /* what the file says to GPU feature discovery, NULL nothing; printed only */
+        struct config_discovery discovery_flags;
 
         const char *kubelet_socket;  /* "" : never register */
         const char *nvml_library;    /* "" : found by the driver root */
@@ -202,8 +215,11 @@ struct config {
         const char *kubeconfig;      /* "": the pod's service account */
         const char *node_condition;  /* its type; "": none */
         const char *node_taint;      /* config/node_mark.h; "": none */
-        const char *log_level;       /* debug | info | warn | error */
-        const char *log_format;      /* text | json | klog */
+        const char *pod_name;        /* "": unknown */
+        enum labels_output labels_output;
+        const char *labels_file;
+        const char *log_level;  /* debug | info | warn | error */
+        const char *log_format; /* text | json | klog */
 };
 
 /* Receives warnings: what was ignored or replaced, with its place. Each text is one sentence without a full stop. */

@@ -150,6 +150,24 @@ static void read_health(struct config_file *file, const struct tree *tree, const
                 file->recover = health->recover;
 }
 
+static void read_discovery(struct config_discovery *ret, const struct tree *tree, const struct file_flags *flags)
+{
+        const struct file_gfd *gfd = flags ? flags->gfd : NULL;
+
+        if (flags && tree_has(tree, &flags->node, "useNodeFeatureAPI"))
+                ret->use_node_feature_api = &flags->use_node_feature_api;
+        if (!gfd)
+                return;
+        if (tree_has(tree, &gfd->node, "oneshot"))
+                ret->oneshot = &gfd->oneshot;
+        if (tree_has(tree, &gfd->node, "noTimestamp"))
+                ret->no_timestamp = &gfd->no_timestamp;
+        if (tree_has(tree, &gfd->node, "sleepInterval"))
+                ret->sleep_ns = &gfd->sleep_ns;
+        ret->output_file = gfd->output_file;
+        ret->machine_type_file = gfd->machine_type_file;
+}
+
 static void warn_nobody(const char *text UNUSED, void *data UNUSED)
 {
 }
@@ -178,8 +196,7 @@ static int read_text(struct config_file *file, const struct config_text *text, c
         read_resources(file, &tree, root->resources);
         read_health(file, &tree, root->health);
         defaults.policy = options->values[policy] ? options->values[policy] : file->values[policy];
-        if (root->flags && tree_has(&tree, &root->flags->node, "useNodeFeatureAPI"))
-                file->use_node_feature_api = &root->flags->use_node_feature_api;
+        read_discovery(&file->discovery, &tree, root->flags);
         return config_sharing_build(&file->sharing, &tree, root->sharing, &defaults, err);
 }
 

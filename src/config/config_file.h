@@ -17,7 +17,7 @@ struct config_file {
         size_t n_mig_patterns;
         struct xid_list xids;
         bool recover;
-        const bool *use_node_feature_api; /* NULL: not in the file */
+        struct config_discovery discovery;
 };
 
 /*
@@ -80,6 +80,7 @@ struct file_gfd {
         struct tree_node node;
         bool oneshot;
         bool no_timestamp;
+        int64_t sleep_ns;
         const char *output_file;
         const char *machine_type_file;
 };

@@ -58,7 +58,9 @@ static json_t *print_flags(const struct config *config)
         json_object_set_new(flags, "gdsEnabled", json_boolean(config->extras & EXTRA_GDS));
         json_object_set_new(flags, "mofedEnabled", json_boolean(config->extras & EXTRA_MOFED));
         json_object_set_new(flags, "useNodeFeatureAPI",
-                config->use_node_feature_api ? json_boolean(*config->use_node_feature_api) : json_null());
+                config->discovery_flags.use_node_feature_api
+                        ? json_boolean(*config->discovery_flags.use_node_feature_api)
+                        : json_null());
         json_object_set_new(flags, "deviceDiscoveryStrategy", text(discovery_words[config->discovery]));
         json_object_set_new(flags, "plugin", print_plugin(config));
         return flags;
@@ -222,6 +224,9 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "kubeconfig", text(config->kubeconfig));
         json_object_set_new(process, "nodeCondition", text(config->node_condition));
         json_object_set_new(process, "nodeTaint", text(config->node_taint));
+        json_object_set_new(process, "podName", text(config->pod_name));
+        json_object_set_new(process, "labelsOutput", text(labels_output_words[config->labels_output]));
+        json_object_set_new(process, "labelsFile", text(config->labels_file));
         json_object_set_new(process, "logLevel", text(config->log_level));
         json_object_set_new(process, "logFormat", text(config->log_format));
         return process;

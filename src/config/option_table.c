@@ -281,6 +281,26 @@ const struct option option_table[] = {
                 .fallback = "",
                 .argument = "TAINT",
                 .help = "taint of the node, as key=value:effect, for as long as it has no GPU to share; empty: none"},
+        {.flag = "labels-output",
+                .environment = {"WARPSHARE_LABELS_OUTPUT"},
+                .type = OPTION_CHOICE,
+                .choices = labels_output_words,
+                .fallback = "none",
+                .argument = "WORD",
+                .help = "where labels of the node go (docs/labels.md): none, file (for node-feature-discovery to read), "
+                        "nodefeature (the object that it reads) or node (the node itself, where there is none of it)"},
+        {.flag = "labels-file",
+                .environment = {"WARPSHARE_LABELS_FILE"},
+                .type = OPTION_STRING,
+                .fallback = "/etc/kubernetes/node-feature-discovery/features.d/gfd",
+                .argument = "PATH",
+                .help = "file of the labels, with labels-output file"},
+        {.flag = "pod-name",
+                .environment = {"POD_NAME"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAME",
+                .help = "name of this pod: what it publishes is its DaemonSet's, and goes with it"},
 };
 
 const size_t option_count = ARRAY_SIZE(option_table);

@@ -90,14 +90,18 @@ static int read_name(const struct tree *tree, const struct tree_node *node, cons
         return 0;
 }
 
-static int check_duration(const struct tree *tree, const struct tree_node *node, struct error *err)
+static int read_duration(const struct tree *tree, const struct tree_node *node, int64_t *ret, struct error *err)
 {
         char text[TREE_VALUE_SIZE];
-        int64_t ns;
+        double number = json_number_value(node->json);
 
-        if (json_is_number(node->json))
+        if (json_is_number(node->json)) {
+                *ret = number >= (double)INT64_MAX   ? INT64_MAX
+                       : number <= (double)INT64_MIN ? INT64_MIN
+                                                     : (int64_t)number;
                 return 0;
-        if (json_is_string(node->json) && go_duration_parse(json_string_value(node->json), &ns))
+        }
+        if (json_is_string(node->json) && go_duration_parse(json_string_value(node->json), ret))
                 return 0;
         return tree_fail(tree, node, err,
                 "%s is not a duration, use numbers with units (60s, 1m30s, 500ms), infinite, or a number of nanoseconds",
@@ -123,7 +127,7 @@ static int read_value(const struct tree *tree, const struct tree_node *node, con
         case SCHEMA_NAME:
                 return read_name(tree, node, member, err);
         case SCHEMA_DURATION:
-                return check_duration(tree, node, err);
+                return read_duration(tree, node, member, err);
         case SCHEMA_DEVICES:
                 return schema_read_devices(tree, node, member, err);
         case SCHEMA_MEMORY:

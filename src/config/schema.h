@@ -17,7 +17,7 @@ enum schema_type {       /* and the type of the member that it fills */
         SCHEMA_CHOICE,   /* unsigned int, the position in |choices| */
         SCHEMA_TEXT,     /* const char *; |choices| are for editors alone */
         SCHEMA_NAME,     /* const char *, a resource name with its prefix */
-        SCHEMA_DURATION, /* none: only checked */
+        SCHEMA_DURATION, /* int64_t, nanoseconds; INT64_MAX for infinite */
         SCHEMA_DEVICES,  /* struct device_selector */
         SCHEMA_MEMORY,   /* struct memory_size, at most |most| MiB */
         SCHEMA_XIDS,     /* struct xid_list */
@@ -26,7 +26,7 @@ enum schema_type {       /* and the type of the member that it fills */
 struct schema_key {
         const char *name;
         enum schema_type type;
-        size_t offset; /* of the member in the struct of the mapping; nothing is written for SCHEMA_DURATION */
+        size_t offset; /* of the member in the struct of the mapping */
         const struct schema_object *object;
         const char *const *choices;     /* NULL-terminated */
         const char *const *unsupported; /* NULL-terminated or NULL: known words that this version cannot serve */

@@ -38,6 +38,11 @@ const char *const discovery_words[] = {
 const char *const id_strategy_words[] = {[ID_STRATEGY_UUID] = "uuid", [ID_STRATEGY_INDEX] = "index", NULL};
 const char *const xid_action_words[] = {"ignore", "unhealthy", NULL};
 const char *const config_fallback_words[] = {"named", "single", "empty", NULL};
+const char *const labels_output_words[] = {[LABELS_NONE] = "none",
+        [LABELS_FILE] = "file",
+        [LABELS_NODE_FEATURE] = "nodefeature",
+        [LABELS_NODE] = "node",
+        NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 
 static bool find(const char *const *words, const char *text, size_t length, size_t *ret_position)

@@ -42,7 +42,7 @@ static void test_an_empty_file_means_the_defaults(void **state UNUSED)
                 assert_int_equal(fixture.config->n_mig_patterns, 0);
                 assert_int_equal(fixture.config->n_xid_rules, 0);
                 assert_true(fixture.config->recover);
-                assert_null(fixture.config->use_node_feature_api);
+                assert_null(fixture.config->discovery_flags.use_node_feature_api);
                 assert_string_equal(fixture.warnings.data, "");
         }
 }
@@ -85,7 +85,11 @@ static void test_flags_in_the_file_match_in_any_case(void **state UNUSED)
         assert_int_equal(fixture.config->discovery, DISCOVERY_TEGRA);
         assert_string_equal(fixture.config->dev_root, "/dev-root");
         assert_int_equal(fixture.config->extras, EXTRA_GDRCOPY | EXTRA_MOFED);
-        assert_false(*fixture.config->use_node_feature_api);
+        assert_false(*fixture.config->discovery_flags.use_node_feature_api);
+        assert_true(*fixture.config->discovery_flags.oneshot);
+        assert_int_equal(*fixture.config->discovery_flags.sleep_ns, 5);
+        assert_null(fixture.config->discovery_flags.no_timestamp);
+        assert_null(fixture.config->discovery_flags.output_file);
         assert_true(fixture.config->pass_device_specs);
         assert_string_equal(fixture.config->cdi_annotation_prefix, "custom.cdi.k8s.io/");
         assert_string_equal(fixture.config->cdi_hook_path, "/usr/local/bin/hook");
@@ -408,6 +412,9 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                                        "    \"kubeconfig\": \"\",\n"
                                        "    \"nodeCondition\": \"\",\n"
                                        "    \"nodeTaint\": \"\",\n"
+                                       "    \"podName\": \"\",\n"
+                                       "    \"labelsOutput\": \"none\",\n"
+                                       "    \"labelsFile\": \"/etc/kubernetes/node-feature-discovery/features.d/gfd\",\n"
                                        "    \"logLevel\": \"info\",\n"
                                        "    \"logFormat\": \"text\"\n"
                                        "  }\n"
