@@ -5,57 +5,40 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include <warpshare_commit.h>
 
-#include "base/strbuf.h"
 #include "cmd/agent.h"
 #include "cmd/command.h"
 #include "config/config.h"
 
-struct manner {
-        const char *program;
-        const char *what; /* in --help */
-        const char *version;
-        const char *log_format; /* where neither command line nor environment names one */
-        int usage_status;
-        bool usage_shows_help;
-        bool drop_in; /* see struct option_set */
+#define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
+
+static const char more_help[] =
+        "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
+        "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n";
+
+const struct command_line command_agent_line = {
+        .program = "warpshare agent",
+        .help = "usage: warpshare agent [OPTION...]\n\n"
+                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
+                "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
+                "change of the configuration file; SIGTERM stops.\n\n" PRECEDENCE,
+        .more_help = more_help,
+        .is_agent = true,
 };
 
-static void put_help(const struct manner *manner, struct strbuf *text)
-{
-        strbuf_printf(text, "usage: %s [OPTION...]\n\n%s\n", manner->program, manner->what);
-        strbuf_puts(text, "Precedence: command line, environment, file, default.\n\n");
-        option_print_help(text);
-        strbuf_puts(text,
-                "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
-                "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n");
-}
-
-static int print_help(const struct manner *manner)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        put_help(manner, &text);
-        fputs(text.data, stdout);
-        strbuf_done(&text);
-        return 0;
-}
-
-static int fail_usage(const struct manner *manner, const struct error *err)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        if (manner->usage_shows_help) {
-                put_help(manner, &text);
-                strbuf_putc(&text, '\n');
-        }
-        fprintf(stderr, "%s%s: %s\n", text.data, manner->program, err->text);
-        strbuf_done(&text);
-        return manner->usage_status;
-}
+const struct command_line command_device_plugin_line = {
+        .program = "nvidia-device-plugin",
+        .help = "usage: nvidia-device-plugin [OPTION...]\n\n"
+                "Warpshare in the place of NVIDIA's k8s-device-plugin: the same options, variables, configuration file and\n"
+                "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
+                "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n\n" PRECEDENCE,
+        .more_help = more_help,
+        .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_agent = true,
+        .is_drop_in = true,
+};
 
 static void print_warning(const char *text, void *data UNUSED)
 {
@@ -90,65 +73,33 @@ static int print_schema(void)
         return 0;
 }
 
-static int run_agent(const struct manner *manner, struct option_set *options)
-{
-        const char **format = &options->values[option_find("log-format")];
-
-        if (!*format)
-                *format = manner->log_format;
-        return agent_run(options);
-}
-
-static int run(const struct manner *manner, int argc, char **argv)
+static int run(const struct command_line *line, int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct option_set options;
-        struct error err;
+        const char **format;
+        int status;
 
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
-        if (option_set_parse(&options, &arena, argc, argv, environ, &err) < 0)
-                return fail_usage(manner, &err);
-        options.drop_in = manner->drop_in;
-        if (options.help)
-                return print_help(manner);
-        if (options.version)
-                return puts(manner->version) < 0;
+        if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
+                return status;
         if (options.print_schema)
                 return print_schema();
         if (options.check)
                 return check(&options);
-        return run_agent(manner, &options);
+        format = &options.values[option_find("log-format")];
+        if (!*format)
+                *format = line->is_drop_in ? "klog" : "text";
+        return agent_run(&options);
 }
 
 int command_agent(int argc, char **argv)
 {
-        static const struct manner manner = {
-                .program = "warpshare agent",
-                .what = "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
-                        "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
-                        "change of the configuration file; SIGTERM stops.\n",
-                .version = "warpshare " WARPSHARE_VERSION,
-                .log_format = "text",
-                .usage_status = EXIT_USAGE,
-        };
-
-        return run(&manner, argc, argv);
+        return run(&command_agent_line, argc, argv);
 }
 
 int command_device_plugin(int argc, char **argv)
 {
-        static const struct manner manner = {
-                .program = "nvidia-device-plugin",
-                .what = "Warpshare in the place of NVIDIA's k8s-device-plugin: the same options, variables, configuration file and\n"
-                        "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
-                        "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n",
-                .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
-                .log_format = "klog",
-                .usage_status = EXIT_FAILED,
-                .usage_shows_help = true,
-                .drop_in = true,
-        };
-
-        return run(&manner, argc, argv);
+        return run(&command_device_plugin_line, argc, argv);
 }

@@ -3,12 +3,16 @@
  */
 #include "cmd/command_line.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "cmd/command.h"
 
-static const char *const switches[] = {"help", "h", "version", "v"};
+const char *const command_line_none[] = {NULL};
+const char *const command_line_outputs[] = {"table", "json", NULL};
 
 /* NULL after the last one. */
 static const struct option *shared_at(const struct command_line *line, size_t position)
@@ -42,10 +46,29 @@ static char **pick_environment(const struct command_line *line, struct arena *ar
         return picked;
 }
 
-static bool is_switch(const char *name)
+/* NULL after the last one. */
+static const struct option *switch_at(const struct command_line *line, size_t position)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
-                if (strcmp(switches[i], name) == 0)
+        position += line->is_agent ? 0 : OPTION_HELP;
+        return position < OPTION_SWITCHES ? &option_switches[position] : NULL;
+}
+
+static bool is_called(const struct option *option, const char *name)
+{
+        if (strcmp(option->flag, name) == 0)
+                return true;
+        for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
+                if (strcmp(option->aliases[i], name) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_switch(const struct command_line *line, const char *name)
+{
+        const struct option *option;
+
+        for (size_t i = 0; (option = switch_at(line, i)); i++)
+                if (is_called(option, name))
                         return true;
         return false;
 }
@@ -54,13 +77,9 @@ static const struct option *find_shared(const struct command_line *line, const c
 {
         const struct option *option;
 
-        for (size_t i = 0; (option = shared_at(line, i)); i++) {
-                if (strcmp(option->flag, name) == 0)
+        for (size_t i = 0; (option = shared_at(line, i)); i++)
+                if (is_called(option, name))
                         return option;
-                for (size_t j = 0; j < ARRAY_SIZE(option->aliases) && option->aliases[j]; j++)
-                        if (strcmp(option->aliases[j], name) == 0)
-                                return option;
-        }
         return NULL;
 }
 
@@ -74,15 +93,18 @@ static const struct option *find_own(const struct command_line *line, const char
 
 static int unknown_flag(const struct command_line *line, const char *name, struct error *err)
 {
-        const char *candidates[64];
+        const char *candidates[256];
         const struct option *option;
         const char *nearest;
         size_t count = 0;
 
-        for (size_t i = 0; (option = shared_at(line, i)) && count < ARRAY_SIZE(candidates); i++)
-                candidates[count++] = option->flag;
-        for (size_t i = 0; i < line->n_own && count < ARRAY_SIZE(candidates); i++)
-                candidates[count++] = line->own[i].flag;
+        for (size_t i = 0; (option = command_line_option(line, i)); i++) {
+                if (count < ARRAY_SIZE(candidates))
+                        candidates[count++] = option->flag;
+                for (size_t j = 0; j < ARRAY_SIZE(option->aliases) && option->aliases[j]; j++)
+                        if (count < ARRAY_SIZE(candidates) && option->aliases[j][1]) /* no letter */
+                                candidates[count++] = option->aliases[j];
+        }
         nearest = text_nearest(name, candidates, count);
         if (nearest)
                 return error_set(err, ERROR_INVALID, "unknown flag '--%.100s'; did you mean '--%s'?", name, nearest);
@@ -147,7 +169,7 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
                         continue;
                 }
                 option = find_shared(line, name);
-                if (!option && !is_switch(name))
+                if (!option && !is_switch(line, name))
                         return unknown_flag(line, name, err);
                 rest[n_rest++] = word;
                 if (!equals && option && option->type != OPTION_BOOL && arguments.position + 1 < argc)
@@ -160,10 +182,89 @@ void command_line_print_help(const struct command_line *line, struct strbuf *tex
 {
         const struct option *option;
 
+        if (line->help)
+                strbuf_puts(text, line->help);
         for (size_t i = 0; i < line->n_own; i++)
                 option_print_one(text, &line->own[i]);
-        for (size_t i = 0; (option = shared_at(line, i)); i++)
+        for (size_t i = 0; !line->lists_own_only && (option = shared_at(line, i)); i++)
                 option_print_one(text, option);
+        for (size_t i = 0; (option = switch_at(line, i)); i++)
+                option_print_one(text, option);
+        if (line->more_help)
+                strbuf_puts(text, line->more_help);
+}
+
+const struct option *command_line_option(const struct command_line *line, size_t position)
+{
+        const struct option *option;
+
+        if (position < line->n_own)
+                return &line->own[position];
+        position -= line->n_own;
+        for (size_t i = 0; !line->lists_own_only && (option = shared_at(line, i)); i++)
+                if (position-- == 0)
+                        return option;
+        for (size_t i = 0; (option = switch_at(line, i)); i++)
+                if (position-- == 0)
+                        return option;
+        return line->lists_own_only ? shared_at(line, position) : NULL;
+}
+
+static int print_help(const struct command_line *line)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        command_line_print_help(line, &text);
+        fputs(text.data, stdout);
+        strbuf_done(&text);
+        return 0;
+}
+
+int command_line_fail(const struct command_line *line, const struct error *err)
+{
+        fprintf(stderr, "%s: %s\n", line->program, err->text);
+        return EXIT_FAILED;
+}
+
+int command_line_refuse(const struct command_line *line, const struct error *err)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        if (line->is_drop_in) {
+                command_line_print_help(line, &text);
+                strbuf_putc(&text, '\n');
+        }
+        fprintf(stderr, "%s%s: %s\n", text.data, line->program, err->text);
+        strbuf_done(&text);
+        return line->is_drop_in ? EXIT_FAILED : EXIT_USAGE;
+}
+
+bool command_line_read(const struct command_line *line, struct option_set *set, const char **values,
+        struct arena *arena, int argc, char *const *argv, int *ret_status)
+{
+        struct error err;
+
+        if (command_line_parse(line, set, values, arena, argc, argv, environ, &err) < 0) {
+                *ret_status = command_line_refuse(line, &err);
+                return false;
+        }
+        if (set->help) {
+                *ret_status = print_help(line);
+                return false;
+        }
+        if (set->version) {
+                *ret_status = puts(line->version ? line->version : "warpshare " WARPSHARE_VERSION) < 0;
+                return false;
+        }
+        set->drop_in = line->is_drop_in;
+        return true;
+}
+
+bool command_line_wants_colours(void)
+{
+        const char *no = getenv("NO_COLOR");
+
+        return isatty(STDOUT_FILENO) && !(no && *no);
 }
 
 const char *command_line_get(const struct option_set *set, const char *flag)

@@ -23,23 +23,14 @@
 
 enum { OUTPUT, DEADLINE };
 
-static const char *const outputs[] = {"table", "json", NULL};
-
 static const struct option own[] = {
-        [OUTPUT] = {.flag = "output",
-                .type = OPTION_CHOICE,
-                .choices = outputs,
-                .fallback = "table",
-                .argument = "WORD",
-                .help = "table for people, or json for programs"},
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
         [DEADLINE] = {.flag = "deadline",
                 .type = OPTION_STRING,
                 .fallback = "15",
                 .argument = "SECONDS",
                 .help = "for each check; one that takes longer is given up, and is wrong"},
 };
-
-static const struct command_line line = {NULL, own, ARRAY_SIZE(own)};
 
 static const char help[] =
         "usage: warpshare doctor [OPTION...]\n"
@@ -59,6 +50,15 @@ static const char help[] =
 
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--kubelet-socket, --mps-directory, …\n";
+
+const struct command_line command_doctor_line = {
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare doctor",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};
 
 /* ---- a check in a child ---- */
 
@@ -262,13 +262,6 @@ static void print_end(json_t *findings, bool is_table)
         json_decref(json);
 }
 
-static bool wants_colours(void)
-{
-        const char *no = getenv("NO_COLOR");
-
-        return isatty(STDOUT_FILENO) && !(no && *no);
-}
-
 /* ---- command ---- */
 
 static int examine(struct option_set *set, struct arena *arena, bool is_table, uint64_t deadline_ms)
@@ -276,7 +269,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         json_t *findings = json_array();
         json_t *of_config = json_array();
         const struct config *config = read_config(set, arena, of_config);
-        bool has_colours = wants_colours();
+        bool has_colours = command_line_wants_colours();
         json_t *finding;
         size_t wrong;
         size_t i;
@@ -291,18 +284,6 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         return wrong ? EXIT_FAILED : 0;
 }
 
-static void print_help(void)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        strbuf_puts(&text, help);
-        for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-                option_print_one(&text, &own[i]);
-        strbuf_puts(&text, more_help);
-        fputs(text.data, stdout);
-        strbuf_done(&text);
-}
-
 int command_doctor(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -310,20 +291,15 @@ int command_doctor(int argc, char **argv)
         struct option_set set;
         struct error err;
         uint64_t seconds;
+        int status;
 
         signal(SIGPIPE, SIG_IGN);
-        if (command_line_parse(&line, &set, values, &arena, argc, argv, environ, &err) < 0) {
-                fprintf(stderr, "warpshare doctor: %s\n", err.text);
-                return EXIT_USAGE;
-        }
-        if (set.help) {
-                print_help();
-                return 0;
-        }
+        if (!command_line_read(&command_doctor_line, &set, values, &arena, argc, argv, &status))
+                return status;
         if (!text_to_uint(values[DEADLINE], DEADLINE_MAX_S, &seconds) || seconds == 0) {
-                fprintf(stderr, "warpshare doctor: deadline: '%.40s' is not a number of seconds from 1 to %u\n",
+                error_raise(&err, ERROR_INVALID, "deadline: '%.40s' is not a number of seconds from 1 to %u",
                         values[DEADLINE], DEADLINE_MAX_S);
-                return EXIT_USAGE;
+                return command_line_refuse(&command_doctor_line, &err);
         }
         return examine(&set, &arena, strcmp(values[OUTPUT], "table") == 0, seconds * 1000);
 }

@@ -40,8 +40,6 @@ static const struct option run_own[RUN_COUNT] = {
 static const char *const run_shared[] = {"mps-directory", "mps-control", "driver-root-ctr-path", "system-root",
         "nvml-library", "log-level", "log-format", NULL};
 
-static const struct command_line run_line = {run_shared, run_own, RUN_COUNT};
-
 static const char run_help[] =
         "usage: warpshare mps [OPTION...]\n"
         "       warpshare mps status [--output table|json|metrics]    what its daemons do; status 1 if one is not ready\n"
@@ -60,26 +58,13 @@ static const char run_help[] =
         "into their control.log, too.\n"
         "\n";
 
-static const char *const help_end = "  -h, --help                    show this text\n"
-                                    "  -v, --version                 show the version\n";
-
-static int fail_usage(const char *program, const struct error *err)
-{
-        fprintf(stderr, "%s: %s\n", program, err->text);
-        return EXIT_USAGE;
-}
-
-static int print_help(const char *text, const struct command_line *line)
-{
-        struct strbuf help = STRBUF_INIT;
-
-        strbuf_puts(&help, text);
-        command_line_print_help(line, &help);
-        strbuf_puts(&help, help_end);
-        fputs(help.data, stdout);
-        strbuf_done(&help);
-        return 0;
-}
+const struct command_line command_mps_line = {
+        .shared = run_shared,
+        .own = run_own,
+        .n_own = RUN_COUNT,
+        .program = "warpshare mps",
+        .help = run_help,
+};
 
 static int run_supervisor(const struct option_set *set, const char *const *values)
 {
@@ -99,7 +84,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         if (!text_to_uint(values[RUN_GRACE], 86400, &grace)) {
                 error_raise(&err, ERROR_INVALID, "grace: '%.20s' is no number of seconds from 0 to 86400",
                         values[RUN_GRACE]);
-                return fail_usage("warpshare mps", &err);
+                return command_line_refuse(&command_mps_line, &err);
         }
         options.grace_ms = grace * 1000;
         command_line_setup_log(set, NULL);
@@ -114,42 +99,45 @@ static int run_supervisor(const struct option_set *set, const char *const *value
 
 static int command_run(int argc, char **argv)
 {
-        struct arena arena = ARENA_INIT;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[RUN_COUNT];
         struct option_set set;
-        struct error err;
         int status;
 
-        if (command_line_parse(&run_line, &set, values, &arena, argc, argv, environ, &err) < 0)
-                status = fail_usage("warpshare mps", &err);
-        else if (set.help)
-                status = print_help(run_help, &run_line);
-        else if (set.version)
-                status = puts("warpshare " WARPSHARE_VERSION) < 0;
-        else
-                status = run_supervisor(&set, values);
-        arena_done(&arena);
-        return status;
+        if (!command_line_read(&command_mps_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        return run_supervisor(&set, values);
 }
 
 /* ---- mount-shm ---- */
 
 static const char *const shm_shared[] = {"mps-directory", NULL};
-static const struct command_line shm_line = {shm_shared, NULL, 0};
 
-static const char shm_help[] =
-        "usage: %s mount-shm\n"
+#define SHM_HELP(program)                                                                                                  \
+        "usage: " program " mount-shm [OPTION...]\n"                                                                       \
+        "\n"                                                                                                               \
+        "Mounts a tmpfs at <MPS directory>/shm, of half the machine's memory at most: the /dev/shm that MPS servers and\n" \
+        "their clients have in common. One that is there already stays, since clients may be using it. Needs a\n"          \
+        "privileged container whose mount of the MPS directory is Bidirectional.\n"                                        \
         "\n"
-        "Mounts a tmpfs at <MPS directory>/shm, of half the machine's memory at most: the /dev/shm that MPS servers and\n"
-        "their clients have in common. One that is there already stays, since clients may be using it. Needs a\n"
-        "privileged container whose mount of the MPS directory is Bidirectional.\n"
-        "\n";
 
-static int mount_shm(const char *root)
+static const struct command_line shm_line = {
+        .shared = shm_shared, .program = "warpshare mps mount-shm", .help = SHM_HELP("warpshare mps")};
+static const struct command_line drop_in_shm_line = {
+        .shared = shm_shared, .program = "mps-control-daemon mount-shm", .help = SHM_HELP("mps-control-daemon")};
+
+static int mount_shm(const struct command_line *line, int argc, char **argv)
 {
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct option_set set;
         struct error err;
+        const char *root;
         bool mounted;
+        int status;
 
+        if (!command_line_read(line, &set, NULL, &arena, argc, argv, &status))
+                return status;
+        root = command_line_get(&set, "mps-directory");
         if (shm_mount(root, &mounted, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return EXIT_FAILED;
@@ -158,38 +146,35 @@ static int mount_shm(const char *root)
         return 0;
 }
 
-int mps_command_mount_shm(const char *program, int argc, char **argv)
+static int command_mount_shm(int argc, char **argv)
 {
-        _free_ char *help = NULL;
-        struct arena arena = ARENA_INIT;
-        struct option_set set;
-        struct error err;
-        int status;
+        return mount_shm(&shm_line, argc, argv);
+}
 
-        if (command_line_parse(&shm_line, &set, NULL, &arena, argc, argv, environ, &err) < 0) {
-                status = fail_usage(program, &err);
-        } else if (set.help) {
-                help = xasprintf(shm_help, program);
-                status = print_help(help, &shm_line);
-        } else {
-                status = mount_shm(command_line_get(&set, "mps-directory"));
-        }
-        arena_done(&arena);
-        return status;
+static int command_drop_in_mount_shm(int argc, char **argv)
+{
+        return mount_shm(&drop_in_shm_line, argc, argv);
 }
 
 /* ---- all of them ---- */
 
+const struct command command_mps_table[] = {
+        {"status", "show what the daemons do", mps_command_status, &mps_command_status_line, NULL},
+        {"mount-shm", "mount the shared memory of MPS, once", command_mount_shm, &shm_line, NULL},
+        {"uninstall", "undo all of it, where no supervisor runs", mps_command_uninstall, &mps_command_uninstall_line,
+                NULL},
+        {0},
+};
+
+const struct command command_mps_control_daemon_table[] = {
+        {"mount-shm", "mount the shared memory of MPS, once", command_drop_in_mount_shm, &drop_in_shm_line, NULL},
+        {0},
+};
+
 int command_mps(int argc, char **argv)
 {
-        const char *word = argc > 1 ? argv[1] : "";
+        const struct command *below = argc > 1 ? command_find(command_mps_table, argv[1]) : NULL;
 
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
-        if (strcmp(word, "status") == 0)
-                return mps_command_status(argc - 1, argv + 1);
-        if (strcmp(word, "uninstall") == 0)
-                return mps_command_uninstall(argc - 1, argv + 1);
-        if (strcmp(word, "mount-shm") == 0)
-                return mps_command_mount_shm("warpshare mps", argc - 1, argv + 1);
-        return command_run(argc, argv);
+        return below ? below->run(argc - 1, argv + 1) : command_run(argc, argv);
 }

@@ -1,9 +1,12 @@
 /*
- * The commands below `warpshare mps`. argv[0] is the word of the command.
+ * The commands below `warpshare mps` that have files of their own. argv[0] is the word of the command.
  */
 #pragma once
 
+#include "cmd/command_line.h"
+
 int mps_command_status(int argc, char **argv);
 int mps_command_uninstall(int argc, char **argv);
-/* Also `mps-control-daemon mount-shm`: |program| is what comes before the word. */
-int mps_command_mount_shm(const char *program, int argc, char **argv);
+
+extern const struct command_line mps_command_status_line;
+extern const struct command_line mps_command_uninstall_line;

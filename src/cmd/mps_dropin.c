@@ -15,7 +15,6 @@
 #include "cmd/command_line.h"
 #include "cmd/generation.h"
 #include "cmd/init.h"
-#include "cmd/mps_command.h"
 #include "cmd/mps_process.h"
 #include "cmd/report.h"
 #include "gpu/monitor.h"
@@ -247,7 +246,6 @@ static int run_dropin(const struct option_set *options)
 
 static const char *const shared[] = {"config-file", "mig-strategy", "mps-directory", "mps-control",
         "driver-root-ctr-path", "nvml-library", "system-root", "log-level", "log-format", NULL};
-static const struct command_line line = {shared, NULL, 0};
 
 static const char help[] =
         "usage: mps-control-daemon [OPTION...]\n"
@@ -261,35 +259,13 @@ static const char help[] =
         "control.log, too.\n"
         "\n";
 
-static const char *const help_end = "  -h, --help                    show this text\n"
-                                    "  -v, --version                 show the version\n";
-
-static void put_help(struct strbuf *text)
-{
-        strbuf_puts(text, help);
-        command_line_print_help(&line, text);
-        strbuf_puts(text, help_end);
-}
-
-static int fail_usage(const struct error *err)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        put_help(&text);
-        fprintf(stderr, "%s\n" PROGRAM ": %s\n", text.data, err->text);
-        strbuf_done(&text);
-        return EXIT_FAILED;
-}
-
-static int print_help(void)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        put_help(&text);
-        fputs(text.data, stdout);
-        strbuf_done(&text);
-        return 0;
-}
+const struct command_line command_mps_control_daemon_line = {
+        .shared = shared,
+        .program = PROGRAM,
+        .help = help,
+        .version = "MPS Control Daemon version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};
 
 /*
  * NVIDIA's charts let the config manager signal the process whose first argument is "/usr/bin/mps-control-daemon", but start it by
@@ -307,32 +283,18 @@ static void take_full_name(char **argv)
         argv[0] = bare; /* it goes on under the name that it has */
 }
 
-static int command_run(int argc, char **argv)
-{
-        struct arena arena = ARENA_INIT;
-        struct option_set set;
-        struct error err;
-        int status;
-
-        if (command_line_parse(&line, &set, NULL, &arena, argc, argv, environ, &err) < 0) {
-                status = fail_usage(&err);
-        } else if (set.help) {
-                status = print_help();
-        } else if (set.version) {
-                status = puts("MPS Control Daemon version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT) < 0;
-        } else {
-                set.drop_in = true;
-                status = run_dropin(&set);
-        }
-        arena_done(&arena);
-        return status;
-}
-
 int command_mps_control_daemon(int argc, char **argv)
 {
+        const struct command *below = argc > 1 ? command_find(command_mps_control_daemon_table, argv[1]) : NULL;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct option_set set;
+        int status;
+
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
-        if (argc > 1 && strcmp(argv[1], "mount-shm") == 0)
-                return mps_command_mount_shm(PROGRAM, argc - 1, argv + 1);
+        if (below)
+                return below->run(argc - 1, argv + 1);
         take_full_name(argv);
-        return command_run(argc, argv);
+        if (!command_line_read(&command_mps_control_daemon_line, &set, NULL, &arena, argc, argv, &status))
+                return status;
+        return run_dropin(&set);
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/command_line.h"
@@ -25,7 +24,6 @@ static const struct option own[] = {
 };
 
 static const char *const shared[] = {"mps-directory", NULL};
-static const struct command_line line = {shared, own, ARRAY_SIZE(own)};
 
 static const char help[] =
         "usage: warpshare mps status [OPTION...]\n"
@@ -39,12 +37,13 @@ static const char help[] =
         "  TIER     how shares hold there: default, verified, partition or namespace\n"
         "\n";
 
-static bool wants_colours(void)
-{
-        const char *no = getenv("NO_COLOR");
-
-        return isatty(STDOUT_FILENO) && !(no && *no);
-}
+const struct command_line mps_command_status_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare mps status",
+        .help = help,
+};
 
 static void print(const struct mps_status *status, const char *output)
 {
@@ -58,7 +57,7 @@ static void print(const struct mps_status *status, const char *output)
         else if (status->n_daemons == 0)
                 other = xstrdup("no MPS daemon is wanted on this node\n");
         else
-                mps_table_print(&text, status, (int64_t)time(NULL), wants_colours());
+                mps_table_print(&text, status, (int64_t)time(NULL), command_line_wants_colours());
         fputs(other ? other : text.data, stdout);
         strbuf_done(&text);
 }
@@ -82,24 +81,12 @@ static int show(const char *root, const char *output)
 
 int mps_command_status(int argc, char **argv)
 {
-        struct arena arena = ARENA_INIT;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
-        struct strbuf text = STRBUF_INIT;
         struct option_set set;
-        struct error err;
-        int status = 0;
+        int status;
 
-        if (command_line_parse(&line, &set, values, &arena, argc, argv, environ, &err) < 0) {
-                fprintf(stderr, "warpshare mps status: %s\n", err.text);
-                status = EXIT_USAGE;
-        } else if (set.help) {
-                strbuf_puts(&text, help);
-                command_line_print_help(&line, &text);
-                fputs(text.data, stdout);
-        } else {
-                status = show(command_line_get(&set, "mps-directory"), values[0]);
-        }
-        strbuf_done(&text);
-        arena_done(&arena);
-        return status;
+        if (!command_line_read(&mps_command_status_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        return show(command_line_get(&set, "mps-directory"), values[0]);
 }

@@ -29,7 +29,6 @@
 
 static const char *const shared[] = {
         "mps-directory", "mps-control", "driver-root-ctr-path", "nvml-library", "log-level", NULL};
-static const struct command_line line = {shared, NULL, 0};
 
 static const char help[] =
         "usage: warpshare mps uninstall [OPTION...]\n"
@@ -38,6 +37,12 @@ static const char help[] =
         "compute mode from before, removes the files and folders below the MPS directory that belong to MPS, and unmounts\n"
         "its shared memory if nobody uses that. What is in use or mounted stays, and is said. May be run again.\n"
         "\n";
+
+const struct command_line mps_command_uninstall_line = {
+        .shared = shared,
+        .program = "warpshare mps uninstall",
+        .help = help,
+};
 
 /* ---- daemons and compute modes ---- */
 
@@ -267,26 +272,12 @@ static int uninstall(const struct option_set *set)
 
 int mps_command_uninstall(int argc, char **argv)
 {
-        struct arena arena = ARENA_INIT;
-        struct strbuf text = STRBUF_INIT;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct option_set set;
-        struct error err;
-        int status = 0;
+        int status;
 
-        if (command_line_parse(&line, &set, NULL, &arena, argc, argv, environ, &err) < 0) {
-                fprintf(stderr, "warpshare mps uninstall: %s\n", err.text);
-                status = EXIT_USAGE;
-        } else if (set.help) {
-                strbuf_puts(&text, help);
-                command_line_print_help(&line, &text);
-                fputs(text.data, stdout);
-        } else {
-                log_setup((enum log_level)option_position(
-                                  &option_table[option_find("log-level")], command_line_get(&set, "log-level")),
-                        LOG_TEXT);
-                status = uninstall(&set);
-        }
-        strbuf_done(&text);
-        arena_done(&arena);
-        return status;
+        if (!command_line_read(&mps_command_uninstall_line, &set, NULL, &arena, argc, argv, &status))
+                return status;
+        command_line_setup_log(&set, "text");
+        return uninstall(&set);
 }

@@ -16,11 +16,10 @@
 
 enum { MODEL, GPUS, DRIVER, SCENARIO, REPLICAS, OUTPUT };
 
-static const char *const outputs[] = {"table", "json", NULL};
-
 static const struct option own[] = {
         [MODEL] = {.flag = "model",
                 .type = OPTION_STRING,
+                .choices = simulator_models, /* for completion; check_model() knows what is near */
                 .fallback = "",
                 .argument = "NAME",
                 .help = "plan for a simulated node with GPUs of this model: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, "
@@ -45,15 +44,8 @@ static const struct option own[] = {
                 .fallback = "1,2,half,all",
                 .argument = "LIST",
                 .help = "for how many replicas in one container the share is told: numbers, half and all"},
-        [OUTPUT] = {.flag = "output",
-                .type = OPTION_CHOICE,
-                .choices = outputs,
-                .fallback = "table",
-                .argument = "WORD",
-                .help = "table for people, or json for programs"},
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
 };
-
-static const struct command_line line = {NULL, own, ARRAY_SIZE(own)};
 
 static const char help[] =
         "usage: warpshare plan [OPTION...]\n"
@@ -72,6 +64,15 @@ static const char help[] =
 
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--mig-strategy, --nvml-library, …\n";
+
+const struct command_line command_plan_line = {
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare plan",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};
 
 struct warnings {
         struct arena *arena;
@@ -185,13 +186,6 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
 
 /* ---- the plan ---- */
 
-static bool wants_colours(void)
-{
-        const char *no = getenv("NO_COLOR");
-
-        return isatty(STDOUT_FILENO) && !(no && *no);
-}
-
 static void print(const struct plan_view *view, const char *output)
 {
         struct strbuf text = STRBUF_INIT;
@@ -201,7 +195,7 @@ static void print(const struct plan_view *view, const char *output)
                 json = plan_json_print(view);
                 puts(json);
         } else {
-                plan_table_print(&text, view, wants_colours());
+                plan_table_print(&text, view, command_line_wants_colours());
                 fputs(text.data, stdout);
         }
         strbuf_done(&text);
@@ -230,24 +224,6 @@ static int show(struct option_set *set, const char *const *values, struct plan_v
         return 0;
 }
 
-static void print_help(void)
-{
-        struct strbuf text = STRBUF_INIT;
-
-        strbuf_puts(&text, help);
-        for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-                option_print_one(&text, &own[i]);
-        strbuf_puts(&text, more_help);
-        fputs(text.data, stdout);
-        strbuf_done(&text);
-}
-
-static int fail(int status, const struct error *err)
-{
-        fprintf(stderr, "warpshare plan: %s\n", err->text);
-        return status;
-}
-
 int command_plan(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -255,14 +231,13 @@ int command_plan(int argc, char **argv)
         struct plan_view view = {0};
         struct option_set set;
         struct error err;
+        int status;
 
-        if (command_line_parse(&line, &set, values, &arena, argc, argv, environ, &err) < 0)
-                return fail(EXIT_USAGE, &err);
-        if (set.help) {
-                print_help();
-                return 0;
-        }
+        if (!command_line_read(&command_plan_line, &set, values, &arena, argc, argv, &status))
+                return status;
         if (check_values(values, &err) < 0 || plan_counts_read(&view, values[REPLICAS], &err) < 0)
-                return fail(EXIT_USAGE, &err);
-        return show(&set, values, &view, &arena, &err) < 0 ? fail(EXIT_FAILED, &err) : 0;
+                return command_line_refuse(&command_plan_line, &err);
+        if (show(&set, values, &view, &arena, &err) < 0)
+                return command_line_fail(&command_plan_line, &err);
+        return 0;
 }

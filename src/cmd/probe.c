@@ -2,7 +2,6 @@
  * warpshare probe: a CUDA program that finds out what its container really gets of a GPU. The CUDA part is in a child process
  * (probe_work.c), since any call of it may hang; here are the options, the deadlines and the exit status.
  */
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,54 +18,117 @@ enum { EXIT_NO_CUDA = 3 };
 #define WATCH_WINDOW 0.25
 #define USUAL_WINDOW 0.1
 
-static void print_help(void)
-{
-        fputs("Measures what this container really gets of its GPU, and compares it with what it was granted.\n\n"
-              "usage: warpshare probe [OPTION...]\n\n"
-              "  --json                one JSON object instead of the table\n"
-              "  --device N            which of the visible GPUs, from 0 (default 0)\n"
-              "  --watch SECONDS       measure the throughput so long, in windows of 250 ms: least, median and most show what\n"
-              "                        neighbours do to it (default: one second)\n"
-              "  --memory MIB|all      how much memory to try at most. Default: the limit and 64 MiB more, so that a limit\n"
-              "                        that is not in force shows; without a limit 1024. It is held for milliseconds\n"
-              "  --no-memory           do not try\n"
-              "  --timeout SECONDS     how long a step may take (default 30)\n"
-              "  --cuda-library PATH   instead of libcuda.so.1\n"
-              "  --nvml-library PATH   instead of libnvidia-ml.so.1, which tells how many SMs the whole GPU has\n"
-              "  --help\n\n"
-              "to test with:\n"
-              "  --load SECONDS        be a load of multiply-adds, and tell the work done\n"
-              "  --begin-at TIME       begin the load at that time, in seconds since the epoch: loads to be compared\n"
-              "  --fault               write where nothing is. Under MPS that ends EVERY client of the GPU\n\n"
-              "What was granted is what the environment says: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
-              "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS;\n"
-              "of two, the lower. It holds when MPS is in use; when no more memory than the limit can be allocated, and no\n"
-              "less than the limit without 768 MiB, which is room for CUDA's own context; and when the SMs are those granted,\n"
-              "give or take two, since the hardware gives them in pairs.\n\n"
-              "exit status: 0 it holds, or nothing was granted; 1 it does not; 2 wrong usage; 3 CUDA cannot be used: the\n"
-              "error is shown with what it means under MPS.\n",
-                stdout);
-}
-
 /* ---- options ---- */
 
-static int refuse(const char *option, const char *value, const char *form)
+enum {
+        JSON,
+        DEVICE,
+        WATCH,
+        MEMORY,
+        NO_MEMORY,
+        TIMEOUT,
+        LIBCUDA,
+        LIBNVML,
+        LOAD,
+        BEGIN_AT,
+        FAULT,
+};
+
+static const struct option own[] = {
+        [JSON] = {.flag = "json",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "one JSON object instead of the table"},
+        [DEVICE] = {.flag = "device",
+                .type = OPTION_STRING,
+                .fallback = "0",
+                .argument = "N",
+                .help = "which of the visible GPUs, from 0"},
+        [WATCH] = {.flag = "watch",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "SECONDS",
+                .help = "measure the throughput so long, in windows of 250 ms: least, median and most show what neighbours do to it; "
+                        "empty: one second"},
+        [MEMORY] = {.flag = "memory",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "MIB|all",
+                .help = "how much memory to try at most, held for milliseconds; empty: the limit and 64 MiB more, so that a limit "
+                        "that is not in force shows, or 1024 MiB without a limit"},
+        [NO_MEMORY] = {.flag = "no-memory", .type = OPTION_BOOL, .fallback = "false", .help = "do not try"},
+        [TIMEOUT] = {.flag = "timeout",
+                .type = OPTION_STRING,
+                .fallback = "30",
+                .argument = "SECONDS",
+                .help = "how long a step may take"},
+        [LIBCUDA] = {.flag = "cuda-library",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "instead of libcuda.so.1"},
+        [LIBNVML] = {.flag = "nvml-library",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "instead of libnvidia-ml.so.1, which tells how many SMs the whole GPU has"},
+        [LOAD] = {.flag = "load",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "SECONDS",
+                .help = "to test with: be a load of multiply-adds, and tell the work done"},
+        [BEGIN_AT] = {.flag = "begin-at",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "TIME",
+                .help = "to test with: begin the load at that time, in seconds since the epoch, so that loads can be compared"},
+        [FAULT] = {.flag = "fault",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "to test with: write where nothing is. Under MPS that ends EVERY client of the GPU"},
+};
+
+static const char help[] =
+        "usage: warpshare probe [OPTION...]\n"
+        "\n"
+        "Measures what this container really gets of its GPU, and compares it with what it was granted.\n"
+        "\n";
+
+static const char more_help[] =
+        "\nWhat was granted is what the environment says: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS;\n"
+        "of two, the lower. It holds when MPS is in use; when no more memory than the limit can be allocated, and no\n"
+        "less than the limit without 768 MiB, which is room for CUDA's own context; and when the SMs are those granted,\n"
+        "give or take two, since the hardware gives them in pairs.\n"
+        "\n"
+        "exit status: 0 it holds, or nothing was granted; 1 it does not; 2 wrong usage; 3 CUDA cannot be used: the\n"
+        "error is shown with what it means under MPS.\n";
+
+const struct command_line command_probe_line = {
+        .shared = command_line_none,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare probe",
+        .help = help,
+        .more_help = more_help,
+};
+
+static int refuse(size_t position, const char *value, const char *form, struct error *err)
 {
-        fprintf(stderr, "warpshare probe: --%s %s: must be %s\n", option, value, form);
-        return -1;
+        return error_set(err, ERROR_INVALID, "--%s %.40s: must be %s", own[position].flag, value, form);
 }
 
-static int read_seconds(const char *option, const char *text, unsigned int *ret)
+static int read_seconds(size_t position, const char *text, unsigned int *ret, struct error *err)
 {
         uint64_t value;
 
         if (!text_to_uint(text, SECONDS_MAX, &value) || value == 0)
-                return refuse(option, text, "a number of seconds from 1 to 3600");
+                return refuse(position, text, "a number of seconds from 1 to 3600", err);
         *ret = (unsigned int)value;
         return 0;
 }
 
-static int read_memory(struct probe_options *options, const char *text)
+static int read_memory(struct probe_options *options, const char *text, struct error *err)
 {
         uint64_t value;
 
@@ -75,109 +137,72 @@ static int read_memory(struct probe_options *options, const char *text)
                 return 0;
         }
         if (!text_to_uint(text, UINT32_MAX, &value) || value == 0)
-                return refuse("memory", text, "a number of MiB, or 'all'");
+                return refuse(MEMORY, text, "a number of MiB, or 'all'", err);
         options->memory = PROBE_MEMORY_CEILING;
         options->memory_mib = (unsigned int)value;
         return 0;
 }
 
-static int read_time(struct probe_options *options, const char *text)
+static int read_time(struct probe_options *options, const char *text, struct error *err)
 {
         char *end;
 
         options->begin_at = strtod(text, &end);
         if (*end || end == text || !isfinite(options->begin_at) || options->begin_at <= 0 || options->begin_at > 1e11)
-                return refuse("begin-at", text, "seconds since the epoch");
+                return refuse(BEGIN_AT, text, "seconds since the epoch", err);
         return 0;
 }
 
-static int read_device(struct probe_options *options, const char *text)
+/* How long it works, and as what. */
+static int read_work(struct probe_options *options, const char *const *values, struct error *err)
 {
-        uint64_t value;
+        unsigned int seconds = 1;
 
-        if (!text_to_uint(text, 255, &value))
-                return refuse("device", text, "a number from 0 to 255");
-        options->device = (unsigned int)value;
-        return 0;
-}
-
-/* 1: help is wanted. */
-static int take_option(struct probe_options *options, int letter)
-{
-        unsigned int seconds = 0;
-
-        switch (letter) {
-        case 'j':
-                options->json = true;
-                return 0;
-        case 'd':
-                return read_device(options, optarg);
-        case 'w':
-        case 'l':
-                if (read_seconds(letter == 'w' ? "watch" : "load", optarg, &seconds) < 0)
+        if (*values[WATCH]) {
+                if (read_seconds(WATCH, values[WATCH], &seconds, err) < 0)
                         return -1;
-                options->seconds = seconds;
-                options->window = letter == 'w' ? WATCH_WINDOW : USUAL_WINDOW;
-                if (letter == 'l')
-                        options->kind = PROBE_LOAD;
-                return 0;
-        case 'b':
-                return read_time(options, optarg);
-        case 'f':
-                options->kind = PROBE_FAULT;
-                return 0;
-        case 'm':
-                return read_memory(options, optarg);
-        case 'M':
-                options->memory = PROBE_MEMORY_NONE;
-                return 0;
-        case 't':
-                return read_seconds("timeout", optarg, &options->timeout_s);
-        case 'c':
-                options->cuda_library = optarg;
-                return 0;
-        case 'n':
-                options->nvml_library = optarg;
-                return 0;
-        case 'h':
-                return 1;
-        default:
-                return -1;
+                options->window = WATCH_WINDOW;
         }
+        if (*values[LOAD]) {
+                if (read_seconds(LOAD, values[LOAD], &seconds, err) < 0)
+                        return -1;
+                options->window = USUAL_WINDOW;
+                options->kind = PROBE_LOAD;
+        }
+        if (strcmp(values[FAULT], "true") == 0)
+                options->kind = PROBE_FAULT;
+        options->seconds = seconds;
+        return 0;
 }
 
-static int parse_options(struct probe_options *options, int argc, char **argv)
+static const char *path_of(const char *value)
 {
-        static const struct option table[] = {
-                {"json", no_argument, NULL, 'j'},
-                {"device", required_argument, NULL, 'd'},
-                {"watch", required_argument, NULL, 'w'},
-                {"load", required_argument, NULL, 'l'},
-                {"begin-at", required_argument, NULL, 'b'},
-                {"fault", no_argument, NULL, 'f'},
-                {"memory", required_argument, NULL, 'm'},
-                {"no-memory", no_argument, NULL, 'M'},
-                {"timeout", required_argument, NULL, 't'},
-                {"cuda-library", required_argument, NULL, 'c'},
-                {"nvml-library", required_argument, NULL, 'n'},
-                {"help", no_argument, NULL, 'h'},
-                {NULL, 0, NULL, 0},
-        };
-        int letter;
+        return *value ? value : NULL;
+}
+
+static int read_options(struct probe_options *options, const char *const *values, struct error *err)
+{
+        uint64_t device;
 
         *options = (struct probe_options){
-                .memory = PROBE_MEMORY_CAREFUL, .seconds = 1, .window = USUAL_WINDOW, .timeout_s = 30};
-        while ((letter = getopt_long(argc, argv, "h", table, NULL)) != -1) {
-                int taken = take_option(options, letter);
-
-                if (taken != 0)
-                        return taken;
-        }
-        if (optind < argc) {
-                fprintf(stderr, "warpshare probe: unexpected argument '%s'\n", argv[optind]);
+                .memory = PROBE_MEMORY_CAREFUL,
+                .window = USUAL_WINDOW,
+                .json = strcmp(values[JSON], "true") == 0,
+                .cuda_library = path_of(values[LIBCUDA]),
+                .nvml_library = path_of(values[LIBNVML]),
+        };
+        if (!text_to_uint(values[DEVICE], 255, &device))
+                return refuse(DEVICE, values[DEVICE], "a number from 0 to 255", err);
+        options->device = (unsigned int)device;
+        if (*values[MEMORY] && read_memory(options, values[MEMORY], err) < 0)
                 return -1;
-        }
-        return 0;
+        if (strcmp(values[NO_MEMORY], "true") == 0)
+                options->memory = PROBE_MEMORY_NONE;
+        if (*values[BEGIN_AT] && read_time(options, values[BEGIN_AT], err) < 0)
+                return -1;
+        if (read_work(options, values, err) < 0)
+                return -1;
+        return read_seconds(TIMEOUT, values[TIMEOUT], &options->timeout_s, err);
 }
 
 /* ---- deadlines ---- */
@@ -269,18 +294,19 @@ int command_probe(int argc, char **argv)
                 .run = probe_work,
                 .data = &options};
         struct worker_result worker;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct option_set set;
         struct error err;
-        int status = parse_options(&options, argc, argv);
+        int status;
 
-        if (status < 0)
-                return EXIT_USAGE;
-        if (status > 0) {
-                print_help();
-                return 0;
-        }
+        if (!command_line_read(&command_probe_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (read_options(&options, values, &err) < 0)
+                return command_line_refuse(&command_probe_line, &err);
         make_steps(steps, &options);
         if (worker_run(&worker, &worker_options, &err) < 0) {
-                fprintf(stderr, "warpshare probe: %s\n", err.text);
+                command_line_fail(&command_probe_line, &err);
                 return EXIT_NO_CUDA;
         }
         status = judge(&options, &worker);

@@ -185,35 +185,30 @@ static bool is_flag(const struct option *option, const char *name, size_t length
         return false;
 }
 
-static const struct {
-        const char *flag;
-        size_t offset; /* of a bool in struct option_set */
-} switches[] = {
-        {"help", offsetof(struct option_set, help)},
-        {"h", offsetof(struct option_set, help)},
-        {"version", offsetof(struct option_set, version)},
-        {"v", offsetof(struct option_set, version)},
-        {"check", offsetof(struct option_set, check)},
-        {"print-schema", offsetof(struct option_set, print_schema)},
-};
-
 static bool *find_switch(struct option_set *set, const char *name, size_t length)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
-                if (strlen(switches[i].flag) == length && memcmp(switches[i].flag, name, length) == 0)
-                        return (bool *)((char *)set + switches[i].offset);
+        bool *const switches[OPTION_SWITCHES] = {
+                [OPTION_CHECK] = &set->check,
+                [OPTION_PRINT_SCHEMA] = &set->print_schema,
+                [OPTION_HELP] = &set->help,
+                [OPTION_VERSION] = &set->version,
+        };
+
+        for (size_t i = 0; i < OPTION_SWITCHES; i++)
+                if (is_flag(&option_switches[i], name, length))
+                        return switches[i];
         return NULL;
 }
 
 static int unknown_flag(const char *name, size_t length, struct error *err)
 {
-        _free_ const char **candidates = xcalloc(option_count * 4 + ARRAY_SIZE(switches), sizeof(*candidates));
+        _free_ const char **candidates = xcalloc(option_count * 4 + OPTION_SWITCHES, sizeof(*candidates));
         char word[64];
         const char *nearest = NULL;
         size_t count = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
-                candidates[count++] = switches[i].flag;
+        for (size_t i = 0; i < OPTION_SWITCHES; i++)
+                candidates[count++] = option_switches[i].flag;
 
         for (size_t i = 0; i < option_count; i++) {
                 candidates[count++] = option_table[i].flag;

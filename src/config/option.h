@@ -35,14 +35,22 @@ struct option {
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
         enum option_type type;
-        const char *const *choices; /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS */
-        const char *fallback;       /* the default, in text */
-        const char *argument;       /* the placeholder in --help: "PATH" */
-        const char *help;           /* one line */
+        const char *const *
+                choices; /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
+        const char *fallback; /* the default, in text; NULL: see option_switches */
+        const char *argument; /* the placeholder in --help: "PATH" */
+        const char *help;     /* one line */
 };
 
 extern const struct option option_table[];
 extern const size_t option_count;
+
+/*
+ * What asks for something else than to run. Options without a value and without a default: --help and --version are those of every
+ * command, the two before them of the agent only.
+ */
+enum { OPTION_CHECK, OPTION_PRINT_SCHEMA, OPTION_HELP, OPTION_VERSION, OPTION_SWITCHES };
+extern const struct option option_switches[OPTION_SWITCHES];
 
 enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_ENVIRONMENT, OPTION_FLAG };
 
@@ -78,6 +86,5 @@ unsigned int option_position(const struct option *option, const char *value);
 int option_check(const struct option *option, const char *value, struct arena *arena, const char **ret,
         struct error *err) MUST_USE;
 
-/* The option part of --help: flags, environment, YAML key, default, meaning, aligned for 100 columns. */
-void option_print_help(struct strbuf *text);
+/* Its part of --help: flags, meaning, default, environment, YAML key, aligned for 100 columns. */
 void option_print_one(struct strbuf *help, const struct option *option);

@@ -44,33 +44,23 @@ void option_print_one(struct strbuf *help, const struct option *option)
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         size_t column = HELP_INDENT;
 
+        if (option->aliases[0] && !option->aliases[0][1]) /* a letter */
+                strbuf_printf(&text, "-%s, ", option->aliases[0]);
         strbuf_printf(
                 &text, "--%s%s%s", option->flag, option->argument ? " " : "", option->argument ? option->argument : "");
         put_flag(help, text.data);
         put_words(help, &column, option->help);
-        strbuf_clear(&text);
-        strbuf_printf(&text, "(default %s", *option->fallback ? option->fallback : "empty");
-        for (size_t i = 0; i < ARRAY_SIZE(option->environment) && option->environment[i]; i++)
-                strbuf_printf(&text, "%s %s", i ? " or" : "; env", option->environment[i]);
-        if (option->key)
-                strbuf_printf(&text, "; key %s", option->key);
-        for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
-                strbuf_printf(&text, "; also --%s", option->aliases[i]);
-        strbuf_puts(&text, ")");
-        put_words(help, &column, text.data);
+        if (option->fallback) {
+                strbuf_clear(&text);
+                strbuf_printf(&text, "(default %s", *option->fallback ? option->fallback : "empty");
+                for (size_t i = 0; i < ARRAY_SIZE(option->environment) && option->environment[i]; i++)
+                        strbuf_printf(&text, "%s %s", i ? " or" : "; env", option->environment[i]);
+                if (option->key)
+                        strbuf_printf(&text, "; key %s", option->key);
+                for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
+                        strbuf_printf(&text, "; also --%s", option->aliases[i]);
+                strbuf_puts(&text, ")");
+                put_words(help, &column, text.data);
+        }
         strbuf_putc(help, '\n');
-}
-
-void option_print_help(struct strbuf *text)
-{
-        for (size_t i = 0; i < option_count; i++)
-                option_print_one(text, &option_table[i]);
-        put_flag(text, "--check");
-        strbuf_puts(text, "say whether the configuration is right, and end\n");
-        put_flag(text, "--print-schema");
-        strbuf_puts(text, "print the JSON Schema of the configuration file for editors, and end\n");
-        put_flag(text, "-h, --help");
-        strbuf_puts(text, "show this text\n");
-        put_flag(text, "-v, --version");
-        strbuf_puts(text, "show the version\n");
 }

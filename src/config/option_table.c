@@ -303,4 +303,15 @@ const struct option option_table[] = {
                 .help = "name of this pod: what it publishes is its DaemonSet's, and goes with it"},
 };
 
+const struct option option_switches[OPTION_SWITCHES] = {
+        [OPTION_CHECK] = {.flag = "check",
+                .type = OPTION_BOOL,
+                .help = "say whether the configuration is right, and end"},
+        [OPTION_PRINT_SCHEMA] = {.flag = "print-schema",
+                .type = OPTION_BOOL,
+                .help = "print the JSON Schema of the configuration file for editors, and end"},
+        [OPTION_HELP] = {.flag = "help", .aliases = {"h"}, .type = OPTION_BOOL, .help = "show this text"},
+        [OPTION_VERSION] = {.flag = "version", .aliases = {"v"}, .type = OPTION_BOOL, .help = "show the version"},
+};
+
 const size_t option_count = ARRAY_SIZE(option_table);

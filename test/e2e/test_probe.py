@@ -230,7 +230,7 @@ def test_a_fault_on_purpose_is_told_as_the_driver_tells_it(probe):
     (('--watch', 'long'), '--watch long: must be a number of seconds from 1 to 3600'),
     (('--device', '-1'), '--device -1: must be a number from 0 to 255'),
     (('--begin-at', 'soon'), '--begin-at soon: must be seconds since the epoch'),
-    (('more',), "unexpected argument 'more'"), (('--nonsense',), "unrecognized option '--nonsense'")])
+    (('more',), "unexpected argument 'more'"), (('--nonsense',), "unknown flag '--nonsense'")])
 def test_wrong_usage_is_refused(probe, arguments, words):
     done = probe(*arguments)
     assert done.status == 2 and words in done.err, done

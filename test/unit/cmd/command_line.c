@@ -116,6 +116,22 @@ static void test_help_has_all_options_and_no_others(void **state UNUSED)
         assert_null(strstr(text.data, "device-id-strategy"));
 }
 
+static void test_options_that_help_leaves_out_count_all_the_same(void **state UNUSED)
+{
+        static const char *const expected[] = {"grace", "quiet", "check", "print-schema", "help", "version"};
+        const struct command_line all = {
+                .own = own, .n_own = ARRAY_SIZE(own), .lists_own_only = true, .is_agent = true};
+        const struct option *option;
+        size_t count = 0;
+
+        for (; (option = command_line_option(&all, count)); count++)
+                if (count < ARRAY_SIZE(expected))
+                        assert_string_equal(option->flag, expected[count]);
+                else
+                        assert_ptr_equal(option, &option_table[count - ARRAY_SIZE(expected)]);
+        assert_int_equal(count, ARRAY_SIZE(expected) + option_count);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -125,6 +141,7 @@ int main(void)
                 cmocka_unit_test_teardown(test_the_environment_counts_for_what_is_shared_only, empty_arena),
                 cmocka_unit_test_teardown(test_what_is_wrong_is_said, empty_arena),
                 cmocka_unit_test(test_help_has_all_options_and_no_others),
+                cmocka_unit_test(test_options_that_help_leaves_out_count_all_the_same),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

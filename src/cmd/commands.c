@@ -1,0 +1,29 @@
+#include <string.h>
+
+#include "cmd/command.h"
+
+const struct command command_table[] = {
+        {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent,
+                &command_agent_line, NULL},
+        {"demo", "show all of it on simulated GPUs, without a GPU and without a cluster", command_demo,
+                &command_demo_line, NULL},
+        {"doctor", "say what is wrong on this node, what that means and what to do about it", command_doctor,
+                &command_doctor_line, NULL},
+        {"plan", "tell what a configuration makes of a node's GPUs, before anything runs", command_plan,
+                &command_plan_line, NULL},
+        {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
+        {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
+        {"nvidia-device-plugin", "the agent, in the place and with the manners of NVIDIA's plugin",
+                command_device_plugin, &command_device_plugin_line, NULL},
+        {"mps-control-daemon", "the MPS supervisor, in the place and with the manners of NVIDIA's",
+                command_mps_control_daemon, &command_mps_control_daemon_line, command_mps_control_daemon_table},
+        {0},
+};
+
+const struct command *command_find(const struct command *table, const char *name)
+{
+        for (const struct command *command = table; command->name; command++)
+                if (strcmp(name, command->name) == 0)
+                        return command;
+        return NULL;
+}
