@@ -11,9 +11,10 @@ import subprocess
 import tempfile
 import time
 
+import pytest
 import yaml
 
-from node import DEADLINE, REPORT, SIMULATOR, WARPSHARE, Agent
+from node import DEADLINE, SIMULATOR, WARPSHARE, Agent
 
 BIN = os.environ['WARPSHARE_MPS_SIM_BIN']
 UUIDS = ['GPU-%d1111111-2222-3333-4444-555555555555' % i for i in range(4)]
@@ -254,23 +255,19 @@ class Mps:
             client.kill()
             client.communicate()
         for agent in self.agents:
-            if agent.process.returncode is None:
-                if agent.process.poll() is None:
-                    agent.signal(signal.SIGTERM)
-                try:
-                    agent.wait()
-                except AssertionError as error:
-                    faults.append(str(error))
-                    agent.kill()
-            if agent.process.returncode != agent.expected_status:
-                faults.append('process %d ended with %d instead of %d' % (
-                    agent.pid, agent.process.returncode, agent.expected_status))
-            report = REPORT.search(agent.log())
-            if report:
-                faults.append('process %d was caught by a sanitizer: %s' % (agent.pid, report.group(0)))
+            faults += agent.finish('process')
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
         if faults:
             faults.append(self.logs())
         return faults
+
+
+@pytest.fixture
+def mps():
+    made = Mps()
+    yield made
+    faults = made.finish()
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)

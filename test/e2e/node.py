@@ -124,6 +124,25 @@ class Agent:
         self.signal(signal.SIGKILL)
         return self.wait()
 
+    def finish(self, name):
+        """Ends it if it runs; returns what was wrong with it or its end."""
+        faults = []
+        if self.process.returncode is None:
+            if self.process.poll() is None:
+                self.signal(signal.SIGTERM)
+            try:
+                self.wait()
+            except AssertionError as error:
+                faults.append(str(error))
+                self.kill()
+        if self.process.returncode != self.expected_status:
+            faults.append('%s with pid %d ended with %d instead of %d' % (
+                name, self.pid, self.process.returncode, self.expected_status))
+        report = REPORT.search(self.log())
+        if report:
+            faults.append('%s with pid %d was caught by a sanitizer: %s' % (name, self.pid, report.group(0)))
+        return faults
+
     def hang_up(self):
         self.signal(signal.SIGHUP)
 
@@ -298,21 +317,8 @@ class Node:
         faults = []
         ended_well = True
         for agent in self.agents:
-            if agent.process.returncode is None:
-                if agent.process.poll() is None:
-                    agent.signal(signal.SIGTERM)
-                try:
-                    agent.wait()
-                except AssertionError as error:
-                    faults.append(str(error))
-                    agent.kill()
-            if agent.process.returncode != agent.expected_status:
-                faults.append('agent with pid %d ended with %d instead of %d' % (
-                    agent.pid, agent.process.returncode, agent.expected_status))
+            faults += agent.finish('agent')
             ended_well = ended_well and agent.process.returncode == 0
-            report = REPORT.search(agent.log())
-            if report:
-                faults.append('agent with pid %d was caught by a sanitizer: %s' % (agent.pid, report.group(0)))
         self.kubelet.stop()
         if self.mps:
             self.mps.stop()

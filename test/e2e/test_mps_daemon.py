@@ -9,19 +9,10 @@ import subprocess
 import pytest
 
 import mps as mps_module
-from mps import LINK, UUIDS, daemon, unit, wait
+from mps import LINK, UUIDS, daemon, mps, unit, wait  # noqa: F401 -- a fixture
 from node import GPU, WARPSHARE
 
 HEADER = r'[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} [\w.-]+:\d+\] '
-
-
-@pytest.fixture
-def mps():
-    made = mps_module.Mps()
-    yield made
-    faults = made.finish()
-    if faults:
-        pytest.fail('\n'.join(faults), pytrace=False)
 
 
 def sharing(replicas, **more):

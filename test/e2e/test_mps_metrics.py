@@ -7,17 +7,7 @@ import socket
 
 import pytest
 
-import mps as mps_module
-from mps import DEADLINE, UUIDS, daemon, wait
-
-
-@pytest.fixture
-def mps():
-    made = mps_module.Mps()
-    yield made
-    faults = made.finish()
-    if faults:
-        pytest.fail('\n'.join(faults), pytrace=False)
+from mps import DEADLINE, UUIDS, daemon, mps, wait  # noqa: F401 -- a fixture
 
 
 def start(mps):
