@@ -12,6 +12,7 @@
 
 #include <warpshare_commit.h>
 
+#include "cmd/agent_api.h"
 #include "cmd/agent_metrics.h"
 #include "cmd/command.h"
 #include "cmd/generation.h"
@@ -40,6 +41,7 @@ struct agent {
         struct plugins *plugins;
         struct holdings *holdings;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct kube_client *api;      /* NULL: the API server is not spoken to */
         struct generation *current;   /* NULL before the first inventory */
         struct generation *previous;
         struct inventory *refused; /* the newest, when no generation could be made of it */
@@ -114,6 +116,7 @@ static void stop(struct agent *agent, int status)
         plugins_close(agent->plugins, on_plugins_closed, agent);
         holdings_close(agent->holdings, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
+        agent->api = kube_client_close(agent->api, NULL, NULL); /* after all that has a watch of it */
 }
 
 /* ---- generations ---- */
@@ -509,6 +512,7 @@ static int start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
+        agent->api = agent_api_new(&agent->loop, config);
         return 0;
 }
 

@@ -1,8 +1,8 @@
 /*
  * A client of the Kubernetes API on libuv's loop, over libcurl: requests and their answers. It knows no kind of object.
  *
- * libcurl is loaded when the first client is made (kube/library.h), and name look-ups are done by threads of its own: nothing here
- * blocks but reading the token, a small file. Connections are kept and shared by all requests of a client; HTTP/2 is used where
+ * libcurl is loaded by a thread when a client is made (kube/library.h), and name look-ups are done by threads of its own: nothing here
+ * blocks but reading the token, a small file. Where there is no libcurl, every request fails with that. Connections are kept and shared by all requests of a client; HTTP/2 is used where
  * libcurl and the server have it. A proxy comes from the kubeconfig, else from HTTPS_PROXY and NO_PROXY.
  *
  * A request ends exactly once: by its callback, which comes from the loop and never out of kube_client_send(); or by
@@ -93,7 +93,7 @@ struct kube_client_options {
         const char *user_agent;               /* NULL: "warpshare/<version>" */
 };
 
-/* Reads no file but libcurl and opens no connection. */
+/* Opens no file and no connection. Fails where the server's URL is none. */
 int kube_client_new(struct kube_client **ret, const struct kube_client_options *options, struct error *err) MUST_USE;
 
 /* Where a pod or a context says which namespace is meant; "default" else. Lives as long as the client. */

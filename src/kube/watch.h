@@ -25,7 +25,6 @@
 
 #define KUBE_WATCH_LINE_LIMIT ((size_t)4 << 20) /* bytes of one event */
 #define KUBE_WATCH_OBJECTS ((size_t)20000)      /* more is an error: a selector is missing */
-#define KUBE_WATCH_PAGE 100U                    /* objects asked for at a time */
 #define KUBE_WATCH_SECONDS 300U                 /* that a watch is to last, at least; at most twice that */
 #define KUBE_WATCH_MARGIN_MS UINT64_C(30000)
 #define KUBE_WATCH_WAIT_MS UINT64_C(1000)

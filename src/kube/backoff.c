@@ -1,0 +1,14 @@
+#include "kube/backoff.h"
+
+#include "base/macro.h"
+
+uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random)
+{
+        uint64_t wait = MIN(backoff->least_ms, backoff->most_ms);
+
+        for (unsigned int i = 0; i < backoff->failures && wait < backoff->most_ms; i++)
+                wait = MIN(wait * 2, backoff->most_ms);
+        backoff->failures++;
+        wait -= wait / 2 * random / UINT32_MAX;
+        return MAX(wait, asked_ms);
+}

@@ -1,0 +1,96 @@
+#include "kube/credentials.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+
+/* What was read, without the newline that editors and secrets put at its end; NULL and an error where there is none. */
+static char *read_word(const char *path, size_t limit, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        char *end;
+
+        if (file_read(path, limit, &text, err) < 0)
+                return NULL;
+        end = text.data + text.size;
+        while (end > text.data && strchr(" \t\r\n", end[-1]))
+                *--end = '\0';
+        for (const char *c = text.data; c < end; c++)
+                if (*c <= ' ' || *c > '~') {
+                        error_raise(err, ERROR_INVALID, "'%s' holds more than one word of plain characters", path);
+                        return NULL;
+                }
+        if (end == text.data) {
+                error_raise(err, ERROR_INVALID, "'%s' is empty", path);
+                return NULL;
+        }
+        return strbuf_take(&text);
+}
+
+int kube_credentials_of_pod(
+        struct kube_credentials *ret, const char *host, const char *port, const char *folder, struct error *err)
+{
+        struct kube_credentials found = {.origin = "service account"};
+        struct arena *arena = &found.arena;
+        const char *bracket = strchr(host, ':') ? "[" : "";
+        _free_ char *scope = NULL;
+        struct error ignored;
+        uint64_t number;
+
+        if (!text_to_uint(port, 65535, &number) || number == 0 || host[strcspn(host, "/@?# \r\n")])
+                return error_set(err, ERROR_INVALID,
+                        "KUBERNETES_SERVICE_HOST='%.80s' and KUBERNETES_SERVICE_PORT='%.20s' are no host and no port",
+                        host, port);
+        found.server = arena_printf(arena, "https://%s%s%s:%s", bracket, host, *bracket ? "]" : "", port);
+        found.token_path = arena_printf(arena, "%s/token", folder);
+        found.authority.path = arena_printf(arena, "%s/ca.crt", folder);
+        scope = read_word(arena_printf(arena, "%s/namespace", folder), 1024, &ignored);
+        found.scope = arena_strdup(arena, scope ? scope : "default");
+        *ret = found;
+        return 0;
+}
+
+static int read_file(struct kube_credentials *ret, const char *path, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (file_read(path, KUBE_CONFIG_LIMIT, &text, err) < 0)
+                return error_prefix(err, "kubeconfig");
+        return kube_credentials_read(ret, path, text.data, text.size, err);
+}
+
+int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, struct error *err)
+{
+        const char *host = getenv("KUBERNETES_SERVICE_HOST");
+        const char *port = getenv("KUBERNETES_SERVICE_PORT");
+
+        *ret = (struct kube_credentials){0};
+        if (kubeconfig && *kubeconfig)
+                return read_file(ret, kubeconfig, err);
+        if (!host || !*host || !port || !*port || access(KUBE_SERVICE_ACCOUNT "/token", F_OK) < 0)
+                return KUBE_CREDENTIALS_NONE;
+        return kube_credentials_of_pod(ret, host, port, KUBE_SERVICE_ACCOUNT, err);
+}
+
+int kube_credentials_token(const struct kube_credentials *credentials, char **ret, struct error *err)
+{
+        char *token;
+
+        if (credentials->token_path)
+                token = read_word(credentials->token_path, KUBE_TOKEN_LIMIT, err);
+        else
+                token = xstrdup(credentials->token ? credentials->token : "");
+        if (!token)
+                return error_prefix(err, "token");
+        *ret = token;
+        return 0;
+}
+
+void kube_credentials_done(struct kube_credentials *credentials)
+{
+        arena_done(&credentials->arena);
+        *credentials = (struct kube_credentials){0};
+}

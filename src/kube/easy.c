@@ -1,0 +1,208 @@
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "kube/transport_parts.h"
+
+/* ---- address ---- */
+
+struct address {
+        const char *scheme; /* "https://" */
+        char *host;         /* with the brackets of an IPv6 address */
+        const char *port;   /* "" for that of the scheme */
+        const char *path;   /* "" or with a slash in front */
+};
+
+/* |server| has been checked to have one of these schemes, and neither user nor query. */
+static int split(const char *server, struct address *ret, struct error *err)
+{
+        const char *scheme = text_starts_with(server, "https://") ? "https://" : "http://";
+        const char *rest = server + strlen(scheme);
+        const char *path = rest + strcspn(rest, "/");
+        const char *bracket = *rest == '[' ? memchr(rest, ']', (size_t)(path - rest)) : NULL;
+        const char *start = bracket ? bracket : rest;
+        const char *colon = memchr(start, ':', (size_t)(path - start));
+        const char *end = colon ? colon : path;
+
+        *ret = (struct address){.scheme = scheme, .port = "", .path = path};
+        if (end == rest || (*rest == '[' && (!bracket || bracket + 1 != end)))
+                return error_set(err, ERROR_INVALID, "server '%.80s' has no host", server);
+        ret->host = xasprintf("%.*s", (int)(end - rest), rest);
+        ret->port = colon ? colon + 1 : "";
+        return 0;
+}
+
+/* As in Go, where no proxy of the environment is asked for these. */
+static bool is_loopback(const char *host)
+{
+        return strcasecmp(host, "localhost") == 0 || text_starts_with(host, "127.") || strcmp(host, "[::1]") == 0;
+}
+
+int easy_prepare(struct easy_settings *settings, const struct kube_credentials *credentials, const char *user_agent,
+        struct error *err)
+{
+        struct address address;
+        size_t port_length;
+        uint64_t port = 0;
+        _free_ char *port_text = NULL;
+
+        if (split(credentials->server, &address, err) < 0)
+                return -1;
+        port_length = strcspn(address.port, "/");
+        port_text = xasprintf("%.*s", (int)port_length, address.port);
+        if (port_length && (!text_to_uint(port_text, 65535, &port) || port == 0)) {
+                free(address.host);
+                return error_set(err, ERROR_INVALID, "server '%.80s' has no port that is one", credentials->server);
+        }
+        *settings = (struct easy_settings){
+                .credentials = credentials,
+                .user_agent = xstrdup(user_agent ? user_agent : "warpshare/" WARPSHARE_VERSION),
+                .is_direct = is_loopback(address.host),
+        };
+        if (!credentials->server_name) {
+                settings->url = xstrdup(credentials->server);
+        } else {
+                const char *colon = port_length ? ":" : "";
+
+                /* The name counts for TLS alone: the connection goes to the host, and the head names the host. */
+                settings->url = xasprintf(
+                        "%s%s%s%s%s", address.scheme, credentials->server_name, colon, port_text, address.path);
+                settings->host = xasprintf("Host: %s%s%s", address.host, colon, port_text);
+                settings->connect_to = xasprintf("::%s:%s", address.host, port_text);
+        }
+        free(address.host);
+        return 0;
+}
+
+void easy_forget(struct easy_settings *settings)
+{
+        free(settings->user_agent);
+        free(settings->url);
+        free(settings->host);
+        free(settings->connect_to);
+}
+
+/* ---- one transfer ---- */
+
+struct setup {
+        const struct curl *curl;
+        CURL *easy;
+        CURLcode rc; /* of the first that failed */
+};
+
+static void note(struct setup *setup, CURLcode rc)
+{
+        if (setup->rc == CURLE_OK)
+                setup->rc = rc;
+}
+
+static void set_text(struct setup *setup, CURLoption option, const char *value)
+{
+        note(setup, setup->curl->easy_setopt(setup->easy, option, value));
+}
+
+static void set_number(struct setup *setup, CURLoption option, long value)
+{
+        note(setup, setup->curl->easy_setopt(setup->easy, option, value));
+}
+
+static void set_pem(struct setup *setup, CURLoption path, CURLoption blob, const struct kube_pem *pem)
+{
+        struct curl_blob bytes = {.flags = CURL_BLOB_COPY};
+
+        if (pem->path)
+                set_text(setup, path, pem->path);
+        if (!pem->text)
+                return;
+        bytes.data = (void *)(uintptr_t)pem->text;
+        bytes.len = strlen(pem->text);
+        note(setup, setup->curl->easy_setopt(setup->easy, blob, &bytes));
+}
+
+static void set_tls(struct setup *setup, const struct kube_credentials *credentials)
+{
+        set_number(setup, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+        if (credentials->authority.path || credentials->authority.text)
+                set_text(setup, CURLOPT_CAPATH, NULL); /* else those of the system would be trusted, too */
+        set_pem(setup, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, &credentials->authority);
+        set_pem(setup, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, &credentials->certificate);
+        set_pem(setup, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, &credentials->key);
+        if (credentials->insecure) {
+                set_number(setup, CURLOPT_SSL_VERIFYPEER, 0);
+                set_number(setup, CURLOPT_SSL_VERIFYHOST, 0);
+        }
+        /* A CA file that rotates is read for each connection. Builds without that cache do not know the option. */
+        setup->curl->easy_setopt(setup->easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+}
+
+static void set_connection(struct setup *setup, const struct easy_settings *settings)
+{
+        const struct kube_credentials *credentials = settings->credentials;
+
+        if (credentials->proxy || settings->is_direct)
+                set_text(setup, CURLOPT_PROXY, credentials->proxy ? credentials->proxy : "");
+        if (credentials->proxy)
+                set_text(setup, CURLOPT_NOPROXY, ""); /* what the environment excepts is not meant */
+        set_text(setup, CURLOPT_USERAGENT, settings->user_agent);
+        set_number(setup, CURLOPT_NOSIGNAL, 1);
+        set_number(setup, CURLOPT_PATH_AS_IS, 1);
+        set_number(setup, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1);
+        /* Where a look-up hangs, its thread is left behind rather than waited for. */
+        set_number(setup, CURLOPT_QUICK_EXIT, 1);
+        /* Builds without HTTP/2 refuse the first. The second lets requests wait for a connection that all of them can share. */
+        setup->curl->easy_setopt(setup->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+        set_number(setup, CURLOPT_PIPEWAIT, 1);
+}
+
+static void set_request(
+        struct setup *setup, const struct easy_settings *settings, const struct transfer_request *request)
+{
+        bool has_query = request->query && *request->query;
+        _free_ char *url = xasprintf(
+                "%s%s%s%s", settings->url, request->path, has_query ? "?" : "", has_query ? request->query : "");
+
+        set_text(setup, CURLOPT_URL, url);
+        if (request->body) {
+                set_number(setup, CURLOPT_POSTFIELDSIZE, (long)strlen(request->body));
+                set_text(setup, CURLOPT_COPYPOSTFIELDS, request->body);
+        }
+        set_text(setup, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+static void add_header(const struct curl *curl, struct curl_slist **headers, const char *name, const char *value)
+{
+        _free_ char *line = xasprintf("%s%s", name, value);
+        struct curl_slist *longer = curl->slist_append(*headers, line);
+
+        if (longer)
+                *headers = longer;
+}
+
+int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settings *settings,
+        const struct transfer_request *request, const char *token, struct curl_slist **ret_headers,
+        struct curl_slist **ret_connect_to, struct error *err)
+{
+        struct setup setup = {.curl = curl, .easy = easy};
+
+        set_tls(&setup, settings->credentials);
+        set_connection(&setup, settings);
+        set_request(&setup, settings, request);
+        add_header(curl, ret_headers, "Accept: application/json", "");
+        add_header(curl, ret_headers, "Expect:", ""); /* no round trip before a body */
+        if (*token)
+                add_header(curl, ret_headers, "Authorization: Bearer ", token);
+        if (settings->host)
+                add_header(curl, ret_headers, settings->host, "");
+        if (request->body)
+                add_header(curl, ret_headers, "Content-Type: ", request->content_type);
+        note(&setup, curl->easy_setopt(easy, CURLOPT_HTTPHEADER, *ret_headers));
+        if (settings->connect_to) {
+                add_header(curl, ret_connect_to, settings->connect_to, "");
+                note(&setup, curl->easy_setopt(easy, CURLOPT_CONNECT_TO, *ret_connect_to));
+        }
+        if (setup.rc != CURLE_OK)
+                return error_set(err, ERROR_UNSUPPORTED, "libcurl %s cannot do what is needed: %s",
+                        curl->version_info(CURLVERSION_NOW)->version, curl->easy_strerror(setup.rc));
+        return 0;
+}

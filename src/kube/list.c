@@ -1,0 +1,141 @@
+#include "kube/list.h"
+
+#include "base/alloc.h"
+#include "kube/object.h"
+
+struct kube_list {
+        struct kube_client *client;
+        struct kube_list_options options; /* its texts are owned */
+        struct kube_call *call;
+        unsigned int n_pages;
+        bool is_telling;
+        bool is_cancelled; /* in a callback; the list goes when that has returned */
+};
+
+static void list_free(struct kube_list *list)
+{
+        kube_call_cancel(list->call);
+        free((void *)(uintptr_t)list->options.path);
+        free((void *)(uintptr_t)list->options.field_selector);
+        free((void *)(uintptr_t)list->options.label_selector);
+        free(list);
+}
+
+static void select_by(struct strbuf *query, const char *key, const char *selector)
+{
+        if (!selector)
+                return;
+        strbuf_printf(query, "%s%s=", query->size ? "&" : "", key);
+        object_escape(query, selector);
+}
+
+void kube_list_select(struct strbuf *query, const char *field_selector, const char *label_selector)
+{
+        select_by(query, "fieldSelector", field_selector);
+        select_by(query, "labelSelector", label_selector);
+}
+
+static void on_page(const struct kube_answer *answer, void *data);
+
+static void ask(struct kube_list *list, const char *more)
+{
+        _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
+
+        strbuf_printf(&query, "limit=%u", KUBE_LIST_PAGE);
+        kube_list_select(&query, list->options.field_selector, list->options.label_selector);
+        select_by(&query, "continue", more);
+        list->n_pages++;
+        list->call = kube_client_send(list->client, &(struct kube_request){.method = KUBE_GET,
+                                                            .path = list->options.path,
+                                                            .query = query.data,
+                                                            .done = on_page,
+                                                            .data = list});
+}
+
+static void end(struct kube_list *list, const struct kube_answer *answer, const char *resource_version)
+{
+        void (*on_end)(const struct kube_answer *, const char *, void *) = list->options.on_end;
+        void *data = list->options.data;
+
+        list_free(list);
+        on_end(answer, resource_version, data);
+}
+
+static void fail(struct kube_list *list, const struct kube_answer *answer, const char *text)
+{
+        struct kube_answer failed = *answer;
+        struct error err;
+
+        error_raise(&err, ERROR_INVALID, "list %.200s: %s", list->options.path, text);
+        failed.error = &err;
+        end(list, &failed, NULL);
+}
+
+/* False when a callback has cancelled the list. */
+static bool tell(struct kube_list *list, json_t *items)
+{
+        list->is_telling = true;
+        for (size_t i = 0; i < json_array_size(items) && !list->is_cancelled; i++)
+                list->options.on_object(json_array_get(items, i), list->options.data);
+        list->is_telling = false;
+        if (!list->is_cancelled)
+                return true;
+        list_free(list);
+        return false;
+}
+
+static void on_page(const struct kube_answer *answer, void *data)
+{
+        const char *version = object_text(answer->object, "metadata", "resourceVersion", NULL);
+        const char *more = object_text(answer->object, "metadata", "continue", NULL);
+        json_t *items = object_find(answer->object, "items", NULL);
+        struct kube_list *list = data;
+
+        list->call = NULL;
+        if (answer->error) {
+                end(list, answer, NULL);
+                return;
+        }
+        /* A nil slice of Go is null. */
+        if (!version || (items && !json_is_array(items) && !json_is_null(items))) {
+                fail(list, answer, "the answer is no list with a resourceVersion");
+                return;
+        }
+        if (!tell(list, items))
+                return;
+        if (!more || !*more)
+                end(list, answer, version);
+        else if (list->n_pages >= KUBE_LIST_PAGES)
+                fail(list, answer, "too many pages; a selector is missing");
+        else
+                ask(list, more);
+}
+
+static char *copy(const char *text)
+{
+        return text ? xstrdup(text) : NULL;
+}
+
+struct kube_list *kube_list_new(struct kube_client *client, const struct kube_list_options *options)
+{
+        struct kube_list *list = xcalloc(1, sizeof(*list));
+
+        list->client = client;
+        list->options = *options;
+        list->options.path = xstrdup(options->path);
+        list->options.field_selector = copy(options->field_selector);
+        list->options.label_selector = copy(options->label_selector);
+        ask(list, NULL);
+        return list;
+}
+
+struct kube_list *kube_list_cancel(struct kube_list *list)
+{
+        if (!list)
+                return NULL;
+        if (list->is_telling)
+                list->is_cancelled = true;
+        else
+                list_free(list);
+        return NULL;
+}

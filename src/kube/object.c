@@ -1,0 +1,147 @@
+#include "kube/object.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+
+static json_t *find(const json_t *object, va_list keys)
+{
+        json_t *value = (json_t *)(uintptr_t)object;
+        const char *key;
+
+        while (value && (key = va_arg(keys, const char *)))
+                value = json_object_get(value, key);
+        return value;
+}
+
+json_t *object_find(const json_t *object, ...)
+{
+        json_t *value;
+        va_list keys;
+
+        va_start(keys, object);
+        value = find(object, keys);
+        va_end(keys);
+        return value;
+}
+
+const char *object_text(const json_t *object, ...)
+{
+        json_t *value;
+        va_list keys;
+
+        va_start(keys, object);
+        value = find(object, keys);
+        va_end(keys);
+        return json_string_value(value);
+}
+
+json_t *object_make(json_t *object, ...)
+{
+        const char *key;
+        va_list keys;
+
+        va_start(keys, object);
+        while ((key = va_arg(keys, const char *))) {
+                json_t *member = json_object_get(object, key);
+
+                if (!json_is_object(member)) {
+                        member = json_object();
+                        json_object_set_new(object, key, member);
+                }
+                object = member;
+        }
+        va_end(keys);
+        return object;
+}
+
+json_t *object_difference(const json_t *before, const json_t *after)
+{
+        json_t *patch = json_object();
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)before, key, value)
+        {
+                const json_t *now = json_object_get(after, key);
+
+                if (!json_is_null(value) && (!now || json_is_null(now)))
+                        json_object_set_new(patch, key, json_null());
+        }
+        json_object_foreach((json_t *)(uintptr_t)after, key, value)
+        {
+                json_t *was = json_object_get(before, key);
+
+                if (json_is_null(value) || (was && json_equal(was, value)))
+                        continue;
+                if (json_is_object(was) && json_is_object(value)) {
+                        json_t *inner = object_difference(was, value);
+
+                        /* Nothing but nulls came: both say the same. */
+                        if (json_object_size(inner))
+                                json_object_set_new(patch, key, inner);
+                        else
+                                json_decref(inner);
+                } else {
+                        json_object_set(patch, key, value);
+                }
+        }
+        return patch;
+}
+
+static bool is_lower(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool object_is_name(const char *text)
+{
+        size_t length = strlen(text);
+
+        if (length == 0 || length > 253)
+                return false;
+        for (size_t i = 0; i < length; i++) {
+                bool at_edge = i == 0 || i + 1 == length || text[i - 1] == '.' || text[i + 1] == '.';
+
+                if (!is_lower(text[i]) && (at_edge || (text[i] != '-' && text[i] != '.')))
+                        return false;
+        }
+        return true;
+}
+
+void object_escape(struct strbuf *url, const char *text)
+{
+        for (; *text; text++) {
+                unsigned char c = (unsigned char)*text;
+
+                if (c < 0x80 && (isalnum(c) || strchr("-._~", c)))
+                        strbuf_putc(url, (char)c);
+                else
+                        strbuf_printf(url, "%%%02X", c);
+        }
+}
+
+static char *print_time(int64_t unix_us, bool with_us)
+{
+        time_t seconds = (time_t)(unix_us / 1000000);
+        char text[40];
+        struct tm parts;
+
+        gmtime_r(&seconds, &parts);
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+        if (with_us)
+                return xasprintf("%s.%06uZ", text, (unsigned int)(unix_us % 1000000));
+        return xasprintf("%sZ", text);
+}
+
+char *object_time(int64_t unix_us)
+{
+        return print_time(unix_us, false);
+}
+
+char *object_micro_time(int64_t unix_us)
+{
+        return print_time(unix_us, true);
+}

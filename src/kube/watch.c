@@ -1,0 +1,454 @@
+/*
+ * What the watch knows is |known|: "namespace/name" → resourceVersion. A list marks what it saw by the number of the round, and what
+ * has an older number at its end is gone.
+ */
+#include "kube/watch.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "base/text.h"
+#include "kube/backoff.h"
+#include "kube/client_parts.h"
+#include "kube/list.h"
+#include "kube/object.h"
+#include "kube/watch_lines.h"
+
+struct kube_watch {
+        struct kube_client *client;
+        struct kube_watch_options options; /* its texts are owned */
+        struct kube_list *list;
+        struct transfer *transfer;
+        struct watch_lines lines;
+        uv_timer_t timer;
+        struct backoff backoff;
+        uint64_t begun_ms; /* of this watch, on the loop's clock */
+        char *version;     /* to go on from; NULL: list first */
+        json_t *known;     /* → [resourceVersion, round] */
+        json_int_t round;
+        struct error trouble; /* that was told; kind ERROR_NONE: none */
+        bool is_token_renewed;
+        bool is_standing; /* this watch was accepted */
+        bool is_closed;   /* the memory stays until the timer is closed, so that callbacks find their way back */
+};
+
+static void begin(struct kube_watch *watch);
+
+/* ---- telling ---- */
+
+/* False when the owner closed the watch meanwhile; then nothing but returning is left. */
+static bool tell(struct kube_watch *watch, enum kube_change change, json_t *object)
+{
+        watch->options.on_object(change, object, watch->options.data);
+        return !watch->is_closed;
+}
+
+static bool tell_synced(struct kube_watch *watch)
+{
+        watch->trouble = (struct error){.kind = ERROR_NONE};
+        if (watch->options.on_synced)
+                watch->options.on_synced(watch->options.data);
+        return !watch->is_closed;
+}
+
+/* Whatever the numbers in it: "after 3 ms" is no other trouble than "after 4 ms". */
+static bool is_same_text(const char *a, const char *b)
+{
+        for (;; a++, b++) {
+                a += strspn(a, "0123456789");
+                b += strspn(b, "0123456789");
+                if (*a != *b)
+                        return false;
+                if (!*a)
+                        return true;
+        }
+}
+
+static bool tell_trouble(struct kube_watch *watch, const struct error *err)
+{
+        bool is_new = err->kind != watch->trouble.kind || !is_same_text(err->text, watch->trouble.text);
+
+        watch->trouble = *err;
+        if (is_new && watch->options.on_trouble)
+                watch->options.on_trouble(&watch->trouble, watch->options.data);
+        return !watch->is_closed;
+}
+
+/* ---- waiting ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+        begin(container_of(timer, struct kube_watch, timer));
+}
+
+static void stop_activity(struct kube_watch *watch)
+{
+        watch->list = kube_list_cancel(watch->list);
+        watch->transfer = transfer_cancel(watch->transfer);
+        watch_lines_done(&watch->lines);
+        watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
+}
+
+static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
+{
+        uint64_t wait = backoff_next(&watch->backoff, MIN(asked_ms, KUBE_RETRY_AFTER_LIMIT_MS), kube_client_random());
+
+        stop_activity(watch);
+        uv_update_time(kube_client_loop(watch->client));
+        uv_timer_start(&watch->timer, on_timer, wait + 1, 0); /* the loop's clock is cut to milliseconds */
+}
+
+static void fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
+{
+        wait_for(watch, asked_ms);
+        tell_trouble(watch, err);
+}
+
+static void list_again(struct kube_watch *watch)
+{
+        free(watch->version);
+        watch->version = NULL;
+}
+
+/* ---- what is known ---- */
+
+/* NULL for what has no name. */
+static char *key_of(const json_t *object)
+{
+        const char *name = object_text(object, "metadata", "name", NULL);
+        const char *namespace = object_text(object, "metadata", "namespace", NULL);
+
+        return name ? xasprintf("%s/%s", namespace ? namespace : "", name) : NULL;
+}
+
+/* False when the owner closed the watch. */
+static bool see(struct kube_watch *watch, json_t *object)
+{
+        _free_ char *key = key_of(object);
+        const char *version = object_text(object, "metadata", "resourceVersion", NULL);
+        json_t *entry = key ? json_object_get(watch->known, key) : NULL;
+        bool is_same = version && text_is_same(json_string_value(json_array_get(entry, 0)), version);
+
+        if (!key)
+                return true;
+        json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
+        return is_same || tell(watch, KUBE_PRESENT, object);
+}
+
+static bool forget(struct kube_watch *watch, json_t *object)
+{
+        _free_ char *key = key_of(object);
+
+        if (!key || json_object_del(watch->known, key) < 0)
+                return true;
+        return tell(watch, KUBE_GONE, object);
+}
+
+/* Keys of what the last list did not have. */
+static json_t *find_vanished(const struct kube_watch *watch)
+{
+        json_t *vanished = json_array();
+        const char *key;
+        json_t *entry;
+
+        json_object_foreach(watch->known, key, entry)
+        {
+                if (json_integer_value(json_array_get(entry, 1)) != watch->round)
+                        json_array_append_new(vanished, json_string(key));
+        }
+        return vanished;
+}
+
+/* All that is left of it is its name. */
+static json_t *make_ghost(const char *key)
+{
+        const char *name = strchr(key, '/') + 1;
+        json_t *object = json_pack("{s: {s: s}}", "metadata", "name", name);
+
+        if (name > key + 1)
+                json_object_set_new(
+                        json_object_get(object, "metadata"), "namespace", json_stringn(key, (size_t)(name - 1 - key)));
+        return object;
+}
+
+/* False when the owner closed the watch. */
+static bool forget_vanished(struct kube_watch *watch)
+{
+        json_t *vanished = find_vanished(watch);
+        bool is_open = true;
+
+        for (size_t i = 0; i < json_array_size(vanished) && is_open; i++) {
+                json_t *ghost = make_ghost(json_string_value(json_array_get(vanished, i)));
+
+                is_open = forget(watch, ghost);
+                json_decref(ghost);
+        }
+        json_decref(vanished);
+        return is_open;
+}
+
+/* ---- listing ---- */
+
+static void on_listed_object(json_t *object, void *data)
+{
+        struct kube_watch *watch = data;
+        struct error err;
+
+        if (json_object_size(watch->known) < KUBE_WATCH_OBJECTS) {
+                see(watch, object);
+                return;
+        }
+        error_raise(&err, ERROR_INVALID, "%.200s: more than %zu objects; a selector is missing", watch->options.path,
+                KUBE_WATCH_OBJECTS);
+        json_object_clear(watch->known);
+        fail(watch, &err, 0);
+}
+
+static void on_listed(const struct kube_answer *answer, const char *version, void *data)
+{
+        struct kube_watch *watch = data;
+
+        watch->list = NULL;
+        if (answer->error) {
+                fail(watch, answer->error, answer->retry_after_ms);
+                return;
+        }
+        free(watch->version);
+        watch->version = xstrdup(version);
+        if (forget_vanished(watch) && tell_synced(watch))
+                begin(watch);
+}
+
+static void begin_list(struct kube_watch *watch)
+{
+        watch->round++;
+        watch->list = kube_list_new(watch->client, &(struct kube_list_options){
+                                                           .path = watch->options.path,
+                                                           .field_selector = watch->options.field_selector,
+                                                           .label_selector = watch->options.label_selector,
+                                                           .on_object = on_listed_object,
+                                                           .on_end = on_listed,
+                                                           .data = watch,
+                                                   });
+}
+
+/* ---- watching ---- */
+
+static void set_version(struct kube_watch *watch, const json_t *object)
+{
+        const char *version = object_text(object, "metadata", "resourceVersion", NULL);
+
+        if (!version || text_is_same(version, watch->version))
+                return;
+        free(watch->version);
+        watch->version = xstrdup(version);
+}
+
+/* The stream is over by it. 410: what happened since |version| is not known any more. */
+static void on_error_event(struct kube_watch *watch, const json_t *status)
+{
+        json_int_t code = json_integer_value(json_object_get(status, "code"));
+        struct error err;
+
+        if (code == 410) {
+                list_again(watch);
+                wait_for(watch, 0);
+                return;
+        }
+        status_error(&err, code > 0 && code < 1000 ? (unsigned int)code : 500, status);
+        error_prefix(&err, "watch %.200s", watch->options.path);
+        fail(watch, &err, 0);
+}
+
+/* False when there is nothing more to be read: the watch has ended, or its owner closed it. */
+static bool on_event(struct kube_watch *watch, const struct watch_event *event)
+{
+        switch (event->type) {
+        case WATCH_ADDED:
+        case WATCH_MODIFIED:
+                set_version(watch, event->object);
+                return see(watch, event->object);
+        case WATCH_DELETED:
+                set_version(watch, event->object);
+                return forget(watch, event->object);
+        case WATCH_BOOKMARK:
+                set_version(watch, event->object);
+                return true;
+        case WATCH_ERROR:
+        default:
+                on_error_event(watch, event->object);
+                return false;
+        }
+}
+
+static void on_head(void *data)
+{
+        struct kube_watch *watch = data;
+
+        watch->is_standing = true;
+        if (watch->trouble.kind != ERROR_NONE)
+                tell_synced(watch);
+}
+
+/* What cannot be read may have been a change: everything is read anew. */
+static void on_rubbish(struct kube_watch *watch, struct error *err)
+{
+        error_prefix(err, "watch %.200s", watch->options.path);
+        list_again(watch);
+        fail(watch, err, 0);
+}
+
+static void on_body(const char *bytes, size_t size, void *data)
+{
+        struct kube_watch *watch = data;
+        struct watch_event event;
+        bool goes_on = true;
+        struct error err;
+        int rc = 0;
+
+        watch_lines_add(&watch->lines, bytes, size);
+        while (goes_on && (rc = watch_lines_next(&watch->lines, &event, &err)) > 0) {
+                goes_on = on_event(watch, &event);
+                json_decref(event.object);
+        }
+        if (rc < 0)
+                on_rubbish(watch, &err);
+}
+
+static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
+{
+        struct reply reply;
+
+        if (end->is_token_old && !watch->is_token_renewed) {
+                watch->is_token_renewed = true;
+                begin(watch);
+                return;
+        }
+        if (end->status == 410) {
+                list_again(watch);
+                wait_for(watch, 0);
+                return;
+        }
+        reply_read(&reply, "watch", watch->options.path, end);
+        fail(watch, &reply.error, end->retry_after_ms);
+        reply_done(&reply);
+}
+
+/* A watch that stood and ended is no trouble, however it ended; only that it cannot be had again would be. */
+static void on_end(const struct transfer_end *end, void *data)
+{
+        struct kube_watch *watch = data;
+        struct error err;
+
+        watch->transfer = NULL;
+        if (!watch->is_standing) {
+                on_refused(watch, end);
+                return;
+        }
+        watch->is_token_renewed = false;
+        if (end->error && end->error->kind == ERROR_INVALID) {
+                err = *end->error;
+                on_rubbish(watch, &err);
+                return;
+        }
+        uv_update_time(kube_client_loop(watch->client));
+        if (uv_now(kube_client_loop(watch->client)) - watch->begun_ms < watch->backoff.least_ms) {
+                wait_for(watch, 0); /* else a server that ends each watch at once would be asked without pause */
+                return;
+        }
+        watch->backoff.failures = 0;
+        if (end->error)
+                wait_for(watch, 0);
+        else
+                begin(watch);
+}
+
+static void begin_watch(struct kube_watch *watch)
+{
+        _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
+        unsigned int seconds = watch->options.seconds + kube_client_random() % watch->options.seconds;
+        struct transfer_request request = {
+                .method = "GET",
+                .path = watch->options.path,
+                .timeout_ms = seconds * UINT64_C(1000) + watch->options.margin_ms,
+                .limit = KUBE_WATCH_LINE_LIMIT,
+                .on_head = on_head,
+                .on_body = on_body,
+                .on_end = on_end,
+                .data = watch,
+        };
+        struct error err;
+
+        strbuf_printf(&query, "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=", seconds);
+        object_escape(&query, watch->version);
+        kube_list_select(&query, watch->options.field_selector, watch->options.label_selector);
+        request.query = query.data;
+        watch->is_standing = false;
+        watch->begun_ms = uv_now(kube_client_loop(watch->client));
+        if (transfer_start(&watch->transfer, kube_client_transport(watch->client), &request, &err) < 0) {
+                error_prefix(&err, "watch %.200s", watch->options.path);
+                fail(watch, &err, 0);
+        }
+}
+
+static void begin(struct kube_watch *watch)
+{
+        stop_activity(watch);
+        if (watch->version)
+                begin_watch(watch);
+        else
+                begin_list(watch);
+}
+
+/* ---- start and end ---- */
+
+static char *copy(const char *text)
+{
+        return text ? xstrdup(text) : NULL;
+}
+
+struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_watch_options *options)
+{
+        struct kube_watch *watch = xcalloc(1, sizeof(*watch));
+
+        watch->client = client;
+        watch->options = *options;
+        watch->options.path = xstrdup(options->path);
+        watch->options.field_selector = copy(options->field_selector);
+        watch->options.label_selector = copy(options->label_selector);
+        if (!options->seconds)
+                watch->options.seconds = KUBE_WATCH_SECONDS;
+        if (!options->margin_ms)
+                watch->options.margin_ms = KUBE_WATCH_MARGIN_MS;
+        watch->backoff.least_ms = options->wait_ms ? options->wait_ms : KUBE_WATCH_WAIT_MS;
+        watch->backoff.most_ms = KUBE_WATCH_WAIT_LIMIT_MS;
+        watch->known = json_object();
+        watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
+        uv_timer_init(kube_client_loop(client), &watch->timer);
+        begin(watch);
+        return watch;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct kube_watch *watch = container_of(handle, struct kube_watch, timer);
+
+        json_decref(watch->known);
+        free(watch->version);
+        free((void *)(uintptr_t)watch->options.path);
+        free((void *)(uintptr_t)watch->options.field_selector);
+        free((void *)(uintptr_t)watch->options.label_selector);
+        watch_lines_done(&watch->lines);
+        free(watch);
+}
+
+struct kube_watch *kube_watch_close(struct kube_watch *watch)
+{
+        if (!watch)
+                return NULL;
+        watch->is_closed = true;
+        stop_activity(watch);
+        uv_close((uv_handle_t *)&watch->timer, on_closed);
+        return NULL;
+}
