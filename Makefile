@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run check unit asan tsan valgrind fuzz bench fmt lint clean help bootstrap
+.PHONY: all run check unit asan tsan valgrind fuzz bench fmt lint manifests clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -50,6 +50,9 @@ fmt: ## format every C file
 
 lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
 	@tools/lint
+
+manifests: bootstrap ## deploy/manifests, from the Helm chart
+	@tools/manifests
 
 clean: ## remove build/
 	@rm -rf $(BUILD)

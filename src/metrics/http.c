@@ -145,9 +145,11 @@ static struct page make_page(const struct metrics_http *http, const char *url)
                 ailment = http->options.ailment(http->options.data);
                 page.status = ailment ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK;
                 page.text = xasprintf("%s\n", ailment ? ailment : "ok");
+        } else if (strcmp(url, "/livez") == 0) {
+                page.text = xstrdup("ok\n");
         } else {
                 page.status = MHD_HTTP_NOT_FOUND;
-                page.text = xstrdup("there are /metrics and /healthz\n");
+                page.text = xstrdup("there are /metrics, /healthz and /livez\n");
         }
         return page;
 }

@@ -1,5 +1,7 @@
 /*
- * GET /metrics and GET /healthz on a TCP port, for Prometheus and for kubelet's probes. It knows nothing of what the pages say.
+ * GET /metrics, GET /healthz and GET /livez on a TCP port, for Prometheus and for kubelet's probes. It knows nothing of what the pages
+ * say. /healthz asks whether all is well; /livez is answered by whoever can answer, since a restart mends a loop that hangs, and nothing
+ * else of what /healthz complains about.
  * The protocol is libmicrohttpd's, without a thread of its own: the loop runs it when there is something to do. Nobody who
  * connects is trusted, nor can anybody change anything here.
  *

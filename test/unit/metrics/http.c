@@ -217,6 +217,17 @@ static void test_health_is_a_status_with_its_reason(void **state UNUSED)
         assert_string_equal(body(ill), "the MPS daemon of GPU-1 is at fault\n");
 }
 
+static void test_an_ailment_is_no_reason_for_a_restart(void **state UNUSED)
+{
+        _free_ char *answer = NULL;
+
+        start("127.0.0.1:0", 0);
+        ailment = "the newest configuration is refused";
+        answer = ask("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+        assert_string_equal(body(answer), "ok\n");
+}
+
 static void test_head_is_a_page_without_its_text(void **state UNUSED)
 {
         _free_ char *answer = NULL;
@@ -494,6 +505,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_the_page_is_served, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_large_page_arrives_whole, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_health_is_a_status_with_its_reason, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_an_ailment_is_no_reason_for_a_restart, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_head_is_a_page_without_its_text, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_anything_else_is_refused, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_junk_ends_with_its_connection, set_up, tear_down),

@@ -1,0 +1,38 @@
+{{/* What cannot work is refused here, with the name of the value and the way out. */}}
+{{- define "warpshare.check" -}}
+{{- if and (eq (include "warpshare.namespace" .) "default") (not .Values.allowDefaultNamespace) }}
+{{- fail "the namespace default is for other things: helm install --create-namespace --namespace warpshare …, or allowDefaultNamespace: true" }}
+{{- end }}
+{{- if .Values.namespace }}
+{{- fail "namespace: is no value of this chart: helm install --namespace …" }}
+{{- end }}
+{{- if .Values.legacyDaemonsetAPI }}
+{{- fail "legacyDaemonsetAPI: extensions/v1beta1 is gone since Kubernetes 1.16, leave it out" }}
+{{- end }}
+{{- if eq .Values.image.repository "nvcr.io/nvidia/k8s-device-plugin" }}
+{{- fail "image.repository: nvcr.io/nvidia/k8s-device-plugin is NVIDIA's program; name the repository of your Warpshare image" }}
+{{- end }}
+{{- if not (or .Values.devicePlugin.enabled .Values.gfd.enabled) }}
+{{- fail "devicePlugin.enabled and gfd.enabled are both false: nothing would be left to do" }}
+{{- end }}
+{{- $config := .Values.config }}
+{{- if and $config.map $config.name }}
+{{- fail "config.map and config.name are both set: one of them" }}
+{{- end }}
+{{- if $config.map }}
+{{- range $name, $text := $config.map }}
+{{- $table := kindIs "string" $text | ternary (fromYaml (toString $text)) $text }}
+{{- if $table.Error }}
+{{- fail (printf "config.map.%s is no YAML: %s" $name $table.Error) }}
+{{- end }}
+{{- end }}
+{{- $strategies := $config.fallbackStrategies }}
+{{- if $config.default }}
+{{- if not (hasKey $config.map $config.default) }}
+{{- fail (printf "config.default: %s is none of config.map (%s)" $config.default (keys $config.map | sortAlpha | join ", ")) }}
+{{- end }}
+{{- else if not (or (has "empty" $strategies) (and (has "named" $strategies) (hasKey $config.map "default")) (and (has "single" $strategies) (eq (len $config.map) 1))) }}
+{{- fail (printf "config.default: nodes without the label would have no configuration; choose one of %s, or add empty to config.fallbackStrategies" (keys $config.map | sortAlpha | join ", ")) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,133 @@
+{{- define "warpshare.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* Room for "-agent" is left. */}}
+{{- define "warpshare.fullname" -}}
+{{- $name := include "warpshare.name" . -}}
+{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{ .Values.fullnameOverride | default $full | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "warpshare.namespace" -}}
+{{ .Values.namespaceOverride | default .Release.Namespace }}
+{{- end }}
+
+{{- define "warpshare.account" -}}
+{{ .Values.serviceAccount.name | default (include "warpshare.fullname" .) }}
+{{- end }}
+
+{{- define "warpshare.configMap" -}}
+{{ .Values.config.name | default (.Values.config.map | empty | ternary "" (printf "%s-configs" (include "warpshare.fullname" .))) }}
+{{- end }}
+
+{{/* Each takes a list: the root, the component. */}}
+{{- define "warpshare.selector" -}}
+{{- $root := index . 0 -}}
+{{- with $root.Values.selectorLabelsOverride }}
+{{- toYaml . }}
+{{- else -}}
+app.kubernetes.io/name: {{ include "warpshare.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+{{- end }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "warpshare.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "warpshare.fullname" $root }}{{ with index . 1 }}-{{ . }}{{ end }}
+namespace: {{ include "warpshare.namespace" $root }}
+labels: {{- include "warpshare.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "warpshare.labels" -}}
+{{- $root := index . 0 -}}
+helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ include "warpshare.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+{{- with index . 1 }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "warpshare.image" -}}
+image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default (printf "v%s" .Chart.AppVersion)) | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{/* What both pods have in common. */}}
+{{- define "warpshare.pod" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{/* Why each is needed: docs/security.md. Takes a list: the root, a list of capabilities. */}}
+{{- define "warpshare.confined" -}}
+runAsUser: 0
+readOnlyRootFilesystem: true
+{{- if not (has "SYS_ADMIN" (index . 1)) }}
+allowPrivilegeEscalation: false
+{{- end }}
+capabilities:
+  drop: [ALL]
+  {{- with index . 1 }}
+  add: {{ toJson . }}
+  {{- end }}
+seccompProfile: {type: RuntimeDefault}
+{{- with (index . 0).Values.seLinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "warpshare.privileged" -}}
+runAsUser: 0
+readOnlyRootFilesystem: true
+privileged: true
+{{- with .Values.seLinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* "true" where the agent may have to do with MIG: by value, by a configuration of ours, or by one that cannot be seen from here. */}}
+{{- define "warpshare.mayUseMig" -}}
+{{- if .Values.migStrategy -}}
+{{ ne .Values.migStrategy "none" }}
+{{- else if .Values.config.name -}}
+true
+{{- else -}}
+{{- range .Values.config.map -}}
+{{- $config := kindIs "string" . | ternary (fromYaml (toString .)) . -}}
+{{- $flags := $config.flags | default dict -}}
+{{- if not (has ($flags.migStrategy | default "none") (list "none")) }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* The same of the strategy volume-mounts, for which NVIDIA's runtime gives a container GPUs only if it has the right to ask. */}}
+{{- define "warpshare.mayUseVolumes" -}}
+{{- if .Values.deviceListStrategy -}}
+{{- has "volume-mounts" (kindIs "string" .Values.deviceListStrategy | ternary (splitList "," (toString .Values.deviceListStrategy)) .Values.deviceListStrategy) -}}
+{{- else if .Values.config.name -}}
+true
+{{- else -}}
+{{- contains "volume-mounts" (toJson .Values.config.map) -}}
+{{- end -}}
+{{- end }}

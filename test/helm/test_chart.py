@@ -1,0 +1,298 @@
+"""The Helm chart: rendered by what Helm is made of, for the default and for each value; each object is one that Kubernetes takes."""
+import json
+import os
+import re
+import subprocess
+
+import chart
+import jsonschema
+import kubernetes_api
+import pytest
+import yaml
+
+WARPSHARE = os.environ['WARPSHARE']
+MPS_CONFIG = {'version': 'v1', 'sharing': {'mps': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}}
+# For NVIDIA's programs, not for the agent's options.
+FOREIGN = {'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES'}
+
+# Each value of values.yaml, at least once, with what differs from the default.
+VALUES = {
+    'image': {'image': {'repository': 'registry.example.com:5000/a/b', 'tag': 'v9', 'pullPolicy': 'Always'},
+              'imagePullSecrets': [{'name': 'secret'}]},
+    'configurations as text': {'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG), 'other': 'version: v1\n'}}},
+    'configurations as tables': {'config': {'map': {'a': MPS_CONFIG, 'b': {'version': 'v1'}}, 'default': 'b'}},
+    'one configuration': {'config': {'map': {'only': MPS_CONFIG}}},
+    'an existing ConfigMap': {'config': {'name': 'mine', 'default': 'a', 'fallbackStrategies': ['empty']}},
+    'MIG': {'migStrategy': 'mixed'},
+    'no MIG with an existing ConfigMap': {'migStrategy': 'none', 'deviceListStrategy': 'envvar', 'config': {'name': 'mine'}},
+    'strategies': {'deviceListStrategy': 'cdi-annotations,cdi-cri', 'deviceIDStrategy': 'index', 'failOnInitError': False,
+                   'sharedDevicesAllocationPolicy': 'packed', 'deviceDiscoveryStrategy': 'nvml'},
+    'strategies as a list': {'deviceListStrategy': ['envvar', 'volume-mounts']},
+    'driver root': {'nvidiaDriverRoot': '/run/nvidia/driver', 'nvidiaDevRoot': '/'},
+    'extras': {'gdrcopyEnabled': True, 'gdsEnabled': False, 'mofedEnabled': True},
+    'CPU manager': {'compatWithCPUManager': True},
+    'CDI': {'cdi': {'nvidiaHookPath': '/usr/bin/nvidia-cdi-hook', 'featureFlags': 'a,b'}},
+    'agent': {'devicePlugin': {'enableHostNetwork': True, 'containers': {'main': {'env': [
+        {'name': 'DP_DISABLE_HEALTHCHECKS', 'value': '79'}]}}}, 'updateStrategy': {
+            'type': 'RollingUpdate', 'rollingUpdate': {'maxUnavailable': '20%'}}},
+    'labels only': {'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True, 'output': 'file'}},
+    'labels': {'gfd': {'enabled': True}},
+    'labels without node-feature-discovery': {'gfd': {'enabled': True, 'output': 'node'}},
+    'node': {'node': {'condition': 'GPUSharingReady', 'taint': 'warpshare.io/not-ready=true:NoSchedule'}},
+    'no MPS': {'mps': {'enabled': False}},
+    'MPS': {'mps': {'root': '/opt/mps', 'enableHostPID': False, 'enableHostNetwork': True, 'privileged': False, 'grace': 600,
+                    'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {}}},
+    'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
+    'no metrics': {'metrics': {'enabled': False}},
+    'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
+        'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
+    'log': {'log': {'level': 'debug', 'format': 'json'}},
+    'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
+    'account': {'serviceAccount': {'annotations': {'a/b': 'c'}, 'name': 'other'}},
+    'SELinux': {'seLinuxOptions': {'type': 'spc_t'}, 'securityContextConstraints': 'privileged', 'mps': {'privileged': False}},
+    'security': {'securityContext': {'privileged': True}, 'podSecurityContext': {'fsGroup': 0}},
+    'names': {'nameOverride': 'gpu', 'namespaceOverride': 'elsewhere', 'selectorLabelsOverride': {'app': 'gpu'}},
+    'full name': {'fullnameOverride': 'x' * 90},
+    'scheduling': {'podAnnotations': {'a': 'b'}, 'nodeSelector': {'pool': 'gpu'}, 'affinity': {}, 'tolerations': [],
+                   'priorityClassName': '', 'runtimeClassName': 'nvidia', 'resources': {'limits': {'memory': '128Mi'}}},
+}
+
+
+def pod(rendered, component, release='warpshare'):
+    return rendered.one('DaemonSet', f'{release}-{component}')['spec']['template']['spec']
+
+
+def environment(container):
+    return {entry['name']: entry.get('value') for entry in container.get('env', [])}
+
+
+def accepted(command, container, **more):
+    """Whether the program takes what the chart says to it, without a word of warning; names of variables it has to know."""
+    variables = {**environment(container), **more}
+    known = set(re.findall(r'\b[A-Z][A-Z0-9_]{3,}\b', subprocess.run(
+        [WARPSHARE, *command, '--help'], capture_output=True, text=True, check=True).stdout))
+    assert variables.keys() - known - FOREIGN - {'DP_DISABLE_HEALTHCHECKS', 'NAMESPACE'} == set()
+    if command == ['agent']:
+        variables = {name: value for name, value in variables.items() if value is not None}
+        done = subprocess.run([WARPSHARE, 'agent', '--check'], env={**variables, 'PATH': os.environ['PATH']},
+                              capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ''), done.stderr
+
+
+@pytest.mark.parametrize('name', ['default', *VALUES])
+def test_kubernetes_and_the_programs_take_what_is_rendered(program, name):
+    rendered = chart.render(program, VALUES.get(name, {}))
+    for one in rendered.objects:
+        kubernetes_api.check(one)
+    names = [(one['kind'], one['metadata'].get('namespace'), one['metadata']['name']) for one in rendered.objects]
+    assert len(set(names)) == len(names)
+    assert '<no value>' not in ''.join(rendered.texts.values()) + rendered.notes
+    for daemons in rendered.all('DaemonSet'):
+        for container in daemons['spec']['template']['spec']['containers']:
+            assert container['command'][0] == 'warpshare'
+            accepted(container['command'][1:], container)
+
+
+def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
+    with open(f'{chart.CHART}/values.yaml', encoding='utf-8') as file:
+        lines = file.read().split('\n')
+    values = yaml.safe_load('\n'.join(lines))
+    with open(f'{chart.CHART}/values.schema.json', encoding='utf-8') as file:
+        schema = json.load(file)
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.Draft7Validator(schema).validate(values)
+    tested = {key for case in VALUES.values() for key in case}
+    untested = values.keys() - tested - {'allowDefaultNamespace'}  # test_the_default_namespace_is_refused
+    assert not untested
+    assert values.keys() <= schema['properties'].keys()
+    for number, line in enumerate(lines):
+        if re.match(r'[a-zA-Z]+: *(null|""|\{\}|\[\]|[a-z].*)$', line):  # one value of its own
+            above = lines[number - 1]
+            assert above.startswith('#') or re.match(r'[a-zA-Z]+:', above), f'values.yaml:{number + 1}: no comment: {line}'
+
+
+@pytest.mark.parametrize('values, words', [
+    ({'replicas': 3}, 'replicas'),
+    ({'mps': {'rot': '/x'}}, 'rot'),
+    ({'mps': {'root': 'x'}}, 'mps.root'),
+    ({'migStrategy': 'some'}, 'migStrategy'),
+    ({'deviceListStrategy': 'envvar,cdi'}, 'deviceListStrategy'),
+    ({'metrics': {'port': 0}}, 'metrics.port'),
+    ({'config': {'fallbackStrategies': ['any']}}, 'config.fallbackStrategies'),
+    ({'config': {'map': {'no name': ''}}}, 'no name'),
+    ({'config': {'map': {'a': ''}, 'name': 'b'}}, 'config.map and config.name'),
+    ({'config': {'map': {'a': 'x: [', 'b': ''}}}, 'config.map.a is no YAML'),
+    ({'config': {'map': {'a': '', 'b': ''}}}, 'choose one of a, b'),
+    ({'config': {'map': {'a': ''}, 'default': 'b'}}, 'config.default: b is none of config.map (a)'),
+    ({'devicePlugin': {'enabled': False}}, 'devicePlugin.enabled and gfd.enabled'),
+    ({'image': {'repository': 'nvcr.io/nvidia/k8s-device-plugin'}}, 'image.repository'),
+    ({'legacyDaemonsetAPI': True}, 'legacyDaemonsetAPI'),
+    ({'namespace': 'x'}, 'helm install --namespace'),
+])
+def test_what_cannot_work_is_refused_by_name(program, values, words):
+    with pytest.raises(chart.Refused, match=re.escape(words)):
+        chart.render(program, values)
+
+
+def test_the_default_namespace_is_refused(program):
+    with pytest.raises(chart.Refused, match='allowDefaultNamespace'):
+        chart.render(program, {}, namespace='default')
+    assert chart.render(program, {'allowDefaultNamespace': True}, namespace='default').objects
+
+
+def test_the_version_is_the_projects():
+    with open(f'{chart.SOURCE}/meson.build', encoding='utf-8') as file:
+        version = re.search(r"^  version: '([^']+)'", file.read(), re.MULTILINE).group(1)
+    with open(f'{chart.CHART}/Chart.yaml', encoding='utf-8') as file:
+        metadata = yaml.safe_load(file)
+    assert (metadata['version'], str(metadata['appVersion'])) == (version, version)
+
+
+# ---- rights ----
+
+def granted(rendered, kind):
+    return [rule for role in rendered.all(kind) for rule in role['rules']
+            if rule['apiGroups'] != ['security.openshift.io']]
+
+
+def test_the_rights_are_those_that_end_to_end_tests_found_enough(program):
+    with open(f'{chart.SOURCE}/deploy/rbac.json', encoding='utf-8') as file:
+        rules = json.load(file)
+    for rule in rules:
+        assert rule.keys() <= {'apiGroups', 'resources', 'resourceNames', 'verbs', 'namespaced', 'why'} and rule['why'], rule
+        assert '*' not in rule['verbs'] + rule['resources'] + rule['apiGroups'], rule
+    rendered = chart.render(program, {'securityContextConstraints': 'privileged'}, namespace='gpus')
+    for kind, namespaced in (('ClusterRole', False), ('Role', True)):
+        wanted = [{key: value for key, value in rule.items() if key not in ('namespaced', 'why')} for rule in rules
+                  if rule.get('namespaced', False) == namespaced]
+        assert granted(rendered, kind) == wanted
+        bindings = [one for one in rendered.all(f'{kind}Binding') if not one['metadata']['name'].endswith('-scc')]
+        assert len(bindings) == bool(wanted)
+        for binding in bindings:
+            assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': 'warpshare', 'namespace': 'gpus'}]
+            assert [role['metadata']['name'] for role in rendered.all(kind)].count(binding['roleRef']['name']) == 1
+
+
+def test_the_supervisor_has_no_way_to_the_api_server(program):
+    rendered = chart.render(program)
+    supervisor = pod(rendered, 'mps')
+    assert supervisor['automountServiceAccountToken'] is False
+    accounts = {subject['name'] for binding in rendered.all('ClusterRoleBinding') + rendered.all('RoleBinding')
+                for subject in binding['subjects']}
+    assert supervisor['serviceAccountName'] not in accounts
+
+
+def context(program, component='agent', **values):
+    return pod(chart.render(program, values), component)['containers'][0]['securityContext']
+
+
+def test_the_agent_has_no_right_that_it_does_not_need(program):
+    assert context(program) == {'runAsUser': 0, 'readOnlyRootFilesystem': True, 'allowPrivilegeEscalation': False,
+                                'capabilities': {'drop': ['ALL']}, 'seccompProfile': {'type': 'RuntimeDefault'}}
+    for values in ({'migStrategy': 'none', 'config': {'name': 'x'}, 'deviceListStrategy': 'envvar'},
+                   {'config': {'map': {'default': MPS_CONFIG, 'text': yaml.safe_dump(MPS_CONFIG)}}}):
+        assert 'add' not in context(program, **values)['capabilities'], values
+
+
+@pytest.mark.parametrize('values', [
+    {'migStrategy': 'single'}, {'config': {'name': 'x'}}, {'deviceListStrategy': 'volume-mounts'},
+    {'config': {'map': {'a': 'flags: {migStrategy: mixed}'}}},
+    {'config': {'map': {'a': MPS_CONFIG, 'default': {'flags': {'migStrategy': 'single'}}}}},
+    {'config': {'map': {'a': 'flags: {plugin: {deviceListStrategy: [volume-mounts]}}'}}}])
+def test_mig_and_volume_mounts_need_one_capability(program, values):
+    found = context(program, **values)
+    assert found['capabilities'] == {'drop': ['ALL'], 'add': ['SYS_ADMIN']} and 'privileged' not in found
+
+
+def test_device_nodes_for_kubelet_need_a_privileged_agent(program):
+    assert context(program, compatWithCPUManager=True)['privileged'] is True
+    assert context(program, compatWithCPUManager=True, securityContext={'runAsUser': 0}) == {'runAsUser': 0}
+
+
+def test_a_supervisor_that_is_not_privileged_has_its_capabilities_by_name(program):
+    assert context(program, 'mps')['privileged'] is True
+    found = context(program, 'mps', mps={'privileged': False})
+    assert 'privileged' not in found and found['seccompProfile'] == {'type': 'RuntimeDefault'}
+    with open(f'{chart.SOURCE}/docs/security.md', encoding='utf-8') as file:
+        page = file.read()
+    for capability in found['capabilities']['add']:
+        assert f'| `{capability}` |' in page, f'docs/security.md does not say what {capability} is for'
+
+
+# ---- the processes ----
+
+def test_the_supervisor_is_changed_on_purpose_only(program):
+    before = chart.render(program)
+    assert before.one('DaemonSet', 'warpshare-mps')['spec']['updateStrategy'] == {'type': 'OnDelete'}
+    after = chart.render(program, {'config': {'map': {'default': MPS_CONFIG}}, 'updateStrategy': {'type': 'RollingUpdate'}})
+    assert pod(after, 'mps') == pod(before, 'mps')
+
+
+def test_nothing_restarts_the_supervisor_and_the_agent_only_if_it_hangs(program):
+    rendered = chart.render(program)
+    supervisor, agent = pod(rendered, 'mps')['containers'][0], pod(rendered, 'agent')['containers'][0]
+    assert 'livenessProbe' not in supervisor and supervisor['readinessProbe']['httpGet']['path'] == '/healthz'
+    assert agent['livenessProbe']['httpGet']['path'] == '/livez'
+    assert agent['readinessProbe']['httpGet']['path'] == '/healthz'
+
+
+def test_clients_have_their_grace_before_kubelet_loses_patience(program):
+    for grace in (0, 20, 3600):
+        supervisor = pod(chart.render(program, {'mps': {'grace': grace}}), 'mps')
+        assert supervisor['containers'][0]['args'] == [f'--grace={grace}']
+        assert supervisor['terminationGracePeriodSeconds'] > grace + 10
+
+
+def test_a_configuration_arrives_as_it_was_written(program):
+    text = '# of ours\nversion: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n'
+    rendered = chart.render(program, {'config': {'map': {'default': text, 'table': MPS_CONFIG}}})
+    found = rendered.one('ConfigMap', 'warpshare-configs')['data']
+    assert found['default'] == text and yaml.safe_load(found['table']) == MPS_CONFIG
+    agent = pod(rendered, 'agent')
+    assert {'name': 'configs', 'configMap': {'name': 'warpshare-configs'}} in agent['volumes']
+    assert environment(agent['containers'][0])['WARPSHARE_CONFIG_DIR'] == '/available-configs'
+
+
+def test_without_a_configuration_there_is_no_folder_of_them(program):
+    rendered = chart.render(program)
+    assert not rendered.all('ConfigMap')
+    assert not [name for name in environment(pod(rendered, 'agent')['containers'][0]) if 'CONFIG' in name]
+
+
+def test_two_releases_do_not_select_each_others_pods(program):
+    one, two = chart.render(program, name='a'), chart.render(program, name='b')
+    selectors = [daemons['spec']['selector']['matchLabels'] for daemons in one.all('DaemonSet') + two.all('DaemonSet')]
+    assert len({tuple(sorted(selector.items())) for selector in selectors}) == 4
+    names = {(kind['kind'], kind['metadata']['name']) for kind in one.objects}
+    assert not names & {(kind['kind'], kind['metadata']['name']) for kind in two.objects}
+
+
+# ---- NVIDIA's values ----
+
+NVIDIA = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'nvidia-values.yaml')
+
+
+def test_a_values_file_for_nvidias_chart_works(program):
+    rendered = chart.render(program, NVIDIA, {'image': {'repository': 'registry.example.com/warpshare', 'tag': None}},
+                            name='nvdp', namespace='nvidia-device-plugin')
+    agent = pod(rendered, 'agent', 'nvdp-warpshare')
+    found = environment(agent['containers'][0])
+    assert found.items() >= {
+        'MIG_STRATEGY': 'single', 'FAIL_ON_INIT_ERROR': 'false', 'DEVICE_LIST_STRATEGY': 'cdi-cri', 'DEVICE_ID_STRATEGY': 'index',
+        'NVIDIA_DRIVER_ROOT': '/run/nvidia/driver', 'GDRCOPY_ENABLED': 'true', 'NVIDIA_CDI_HOOK_PATH': '/opt/nvidia-cdi-hook',
+        'CDI_FEATURE_FLAGS': 'x', 'MPS_ROOT': '/var/mps', 'WARPSHARE_CONFIG_DEFAULT': 'shared',
+        'NVIDIA_VISIBLE_DEVICES': 'all', 'NVIDIA_MIG_MONITOR_DEVICES': 'all', 'WARPSHARE_LABELS_OUTPUT': 'nodefeature'}.items()
+    assert agent['runtimeClassName'] == 'nvidia' and agent['nodeSelector'] == {'pool': 'gpu'}
+    for words in ('nfd:', 'gfd.securityContext', 'gfd.sleepInterval', 'componentSelectorLabels'):
+        assert f'\n- {words}' in rendered.notes, rendered.notes
+    with pytest.raises(chart.Refused, match='image.repository'):
+        chart.render(program, NVIDIA)
+
+
+def test_notes_tell_the_next_command(program):
+    notes = chart.render(program, name='x', namespace='gpus').notes
+    assert 'kubectl -n gpus rollout status daemonset/x-warpshare-agent' in notes and 'placeholder' in notes
+    real = {'image': {'repository': 'registry.local/warpshare'}, 'config': {'map': {'default': MPS_CONFIG, 'b': ''}}}
+    notes = chart.render(program, real).notes
+    assert 'placeholder' not in notes and 'one of: b, default' in notes and 'drain the node' not in notes
+    assert 'drain the node' in chart.render(program, real, upgrade=True).notes

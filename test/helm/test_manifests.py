@@ -1,0 +1,62 @@
+"""What is made from the chart and committed, and the workloads: whether Kubernetes takes them, and whether they are up to date."""
+import glob
+import os
+import subprocess
+
+import chart
+import kubernetes_api
+import pytest
+import yaml
+
+DEPLOY = f'{chart.SOURCE}/deploy'
+MANIFESTS = sorted(os.path.basename(path) for path in glob.glob(f'{DEPLOY}/manifests/*.yaml'))
+
+
+def objects(path):
+    with open(path, encoding='utf-8') as file:
+        return [one for one in yaml.safe_load_all(file) if one is not None]
+
+
+def test_manifests_are_those_of_the_chart(program, tmp_path):
+    subprocess.run([f'{chart.SOURCE}/tools/manifests', tmp_path], check=True, timeout=280,
+                   env={**os.environ, 'WARPSHARE_HELM_RENDER': program})
+    made = sorted(os.listdir(tmp_path))
+    assert made == MANIFESTS, 'run: make manifests'
+    for name in made:
+        with open(f'{DEPLOY}/manifests/{name}', encoding='utf-8') as file:
+            committed = file.read()
+        assert committed == (tmp_path / name).read_text(encoding='utf-8'), f'{name} is stale; run: make manifests'
+
+
+@pytest.mark.parametrize('path', [f'manifests/{name}' for name in MANIFESTS] + [
+    f'workloads/{os.path.basename(path)}' for path in glob.glob(f'{DEPLOY}/workloads/*.yaml')])
+def test_kubernetes_takes_what_is_committed(path):
+    found = objects(f'{DEPLOY}/{path}')
+    assert found
+    for one in found:
+        kubernetes_api.check({**one, 'metadata': {'namespace': 'default', **one['metadata']}}
+                             if path.startswith('workloads') else one)
+        assert 'Helm' not in str(one['metadata'].get('labels'))
+
+
+def probe():
+    return next(one for one in objects(f'{DEPLOY}/workloads/probe.yaml') if one['kind'] == 'Deployment')
+
+
+@pytest.mark.parametrize('status', [0, 1, 3])
+def test_a_replica_is_ready_when_its_grant_holds_and_only_then(tmp_path, status):
+    container = probe()['spec']['template']['spec']['containers'][0]
+    (tmp_path / 'warpshare').write_text(f'#!/bin/sh\necho probed "$@"\nexit {status}\n', encoding='utf-8')
+    (tmp_path / 'sleep').write_text('#!/bin/sh\nkill -TERM $PPID\n', encoding='utf-8')  # one turn, then the pod is deleted
+    for name in ('warpshare', 'sleep'):
+        (tmp_path / name).chmod(0o755)
+
+    def run(command):
+        return subprocess.run([part.replace('/tmp/', f'{tmp_path}/') for part in command], capture_output=True, text=True,
+                              check=False, timeout=60, env={'PATH': f'{tmp_path}:/bin:/usr/bin'})
+
+    ready = container['readinessProbe']['exec']['command']
+    assert run(ready).returncode != 0  # not probed yet
+    done = run(container['command'])
+    assert (done.returncode, done.stderr) == (0, '') and done.stdout.startswith('probed')
+    assert (run(ready).returncode == 0) == (status == 0)
