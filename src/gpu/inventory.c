@@ -81,6 +81,9 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
 {
         if (!text_is_same(a->uuid, b->uuid) || !text_is_same(a->name, b->name) || !text_is_same(a->bus, b->bus))
                 return false;
+        if (a->fabric.state != b->fabric.state || !text_is_same(a->fabric.cluster, b->fabric.cluster) ||
+                a->fabric.clique != b->fabric.clique || a->pci_class != b->pci_class)
+                return false;
         if (a->index != b->index || a->minor != b->minor || a->brand != b->brand || a->numa_node != b->numa_node)
                 return false;
         if (a->compute_major != b->compute_major || a->compute_minor != b->compute_minor ||

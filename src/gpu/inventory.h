@@ -81,10 +81,21 @@ struct gpu_link {
         bool p2p;        /* peer reads work */
 };
 
+/*
+ * The domain of NVLink over several nodes that a GPU belongs to: those of one cluster and clique reach each other. A GPU registers
+ * itself some time after the driver has started.
+ */
+struct gpu_fabric {
+        enum { GPU_FABRIC_NONE, GPU_FABRIC_PENDING, GPU_FABRIC_ATTACHED } state;
+        const char *cluster; /* UUID, "d2f0…-…"; while attached, else NULL */
+        unsigned int clique;
+};
+
 struct gpu {
         const char *uuid;
-        const char *name; /* product name, valid UTF-8 */
-        const char *bus;  /* "0000:3b:00.0" as sysfs spells it, or NULL */
+        const char *name;       /* product name, valid UTF-8 */
+        const char *bus;        /* "0000:3b:00.0" as sysfs spells it, or NULL */
+        unsigned int pci_class; /* as sysfs has it: 0x030000 VGA, 0x030200 3D controller; 0 unknown */
         unsigned int index;
         int minor;         /* /dev/nvidia<minor>, -1 unknown */
         int brand;         /* nvmlBrandType, -1 unknown */
@@ -107,6 +118,7 @@ struct gpu {
          * order. Drivers that cannot tell while MIG is off leave it empty then. */
         const char *const *mig_profiles;
         size_t n_mig_profiles;
+        struct gpu_fabric fabric;
         const struct gpu_link *links; /* one a GPU of the inventory, by position; the own one is zero */
         const char *failure; /* why it cannot be used, or NULL; the fields read before the failure are filled */
 };

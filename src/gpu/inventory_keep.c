@@ -90,6 +90,8 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
                 gpu->name = arena_strdup(arena, known->name);
         if (!gpu->bus)
                 gpu->bus = arena_strdup(arena, known->bus);
+        if (gpu->pci_class == 0)
+                gpu->pci_class = known->pci_class;
         if (gpu->minor < 0)
                 gpu->minor = known->minor;
         if (gpu->brand < 0)
@@ -110,6 +112,8 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
                 gpu->memory_reserved = known->memory_reserved;
         if (gpu->multiprocessors == 0)
                 gpu->multiprocessors = known->multiprocessors;
+        gpu->fabric = known->fabric;
+        gpu->fabric.cluster = arena_strdup(arena, known->fabric.cluster);
         gpu->mig_capable = known->mig_capable;
         gpu->mig_enabled = known->mig_enabled;
         gpu->mig_max = known->mig_max;

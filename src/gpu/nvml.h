@@ -79,6 +79,8 @@
                 "nvmlDeviceGetNvLinkState")                                                                            \
         MAY(device_get_nvlink_remote, (nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci),                    \
                 "nvmlDeviceGetNvLinkRemotePciInfo_v2")                                                                 \
+        MAY(device_get_fabric, (nvmlDevice_t device, nvmlGpuFabricInfo_t * info), "nvmlDeviceGetGpuFabricInfo")        \
+        MAY(device_get_fabric_v, (nvmlDevice_t device, nvmlGpuFabricInfo_v2_t * info), "nvmlDeviceGetGpuFabricInfoV")  \
         MAY(device_get_field_values, (nvmlDevice_t device, int count, nvmlFieldValue_t *values),                       \
                 "nvmlDeviceGetFieldValues")                                                                            \
         MAY(device_get_remapped_rows,                                                                                  \

@@ -56,6 +56,62 @@ static int read_numa_node(const struct reader *reader, nvmlDevice_t device, cons
         return GPU_UNKNOWN_INT;
 }
 
+/* The file has "0x030200". */
+static unsigned int read_pci_class(const struct reader *reader, const char *bus)
+{
+        _free_ char *path = xasprintf("%s/sys/bus/pci/devices/%s/class", reader->paths->system_root, bus);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error ignored;
+        unsigned int class = 0;
+
+        if (file_read(path, 64, &text, &ignored) < 0 || sscanf(text.data, "0x%6x", &class) != 1)
+                return 0;
+        return class;
+}
+
+/* One of the two calls; older drivers have the first, and newer ones may drop it. */
+static bool ask_fabric(const struct nvml *nvml, nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+{
+        nvmlGpuFabricInfo_v2_t second = {.version = NVML_GPU_FABRIC_INFO_V2};
+
+        if (NVML_CALL(nvml, device_get_fabric, device, info) == NVML_SUCCESS)
+                return true;
+        if (NVML_CALL(nvml, device_get_fabric_v, device, &second) != NVML_SUCCESS)
+                return false;
+        *info = (nvmlGpuFabricInfo_t){.status = second.status, .cliqueId = second.cliqueId, .state = second.state};
+        memcpy(info->clusterUuid, second.clusterUuid, sizeof(info->clusterUuid));
+        return true;
+}
+
+static const char *print_uuid(struct arena *arena, const unsigned char uuid[NVML_GPU_FABRIC_UUID_LEN])
+{
+        struct strbuf text = STRBUF_INIT;
+        char *printed;
+
+        for (size_t i = 0; i < NVML_GPU_FABRIC_UUID_LEN; i++)
+                strbuf_printf(&text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+        printed = arena_strdup(arena, text.data);
+        strbuf_done(&text);
+        return printed;
+}
+
+static void read_fabric(struct reader *reader, nvmlDevice_t device, struct gpu *gpu)
+{
+        static const unsigned char nobody[NVML_GPU_FABRIC_UUID_LEN];
+        nvmlGpuFabricInfo_t info = {0};
+
+        if (!ask_fabric(reader->nvml, device, &info))
+                return;
+        if (info.state == NVML_GPU_FABRIC_STATE_NOT_STARTED || info.state == NVML_GPU_FABRIC_STATE_IN_PROGRESS)
+                gpu->fabric.state = GPU_FABRIC_PENDING;
+        if (info.state != NVML_GPU_FABRIC_STATE_COMPLETED || info.status != NVML_SUCCESS ||
+                memcmp(info.clusterUuid, nobody, sizeof(nobody)) == 0)
+                return;
+        gpu->fabric.state = GPU_FABRIC_ATTACHED;
+        gpu->fabric.cluster = print_uuid(&reader->inventory->arena, info.clusterUuid);
+        gpu->fabric.clique = info.cliqueId;
+}
+
 static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
         const struct nvml *nvml = reader->nvml;
@@ -75,6 +131,7 @@ static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu 
                 gpu->bus = nvml_text(&reader->inventory->arena, bus, sizeof(bus));
         }
         gpu->numa_node = read_numa_node(reader, device, gpu->bus);
+        gpu->pci_class = gpu->bus ? read_pci_class(reader, gpu->bus) : 0;
 
         known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_minor, device, &minor), "nvmlDeviceGetMinorNumber", err);
         if (known < 0)
@@ -129,6 +186,7 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
                 gpu->architecture = architecture_of(architecture);
         if (NVML_CALL(nvml, device_get_addressing_mode, device, &addressing) == NVML_SUCCESS)
                 gpu->coherent = addressing.value == NVML_DEVICE_ADDRESSING_MODE_ATS;
+        read_fabric(reader, device, gpu);
         return 0;
 }
 

@@ -276,6 +276,78 @@ static void test_a_long_pci_domain_has_its_numa_node(void **state UNUSED)
         }
 }
 
+static void test_the_pci_class_is_what_sysfs_says(void **state UNUSED)
+{
+        static const struct {
+                const char *file;
+                unsigned int pci_class;
+        } table[] = {{"0x030200\n", 0x030200}, {"0x030000", 0x030000}, {"", 0}, {"rubbish\n", 0}};
+        char root[] = "/tmp/warpshare-sysfs-XXXXXX";
+        _free_ char *make = NULL;
+        _free_ char *path = NULL;
+        _free_ char *clear = NULL;
+        struct error err;
+
+        assert_non_null(mkdtemp(root));
+        make = xasprintf("mkdir -p %s/sys/bus/pci/devices/0000:3b:00.0", root);
+        path = xasprintf("%s/sys/bus/pci/devices/0000:3b:00.0/class", root);
+        clear = xasprintf("rm -r %s", root);
+        assert_int_equal(system(make), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct inventory *inventory;
+
+                assert_ok(file_write(path, table[i].file, strlen(table[i].file), &err), &err);
+                inventory = read_below("gpus: [{model: T4, bus: \"0000:3B:00.0\"}, {model: T4}]\n", root);
+                assert_int_equal(inventory->gpus[0].pci_class, table[i].pci_class);
+                assert_int_equal(inventory->gpus[1].pci_class, 0);
+                inventory_free(inventory);
+        }
+        assert_int_equal(system(clear), 0);
+}
+
+#define CLUSTER "6d0a1f2e-0123-4567-89ab-cdef01234567"
+
+static void test_a_gpu_is_in_a_fabric_once_it_has_registered(void **state UNUSED)
+{
+        static const struct {
+                const char *fabric;
+                int state;
+        } table[] = {
+                {"fabric: {cluster: " CLUSTER ", clique: 7}", GPU_FABRIC_ATTACHED},
+                {"fabric: {cluster: " CLUSTER ", clique: 7}, errors: {nvmlDeviceGetGpuFabricInfo: FUNCTION_NOT_FOUND}",
+                        GPU_FABRIC_ATTACHED},
+                {"fabric: {cluster: " CLUSTER ", clique: 7}, errors: {nvmlDeviceGetGpuFabricInfo: FUNCTION_NOT_FOUND, "
+                 "nvmlDeviceGetGpuFabricInfoV: FUNCTION_NOT_FOUND}",
+                        GPU_FABRIC_NONE},
+                {"fabric: {cluster: " CLUSTER ", status: UNKNOWN}", GPU_FABRIC_NONE},
+                {"fabric: {cluster: 00000000-0000-0000-0000-000000000000, clique: 7}", GPU_FABRIC_NONE},
+                {"fabric: {cluster: " CLUSTER ", state: in-progress}", GPU_FABRIC_PENDING},
+                {"fabric: {state: not-started}", GPU_FABRIC_PENDING},
+                {"fabric: {state: not-supported}", GPU_FABRIC_NONE},
+                {"serial: '1'", GPU_FABRIC_NONE},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *text = xasprintf("gpus: [{model: GB200, %s}, {model: GB200}]\n", table[i].fabric);
+                _cleanup_(inventory_freep) struct inventory *inventory = read_scenario(text);
+                _cleanup_(inventory_freep) struct inventory *copy = inventory_copy(inventory);
+                const struct gpu *gpu = inventory->gpus;
+
+                assert_int_equal(gpu->fabric.state, table[i].state);
+                assert_true(inventory_is_same(inventory, copy));
+                copy->gpus[0].fabric.state = GPU_FABRIC_ATTACHED + 1;
+                assert_false(inventory_is_same(inventory, copy));
+                assert_int_equal(inventory->gpus[1].fabric.state, GPU_FABRIC_NONE);
+                if (table[i].state != GPU_FABRIC_ATTACHED) {
+                        assert_null(gpu->fabric.cluster);
+                        continue;
+                }
+                assert_string_equal(gpu->fabric.cluster, CLUSTER);
+                assert_int_equal(gpu->fabric.clique, 7);
+                assert_string_equal(copy->gpus[0].fabric.cluster, CLUSTER);
+        }
+}
+
 static void test_a_count_that_fails_is_nvmls_failure(void **state UNUSED)
 {
         const struct gpu_paths paths = {.system_root = NO_SYSTEM, .driver_root = ""};
@@ -385,6 +457,8 @@ int main(void)
                 cmocka_unit_test(test_numa_comes_from_nvml_where_sysfs_has_nothing),
                 cmocka_unit_test(test_what_sysfs_says_of_numa_is_final),
                 cmocka_unit_test(test_a_long_pci_domain_has_its_numa_node),
+                cmocka_unit_test(test_the_pci_class_is_what_sysfs_says),
+                cmocka_unit_test(test_a_gpu_is_in_a_fabric_once_it_has_registered),
                 cmocka_unit_test(test_a_count_that_fails_is_nvmls_failure),
                 cmocka_unit_test(test_each_way_that_nvml_does_not_start_is_explained),
                 cmocka_unit_test(test_every_shipped_scenario_is_read),
