@@ -129,24 +129,29 @@ static const struct part *leading_part(struct label_set *set, const char *resour
 
 /* ---- labels that every resource has ---- */
 
-static const char *product_of(struct label_set *set, const struct part *part)
+/*
+ * NVIDIA's program makes values of any length, and those of more than LABELS_MAX_VALUE never reach a node. Here the name of the GPU
+ * gives way, not what follows it.
+ */
+static void put_product(struct label_set *set, const char *resource, const char *gpu, const char *suffix)
 {
-        const char *name = label_clean(set->arena, part->gpu->name);
-        const char *profile = part->mig && part->mig->profile ? label_clean(set->arena, part->mig->profile) : NULL;
+        const char *name = label_clean(set->arena, gpu);
+        size_t size = MIN(strlen(name), LABELS_MAX_VALUE - MIN(strlen(suffix), LABELS_MAX_VALUE));
 
-        if (!*name)
-                return NULL; /* Tegra, WSL */
-        return arena_printf(
-                set->arena, "%s%s%s%s", name, part->mig ? "-MIG" : "", profile ? "-" : "", profile ? profile : "");
+        while (size && name[size] && strchr("-_.", name[size - 1]))
+                size--;
+        if (*name) /* Tegra and WSL have none */
+                label_set_put_of(set, resource, "product", "%.*s%s", (int)size, name, suffix);
 }
 
 static void put_base(struct label_set *set, const char *resource, const struct part *part, size_t count)
 {
-        const char *product = product_of(set, part);
+        const char *profile = part->mig && part->mig->profile ? label_clean(set->arena, part->mig->profile) : "";
         bool is_marked = part->replicas > 1 && !part->is_renamed;
 
-        if (product)
-                label_set_put_of(set, resource, "product", "%s%s", product, is_marked ? "-SHARED" : "");
+        put_product(set, resource, part->gpu->name,
+                arena_printf(set->arena, "%s%s%s%s", part->mig ? "-MIG" : "", *profile ? "-" : "", profile,
+                        is_marked ? "-SHARED" : ""));
         label_set_put_of(set, resource, "count", "%zu", count);
         label_set_put_of(set, resource, "replicas", "%u", part->replicas);
         label_set_put_of(set, resource, "sharing-strategy", "%s", sharing_strategy_name(part->strategy));
@@ -285,7 +290,7 @@ static void put_single(struct label_set *set)
                 put_mig(set, GPU_RESOURCE, &parts);
                 return;
         }
-        label_set_put_of(set, GPU_RESOURCE, "product", "%s-MIG-INVALID", label_clean(set->arena, gpu->name));
+        put_product(set, GPU_RESOURCE, gpu->name, "-MIG-INVALID");
         label_set_put_of(set, GPU_RESOURCE, "count", "0");
         label_set_put_of(set, GPU_RESOURCE, "replicas", "0");
         label_set_put_of(set, GPU_RESOURCE, "sharing-strategy", "%s", "");
