@@ -1,0 +1,615 @@
+"""A stand-in for the API server: TLS, tokens that rotate, objects, watches, RBAC, and every fault that a client has to live with.
+
+    server = ApiServer(folder)
+    server.put('/api/v1/nodes', {'metadata': {'name': 'n1'}})
+    start_agent('--kubeconfig', server.kubeconfig(), '--node-name', 'n1')
+    server.wait_for(lambda: 'nvidia.com/gpu.count' in server.get('/api/v1/nodes', 'n1')['metadata'].get('labels', {}))
+
+What it keeps is in apistore.py. Faults wait for the next request that they fit:
+
+    server.fault('status', verb='watch', resource='nodes', code=429, retry_after=1)
+"""
+import base64
+import dataclasses
+import datetime
+import fnmatch
+import functools
+import http.server
+import json
+import pathlib
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from apistore import Refused, Store, merge
+
+PATIENCE = 60  # seconds that a condition may take on a loaded machine
+
+
+# ---- certificates ----
+
+def pem_of_key(key):
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+def make_certificate(name, issuer=None, hosts=()):
+    """(certificate, key) of |name|, signed by |issuer| of the same form, or by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    start = datetime.datetime.utcnow() - datetime.timedelta(days=1)
+    builder = (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer[0].subject if issuer else subject)
+               .public_key(key.public_key()).serial_number(x509.random_serial_number())
+               .not_valid_before(start).not_valid_after(start + datetime.timedelta(days=30))
+               .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True))
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    return builder.sign(issuer[1] if issuer else key, hashes.SHA256()), key
+
+
+@functools.lru_cache(maxsize=1)
+def certificates():
+    """Made once a process: {file name: PEM}."""
+    import ipaddress
+    authority = make_certificate('test authority')
+    hosts = [x509.DNSName('localhost'), x509.DNSName('api.cluster.test'), x509.IPAddress(ipaddress.ip_address('127.0.0.1')),
+             x509.IPAddress(ipaddress.ip_address('::1'))]
+    made = {'ca': authority, 'server': make_certificate('kube-apiserver', authority, hosts),
+            'client': make_certificate('system:node:client', authority), 'stranger': make_certificate('stranger')}
+    files = {}
+    for name, (certificate, key) in made.items():
+        files[f'{name}.crt'] = certificate.public_bytes(serialization.Encoding.PEM)
+        files[f'{name}.key'] = pem_of_key(key)
+    return files
+
+
+# ---- what was asked ----
+
+@dataclasses.dataclass
+class Request:
+    verb: str  # of RBAC: get, list, watch, create, update, patch, delete
+    path: str
+    query: dict
+    body: object
+    headers: dict
+    user: str = ''
+    collection: str = ''
+    group: str = ''
+    resource: str = ''
+    subresource: str = ''
+    namespace: str = ''
+    name: str = ''
+    status: int = 0
+    content_type: str = ''
+    at: float = 0.0  # time.monotonic()
+
+    def names(self):
+        """The one name that is meant, by path or by selector; '' for any."""
+        selector = self.query.get('fieldSelector', '')
+        return self.name or (selector[14:] if selector.startswith('metadata.name=') else '')
+
+
+def parse_path(request):
+    """Fills what the path says; False where it leads to no resource."""
+    parts = request.path.strip('/').split('/')
+    if parts[:2] == ['api', 'v1']:
+        prefix, rest = parts[:2], parts[2:]
+    elif parts[0] == 'apis' and len(parts) >= 3:
+        request.group, prefix, rest = parts[1], parts[:3], parts[3:]
+    else:
+        return False
+    if len(rest) >= 3 and rest[0] == 'namespaces':
+        request.namespace = rest[1]
+        prefix, rest = prefix + rest[:2], rest[2:]
+    if not rest or len(rest) > 3:
+        return False
+    request.resource = rest[0]
+    request.collection = '/' + '/'.join(prefix + rest[:1])
+    request.name = rest[1] if len(rest) > 1 else ''
+    request.subresource = rest[2] if len(rest) > 2 else ''
+    return True
+
+
+@dataclasses.dataclass
+class Fault:
+    action: str  # status, drop, hang, rubbish, endless, gone
+    verb: str = '*'
+    resource: str = '*'
+    times: int = 1
+    code: int = 500
+    retry_after: object = None
+    after: int = 0  # bytes of the answer that get through before a drop
+
+    def fits(self, request):
+        return self.times > 0 and fnmatch.fnmatch(request.verb, self.verb) and \
+            fnmatch.fnmatch(request.resource, self.resource)
+
+
+def selected(object_, query):
+    for part in filter(None, query.get('fieldSelector', '').split(',')):
+        path, _, value = part.partition('=')
+        at = object_
+        for step in path.split('.'):
+            at = (at or {}).get(step)
+        if (at or '') != value.lstrip('='):
+            return False
+    labels = object_['metadata'].get('labels') or {}
+    for part in filter(None, query.get('labelSelector', '').split(',')):
+        key, equals, value = part.partition('=')
+        if (labels.get(key) != value.lstrip('=')) if equals else key not in labels:
+            return False
+    return True
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    disable_nagle_algorithm = True
+    api = None  # the ApiServer, set by it
+
+    # ---- the connection ----
+
+    def setup(self):
+        self.api.connections.add(self.request)
+        self.request.settimeout(PATIENCE)
+        if isinstance(self.request, ssl.SSLSocket):
+            self.request.do_handshake()
+        super().setup()
+
+    def finish(self):
+        self.api.connections.discard(self.request)
+        try:
+            super().finish()
+        except OSError:
+            pass
+
+    def log_message(self, format, *args):
+        pass
+
+    def cut(self):
+        """As a crash of the server does, or of a load balancer between: nothing more, not even the end of TLS."""
+        self.close_connection = True
+        try:
+            socket.socket.shutdown(self.request, socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def send(self, code, body, type_='application/json', headers=()):
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header('Content-Type', type_)
+        self.send_header('Content-Length', str(len(body)))
+        for key, value in headers:
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    # ---- one request ----
+
+    def user_of(self):
+        scheme, _, token = self.headers.get('Authorization', '').partition(' ')
+        if scheme == 'Bearer' and token in self.api.tokens:
+            return self.api.tokens[token]
+        certificate = self.request.getpeercert() if isinstance(self.request, ssl.SSLSocket) else None
+        if certificate:
+            return certificate['subject'][0][0][1]
+        return None
+
+    def read_request(self, method):
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
+        length = int(self.headers.get('Content-Length') or 0)
+        body = self.rfile.read(length) if length else b''
+        request = Request('', urllib.parse.unquote(url.path), query, json.loads(body) if body else None,
+                          dict(self.headers), content_type=self.headers.get('Content-Type', ''), at=time.monotonic())
+        request.known = parse_path(request)
+        request.verb = {'POST': 'create', 'PUT': 'update', 'PATCH': 'patch', 'DELETE': 'delete'}.get(method) or (
+            'get' if request.name or not request.known else 'watch' if query.get('watch') in ('1', 'true') else 'list')
+        return request
+
+    def handle_method(self, method):
+        request = self.read_request(method)
+        with self.api.store.lock:
+            self.api.requests.append(request)
+            self.api.store.lock.notify_all()
+            fault = next((f for f in self.api.faults if f.fits(request)), None)
+            if fault:
+                fault.times -= 1
+        try:
+            if fault and self.inject(fault, request):
+                return
+            self.answer(request)
+        except Refused as refused:
+            request.status = refused.code
+            headers = [('Retry-After', str(refused.retry_after))] if refused.retry_after is not None else []
+            self.send(refused.code, refused.status(), headers=headers)
+
+    def answer(self, request):
+        request.user = self.user_of()
+        if not request.user:
+            raise Refused(401, 'Unauthorized', 'Unauthorized')
+        if not request.known:
+            found = self.api.discovery.get(request.path)
+            request.status = 200 if found else 404
+            self.send(request.status, found or b'404 page not found\n', 'application/json' if found else 'text/plain')
+            return
+        if any(request.collection.startswith(prefix) for prefix in self.api.missing):
+            request.status = 404
+            self.send(404, b'404 page not found\n', 'text/plain')
+            return
+        self.api.authorize(request)
+        if request.verb == 'watch':
+            self.watch(request)
+            return
+        with self.api.store.lock:
+            code, answer = self.api.carry_out(request)
+        request.status = code
+        self.send(code, answer)
+
+    def do_GET(self):
+        self.handle_method('GET')
+
+    def do_POST(self):
+        self.handle_method('POST')
+
+    def do_PUT(self):
+        self.handle_method('PUT')
+
+    def do_PATCH(self):
+        self.handle_method('PATCH')
+
+    def do_DELETE(self):
+        self.handle_method('DELETE')
+
+    # ---- faults ----
+
+    def inject(self, fault, request):
+        """True: nothing else is to be answered."""
+        if fault.action == 'status':
+            raise Refused(fault.code, 'Injected', f'an injected fault: {fault.code}', fault.retry_after)
+        if fault.action == 'gone':
+            raise Refused(410, 'Expired', 'too old resource version: 1 (2)')
+        if fault.action == 'drop':
+            self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{"kind'
+                             [:fault.after])
+            self.cut()
+        elif fault.action == 'hang':
+            self.api.closing.wait(PATIENCE)
+            self.cut()
+        elif fault.action == 'rubbish':
+            self.send(200, b'{"kind": "NodeList", "items": [}}}\x00\xff' * 10)
+        elif fault.action == 'endless':
+            self.endless()
+        else:
+            raise ValueError(fault.action)
+        return True
+
+    def endless(self):
+        piece = b'10000\r\n' + b'{"type":"MODIFIED",'.ljust(0x10000, b' ') + b'\r\n'
+        self.send_response(200)
+        self.send_header('Transfer-Encoding', 'chunked')
+        self.end_headers()
+        try:
+            while not self.api.closing.is_set():
+                self.wfile.write(piece)
+        except OSError:
+            self.close_connection = True
+
+    # ---- watches ----
+
+    def chunk(self, data):
+        if not isinstance(data, bytes):
+            data = json.dumps(data).encode() + b'\n'
+        self.wfile.write(b'%x\r\n%s\r\n' % (len(data), data))
+
+    def event_of(self, entry, request):
+        """As a selector sees it: what leaves it is deleted, what enters it is added."""
+        _, _, type_, object_, before = entry
+        fits = selected(object_, request.query)
+        fitted = before is not None and selected(before, request.query)
+        if type_ == 'MODIFIED' and fits != fitted:
+            type_ = 'ADDED' if fits else 'DELETED'
+        elif not fits:
+            return None
+        return {'type': type_, 'object': object_}
+
+    def watch(self, request):
+        store = self.api.store
+        seen = int(request.query.get('resourceVersion') or 0)
+        deadline = time.monotonic() + float(request.query.get('timeoutSeconds') or 300)
+        request.status = 200
+        self.send_response(200)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Transfer-Encoding', 'chunked')
+        self.end_headers()
+        state = self.api.new_watch(request)
+        try:
+            with store.lock:
+                if 0 < seen < store.oldest:
+                    self.chunk({'type': 'ERROR', 'object': Refused(
+                        410, 'Expired', f'too old resource version: {seen} ({store.oldest})').status()})
+                    self.chunk(b'')
+                    return
+                if seen == 0:
+                    for object_ in store.collections.get(request.collection, {}).values():
+                        if selected(object_, request.query):
+                            self.chunk({'type': 'ADDED', 'object': object_})
+                    seen = store.version
+                self.follow(request, state, seen, deadline)
+        except OSError:
+            self.close_connection = True
+        finally:
+            self.api.watches.remove(state)
+
+    def follow(self, request, state, seen, deadline):
+        """Until the server ends it, or a test does. Called with the lock, which is released while nothing happens."""
+        store = self.api.store
+        next_bookmark = time.monotonic() + self.api.bookmark_interval
+        while not self.api.closing.is_set():
+            for entry in [e for e in store.log if e[0] > seen and e[1] == request.collection]:
+                event = self.event_of(entry, request)
+                if event and state['order'] != 'freeze':
+                    self.chunk(event)
+            seen = store.version
+            if state['raw'] is not None:
+                self.chunk(state['raw'])
+                state['raw'] = None
+            if state['order'] == 'drop':
+                self.cut()
+                return
+            wants_bookmark = request.query.get('allowWatchBookmarks') == 'true' and state['order'] != 'freeze'
+            if wants_bookmark and time.monotonic() >= next_bookmark:
+                self.chunk({'type': 'BOOKMARK', 'object': {'metadata': {'resourceVersion': str(seen)}}})
+                next_bookmark = time.monotonic() + self.api.bookmark_interval
+            if state['order'] == 'end' or (time.monotonic() >= deadline and state['order'] != 'freeze'):
+                self.chunk(b'')
+                return
+            store.lock.wait(min(0.5, self.api.bookmark_interval))
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request, client_address):
+        pass  # connections that a test or a client cut
+
+
+class ApiServer:
+    """One server at 127.0.0.1, with files for its clients in |folder|. A user is 'agent' by token, or a client certificate's name."""
+
+    def __init__(self, folder, tls=True, namespace='default'):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.namespace = namespace  # of the agent's pod
+        self.store = Store()
+        self.requests = []
+        self.faults = []
+        self.watches = []  # states of those that stand
+        self.rules = None  # None: everything is allowed
+        self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
+        self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.0'}}
+        self.tokens = {}
+        self.bookmark_interval = 60.0
+        self.connections = set()
+        self.closing = threading.Event()
+        for name, pem in certificates().items():
+            (self.folder / name).write_bytes(pem)
+        self.token_file = self.folder / 'token'
+        self.rotate_token()
+        handler = type('BoundHandler', (Handler,), {'api': self})
+        self.server = Server(('127.0.0.1', 0), handler)
+        self.port = self.server.server_address[1]
+        self.url = f'http{"s" if tls else ""}://127.0.0.1:{self.port}'
+        if tls:
+            self.wrap()
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={'poll_interval': 0.1}, daemon=True)
+        self.thread.start()
+
+    def wrap(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.folder / 'server.crt', self.folder / 'server.key')
+        context.load_verify_locations(self.folder / 'ca.crt')
+        context.verify_mode = ssl.CERT_OPTIONAL
+        # The handshake is for the thread of the connection, not for the one that accepts.
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+
+    def close(self):
+        self.closing.set()
+        with self.store.lock:
+            self.store.lock.notify_all()
+        self.server.shutdown()
+        self.server.server_close()
+        for connection in list(self.connections):
+            try:
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self.thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.close()
+
+    # ---- for clients ----
+
+    def rotate_token(self, keep_old=False):
+        """As kubelet does: a new token in the file. The old one is refused, unless it is kept."""
+        if not keep_old:
+            self.tokens.clear()
+        token = f'token-{time.monotonic_ns()}'
+        self.tokens[token] = f'system:serviceaccount:{self.namespace}:agent'
+        fresh = self.folder / 'token.new'
+        fresh.write_text(token + '\n')
+        fresh.rename(self.token_file)
+        return token
+
+    def kubeconfig(self, name='kubeconfig', user=None, **cluster):
+        """The path of a kubeconfig. |user| and |cluster| are keys of its sections, beside or instead of the usual."""
+        server = {'server': self.url, 'certificate-authority': 'ca.crt'}
+        server.update({key.replace('_', '-'): value for key, value in cluster.items()})
+        content = {'apiVersion': 'v1', 'kind': 'Config', 'current-context': 'test',
+                   'contexts': [{'name': 'test', 'context': {'cluster': 'c', 'user': 'u', 'namespace': self.namespace}}],
+                   'clusters': [{'name': 'c', 'cluster': {k: v for k, v in server.items() if v is not None}}],
+                   'users': [{'name': 'u', 'user': {'tokenFile': 'token'} if user is None else user}]}
+        path = self.folder / name
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    # ---- for tests ----
+
+    def put(self, collection, object_, manager='test'):
+        """Creates the object or replaces it, status included, as somebody else in the cluster would."""
+        name = object_['metadata']['name']
+        with self.store.lock:
+            if name not in self.store.collections.get(collection, {}):
+                parts = collection.split('/')
+                namespace = parts[parts.index('namespaces') + 1] if 'namespaces' in parts[:-1] else None
+                return self.store.create(collection, object_, manager, namespace)
+            for subresource in (None, 'status'):
+                written = self.store.write(collection, name, object_, manager, subresource)
+            return written
+
+    def patch(self, collection, name, patch, manager='test', subresource=None):
+        """A merge patch by somebody else."""
+        with self.store.lock:
+            return self.store.write(collection, name, merge(self.store.find(collection, name), patch), manager, subresource)
+
+    def get(self, collection, name):
+        """The object as it is now, None where there is none."""
+        with self.store.lock:
+            found = self.store.collections.get(collection, {}).get(name)
+            return json.loads(json.dumps(found)) if found else None
+
+    def all(self, collection):
+        with self.store.lock:
+            return json.loads(json.dumps(list(self.store.collections.get(collection, {}).values())))
+
+    def delete(self, collection, name):
+        with self.store.lock:
+            self.store.delete(collection, name)
+
+    def compact(self):
+        with self.store.lock:
+            self.store.compact()
+
+    def allow(self, rules):
+        """Only what these rules allow, from now on: of a Role, or the list in deploy/rbac.json."""
+        self.rules = rules
+
+    def fault(self, action, **kwargs):
+        with self.store.lock:
+            self.faults.append(Fault(action, **kwargs))
+            return self.faults[-1]
+
+    def order_watches(self, order=None, raw=None, resource='*'):
+        """To all that stand: 'drop' them, 'end' them, 'freeze' (half-open: nothing comes any more), or send |raw| bytes."""
+        with self.store.lock:
+            chosen = [w for w in self.watches if fnmatch.fnmatch(w['request'].resource, resource)]
+            for state in chosen:
+                state['order'], state['raw'] = order, raw
+            self.store.lock.notify_all()
+            return len(chosen)
+
+    def asked(self, verb='*', resource='*'):
+        with self.store.lock:
+            return [r for r in self.requests if fnmatch.fnmatch(r.verb, verb) and fnmatch.fnmatch(r.resource, resource)]
+
+    def wait_for(self, condition, patience=PATIENCE):
+        """What |condition| returns as soon as it is true. It is looked at with each write and each request, and now and then."""
+        deadline = time.monotonic() + patience
+        with self.store.lock:
+            while True:
+                found = condition()
+                if found:
+                    return found
+                left = deadline - time.monotonic()
+                assert left > 0, 'the condition did not come true; asked: ' + ', '.join(
+                    f'{r.verb} {r.path} {r.status}' for r in self.requests[-20:])
+                self.store.lock.wait(min(left, 0.1))
+
+    # ---- for handlers ----
+
+    def new_watch(self, request):
+        state = {'request': request, 'order': None, 'raw': None}
+        with self.store.lock:
+            self.watches.append(state)
+            self.store.lock.notify_all()
+        return state
+
+    def allows(self, verb, request):
+        resource = request.resource + ('/' + request.subresource if request.subresource else '')
+        return any(
+            verb in rule['verbs'] and request.group in rule['apiGroups'] and resource in rule['resources'] and
+            (not rule.get('resourceNames') or request.names() in rule['resourceNames']) and
+            (not rule.get('namespaced') or request.namespace == self.namespace) for rule in self.rules)
+
+    def authorize(self, request, verb=None):
+        verb = verb or request.verb
+        if self.rules is None or self.allows(verb, request):
+            return
+        where = f'in the namespace "{request.namespace}"' if request.namespace else 'at the cluster scope'
+        name = f' "{request.name}"' if request.name else ''
+        raise Refused(403, 'Forbidden', f'{request.resource}{name} is forbidden: User "{request.user}" cannot {verb} '
+                                        f'resource "{request.resource}" in API group "{request.group}" {where}')
+
+    def list(self, request):
+        everything = sorted(self.store.collections.get(request.collection, {}).values(), key=lambda o: o['metadata']['name'])
+        if 'continue' in request.query:
+            version, after = json.loads(base64.b64decode(request.query['continue']))
+            if version < self.store.oldest:
+                raise Refused(410, 'Expired', 'The provided continue parameter is too old')
+        else:
+            version, after = self.store.version, ''
+        found = [o for o in everything if o['metadata']['name'] > after and selected(o, request.query)]
+        limit = int(request.query.get('limit') or 0) or len(found)
+        metadata = {'resourceVersion': str(version)}
+        if len(found) > limit:
+            token = json.dumps([version, found[limit - 1]['metadata']['name']]).encode()
+            metadata.update({'continue': base64.b64encode(token).decode(), 'remainingItemCount': len(found) - limit})
+        items = [{k: v for k, v in o.items() if k not in ('kind', 'apiVersion')} for o in found[:limit]]
+        return {'kind': 'List', 'apiVersion': 'v1', 'metadata': metadata, 'items': items}
+
+    def change(self, request):
+        """A patch, of either type."""
+        manager = request.query.get('fieldManager') or request.headers.get('User-Agent', '').partition('/')[0]
+        subresource = request.subresource or None
+        if request.content_type == 'application/merge-patch+json':
+            now = self.store.find(request.collection, request.name)
+            return 200, self.store.write(request.collection, request.name, merge(now, request.body), manager, subresource)
+        if request.content_type != 'application/apply-patch+yaml':
+            raise Refused(415, 'UnsupportedMediaType', f'the body of the request was in an unknown format: '
+                                                       f'{request.content_type}')
+        if not request.query.get('fieldManager'):
+            raise Refused(422, 'Invalid', 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value')
+        if not request.body.get('apiVersion') or not request.body.get('kind'):
+            raise Refused(400, 'BadRequest', 'apiVersion and kind are required for apply patches')
+        if request.name not in self.store.collections.get(request.collection, {}):
+            self.authorize(request, 'create')
+        object_, is_new = self.store.apply(request.collection, request.name, request.body, manager,
+                                           request.query.get('force') == 'true', request.namespace or None, subresource)
+        return 201 if is_new else 200, object_
+
+    def carry_out(self, request):
+        """(status, answer) of all but watches."""
+        manager = request.query.get('fieldManager') or request.headers.get('User-Agent', '').partition('/')[0]
+        if request.verb == 'list':
+            return 200, self.list(request)
+        if request.verb == 'get':
+            return 200, self.store.find(request.collection, request.name)
+        if request.verb == 'create':
+            return 201, self.store.create(request.collection, request.body, manager, request.namespace or None)
+        if request.verb == 'update':
+            return 200, self.store.write(request.collection, request.name, request.body, manager, request.subresource or None)
+        if request.verb == 'patch':
+            return self.change(request)
+        self.store.delete(request.collection, request.name)
+        return 200, {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Success'}
