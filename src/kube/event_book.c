@@ -18,14 +18,16 @@ struct bucket {
 /* An object that events were about, and what it may still cost. */
 struct subject {
         struct list link;
-        struct event_object object;
+        struct event_object object; /* in |texts| */
         struct bucket bucket;
+        char texts[];
 };
 
 struct entry {
         struct list link;
         struct event_entry told; /* first: what is handed out */
         bool again;              /* it came again while it was on its way */
+        char texts[];            /* of the event */
 };
 
 struct event_book {
@@ -65,24 +67,35 @@ static bool same_event(const struct event *a, const struct event *b)
                same_object(&a->about, &b->about);
 }
 
-static struct event_object copy_object(const struct event_object *object)
+static size_t size_of(const char *text)
 {
-        return (struct event_object){
-                .api_version = xstrdup(plain(object->api_version)),
-                .kind = xstrdup(plain(object->kind)),
-                .namespace = xstrdup(plain(object->namespace)),
-                .name = xstrdup(plain(object->name)),
-                .uid = xstrdup(plain(object->uid)),
-        };
+        return strlen(plain(text)) + 1;
 }
 
-static void free_object(struct event_object *object)
+static size_t size_of_object(const struct event_object *object)
 {
-        free((char *)object->api_version);
-        free((char *)object->kind);
-        free((char *)object->namespace);
-        free((char *)object->name);
-        free((char *)object->uid);
+        return size_of(object->api_version) + size_of(object->kind) + size_of(object->namespace) +
+               size_of(object->name) + size_of(object->uid);
+}
+
+/* Copies to |*at|, and moves it behind the copy. */
+static const char *put(char **at, const char *text)
+{
+        char *copy = *at;
+
+        *at = stpcpy(copy, plain(text)) + 1;
+        return copy;
+}
+
+static struct event_object put_object(char **at, const struct event_object *object)
+{
+        return (struct event_object){
+                .api_version = put(at, object->api_version),
+                .kind = put(at, object->kind),
+                .namespace = put(at, object->namespace),
+                .name = put(at, object->name),
+                .uid = put(at, object->uid),
+        };
 }
 
 static char *fit_message(const char *message)
@@ -125,7 +138,6 @@ static struct subject *find_subject(const struct event_book *book, const struct 
 static void free_subject(struct event_book *book, struct subject *subject)
 {
         list_remove(&subject->link);
-        free_object(&subject->object);
         free(subject);
         book->n_subjects--;
 }
@@ -133,6 +145,7 @@ static void free_subject(struct event_book *book, struct subject *subject)
 static struct subject *need_subject(struct event_book *book, const struct event_object *object, int64_t now_ms)
 {
         struct subject *subject = find_subject(book, object);
+        char *at;
 
         if (subject) {
                 list_remove(&subject->link);
@@ -140,8 +153,9 @@ static struct subject *need_subject(struct event_book *book, const struct event_
         } else {
                 if (book->n_subjects == EVENT_BOOK_MAX)
                         free_subject(book, container_of(book->subjects.next, struct subject, link));
-                subject = xcalloc(1, sizeof(*subject));
-                subject->object = copy_object(object);
+                subject = xcalloc(1, sizeof(*subject) + size_of_object(object));
+                at = subject->texts;
+                subject->object = put_object(&at, object);
                 subject->bucket = (struct bucket){EVENT_OBJECT_BURST * EVENT_OBJECT_REFILL_MS, now_ms};
                 book->n_subjects++;
         }
@@ -180,9 +194,6 @@ static struct entry *find_among(const struct list *list, const struct event *eve
 static void free_entry(struct event_book *book, struct entry *entry)
 {
         list_remove(&entry->link);
-        free_object(&entry->told.event.about);
-        free((char *)entry->told.event.reason);
-        free((char *)entry->told.event.message);
         free(entry);
         book->n_entries--;
 }
@@ -212,22 +223,18 @@ static void name_entry(struct event_book *book, struct entry *entry, int64_t now
 
 static void add(struct event_book *book, const struct event *event, int64_t now_ms)
 {
-        struct entry *entry = xcalloc(1, sizeof(*entry));
+        struct entry *entry = xcalloc(
+                1, sizeof(*entry) + size_of_object(&event->about) + size_of(event->reason) + size_of(event->message));
+        char *at = entry->texts;
 
         make_room(book);
-        entry->told = (struct event_entry){
-                .event =
-                        {
-                                .about = copy_object(&event->about),
-                                .is_warning = event->is_warning,
-                                .reason = xstrdup(plain(event->reason)),
-                                .message = xstrdup(event->message),
-                        },
-                .count = 1,
-                .first_ms = now_ms,
-                .last_ms = now_ms,
-                .is_new = true,
-        };
+        entry->told.event.about = put_object(&at, &event->about);
+        entry->told.event.is_warning = event->is_warning;
+        entry->told.event.reason = put(&at, event->reason);
+        entry->told.event.message = put(&at, event->message);
+        entry->told.count = 1;
+        entry->told.first_ms = entry->told.last_ms = now_ms;
+        entry->told.is_new = true;
         name_entry(book, entry, now_ms);
         list_append(&book->waiting, &entry->link);
         book->n_entries++;

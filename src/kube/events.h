@@ -8,13 +8,20 @@
  * wants a second process to end it, and which older kubectls do not show.
  *
  * Nothing is read from the API server, and nothing waits for it: telling returns at once, without a client it does nothing.
+ * What an API server refuses (400, 403, 404, 422) is dropped; anything else is tried again, with waits from
+ * EVENTS_RETRY_MS to EVENTS_RETRY_MAX_MS (kube/backoff.h).
+ *
  * RBAC: create and patch of events, in all namespaces, since an event lies in the namespace of its object.
  */
 #pragma once
 
 #include <uv.h>
 
+#include "base/error.h"
 #include "kube/event_book.h"
+
+#define EVENTS_RETRY_MS UINT64_C(1000)
+#define EVENTS_RETRY_MAX_MS UINT64_C(60000)
 
 struct kube_client;
 struct kube_events;
@@ -24,6 +31,11 @@ struct kube_events_options {
         struct kube_client *client; /* NULL: nothing is sent. Must outlive the events */
         const char *component;      /* who tells: "warpshare" */
         const char *host;           /* on which node */
+
+        /* An event could not be sent, or was refused; NULL: one was sent. Comes with every answer, for the receiver to say it
+         * once. May be NULL. */
+        void (*on_answer)(const struct error *err, void *data);
+        void *data;
 };
 
 /* Copies the strings. */
@@ -35,5 +47,5 @@ void kube_events_tell(struct kube_events *events, const struct event *event);
 uint64_t kube_events_sent(const struct kube_events *events);    /* creations and patches that the server took */
 uint64_t kube_events_dropped(const struct kube_events *events); /* that nobody will see */
 
-/* What waits is given up, and not counted as dropped. |closed| is called from the loop. */
+/* What waits is given up, and not counted as dropped. |closed| is called from the loop, and may be NULL. */
 void kube_events_close(struct kube_events *events, void (*closed)(void *data), void *data);
