@@ -5,15 +5,13 @@
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/doctor.h"
 #include "cmd/doctor_facts.h"
+#include "cmd/reach.h"
 #include "io/lock.h"
 #include "kubelet/plugin.h"
 #include "share/cdi_name.h"
@@ -21,23 +19,6 @@
 #define SPEC_MAX ((size_t)8 * 1024 * 1024)
 
 /* ---- sockets ---- */
-
-/* 0: somebody listens; else an errno, ENOTSOCK for what is no socket. Nothing is said. */
-static int reach(const char *path)
-{
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        _close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        struct stat status;
-
-        if (strlen(path) >= sizeof(address.sun_path))
-                return ENAMETOOLONG;
-        if (stat(path, &status) < 0)
-                return errno;
-        if (!S_ISSOCK(status.st_mode))
-                return ENOTSOCK;
-        memcpy(address.sun_path, path, strlen(path) + 1);
-        return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : errno;
-}
 
 void doctor_check_kubelet(struct doctor *doctor)
 {
@@ -49,7 +30,7 @@ void doctor_check_kubelet(struct doctor *doctor)
                         doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
                 return;
         }
-        rc = reach(path);
+        rc = reach_socket(path);
         if (rc == 0)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
         else
@@ -70,7 +51,7 @@ void doctor_check_pod_resources(struct doctor *doctor)
                         "it is not to be asked");
                 return;
         }
-        rc = reach(path);
+        rc = reach_socket(path);
         if (rc == 0)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
         else
@@ -128,7 +109,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
                 if (!facts_is_nvidia_socket(entry->d_name))
                         continue;
                 socket = xasprintf("%s/%s", path, entry->d_name);
-                if (reach(socket) != 0)
+                if (reach_socket(socket) != 0)
                         continue; /* one that has ended left it */
                 others++;
                 doctor_tell(doctor, DOCTOR_WRONG,

@@ -295,7 +295,8 @@ def test_mount_shm_mounts_once_and_never_takes_it_away(mps, program):
 
 def test_uninstall_unmounts_the_shared_memory(mps):
     output = private('"$1" mps mount-shm; "$1" mps uninstall; ! grep "$2/shm" /proc/self/mountinfo; ls -A "$2"', mps)
-    assert output.splitlines() == ["mounted a tmpfs at '%s/shm'" % mps.root, "nothing of MPS is left below '%s'" % mps.root]
+    assert output.splitlines() == ["mounted a tmpfs at '%s/shm'" % mps.root,
+                                   "1 files and folders of MPS were removed below '%s'" % mps.root]
 
 
 # ---- uninstall ----
@@ -315,7 +316,7 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
             pass
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 0, done
-    assert '2 MPS daemons on record were ended, 2 compute modes put back\n' in done.stdout
+    assert 'MPS daemons: 2 on record, 2 compute modes put back\n' in done.stdout
     assert not mps.processes() and os.listdir(mps.root) == ['notes.txt']
     again = mps.run('mps', 'uninstall')
     assert (again.returncode, again.stdout) == (0, "nothing of MPS is left below '%s'\n" % mps.root)

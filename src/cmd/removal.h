@@ -1,0 +1,42 @@
+/*
+ * What an uninstall found, and what became of it: a list that is filled by who removes, and a table for people. It removes nothing.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+
+enum removal_outcome {
+        REMOVAL_DONE,   /* it was there, and is gone; where |is_dry|: it would be */
+        REMOVAL_LEFT,   /* it is there, and stays, for a reason that is said */
+        REMOVAL_ABSENT, /* it was not there */
+        REMOVAL_UNSEEN, /* nobody looked, for a reason that is said */
+};
+
+struct removal {
+        const char *what;  /* "CDI specification" */
+        const char *where; /* a path, or the name of an object */
+        enum removal_outcome outcome;
+        const char *note; /* "" : nothing to add */
+};
+
+struct removals {
+        bool is_dry; /* nothing is to be changed */
+        struct arena arena;
+        struct removal *rows;
+        size_t n_rows;
+};
+
+void removals_done(struct removals *removals);
+
+/* Copies the strings; |note| is a format. */
+void removals_add(struct removals *removals, enum removal_outcome outcome, const char *what, const char *where,
+        const char *note, ...) PRINTF_LIKE(5, 6);
+
+size_t removals_count(const struct removals *removals, enum removal_outcome outcome);
+
+/* The table, one row each. */
+void removals_print(const struct removals *removals, struct strbuf *text);
