@@ -17,6 +17,8 @@
 #include "cmd/command.h"
 #include "cmd/generation.h"
 #include "cmd/holdings.h"
+#include "cmd/node_events.h"
+#include "cmd/node_report.h"
 #include "cmd/report.h"
 #include "cmd/restart.h"
 #include "gpu/monitor.h"
@@ -41,8 +43,10 @@ struct agent {
         struct plugins *plugins;
         struct holdings *holdings;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
-        struct kube_client *api;      /* NULL: the API server is not spoken to */
-        struct generation *current;   /* NULL before the first inventory */
+        struct kube_client *api;      /* NULL, as the next two: the API server is not spoken to */
+        struct node_events *events;
+        struct node_report *report;
+        struct generation *current; /* NULL before the first inventory */
         struct generation *previous;
         struct inventory *refused; /* the newest, when no generation could be made of it */
         struct complaint bad_config;
@@ -116,6 +120,8 @@ static void stop(struct agent *agent, int status)
         plugins_close(agent->plugins, on_plugins_closed, agent);
         holdings_close(agent->holdings, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
+        node_report_close(agent->report);
+        node_events_close(agent->events, NULL, NULL);
         agent->api = kube_client_close(agent->api, NULL, NULL); /* after all that has a watch of it */
 }
 
@@ -147,6 +153,12 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy)
         plugins_set_health(agent->plugins, uuid, healthy);
 }
 
+static void lose(struct agent *agent, const char *uuid)
+{
+        set_health(agent, uuid, false);
+        node_report_health(agent->report, uuid, false, "it is not there any more");
+}
+
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
 static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
@@ -158,7 +170,7 @@ static void keep_current(struct agent *agent, const struct inventory *inventory)
 
                 for (size_t j = 0; j < resource->n_units; j++)
                         if (!generation_unit_is_there(&resource->units[j], inventory))
-                                set_health(agent, resource->units[j].uuid, false);
+                                lose(agent, resource->units[j].uuid);
         }
 }
 
@@ -171,6 +183,7 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
                 stop(agent, EXIT_FAILED);
                 return;
         }
+        node_report_refused(agent->report, err->text);
         complain(&agent->bad_plan,
                 agent->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
                 err);
@@ -184,6 +197,8 @@ static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
         apply(agent, next->plan);
+        node_report_plan(agent->report, next->plan);
+        node_report_refused(agent->report, NULL);
         generation_free(agent->previous);
         agent->previous = agent->current;
         agent->current = next;
@@ -216,6 +231,7 @@ static void on_inventory(struct inventory *inventory, void *data)
         }
         if (!before || !inventory_is_same(before, inventory))
                 report_inventory(inventory);
+        node_report_inventory(agent->report, inventory);
         if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0)
                 refuse(agent, inventory, &err);
         else
@@ -234,6 +250,7 @@ static void on_unavailable(const char *reason, void *data)
                 return;
         }
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
+        node_report_unavailable(agent->report, reason);
 }
 
 static void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
@@ -244,6 +261,7 @@ static void on_health(const char *uuid, bool healthy, const char *reason, uint64
                 return;
         report_health(uuid, healthy, reason, xid);
         set_health(agent, uuid, healthy);
+        node_report_health(agent->report, uuid, healthy, reason);
 }
 
 static void on_holdings_changed(void *data)
@@ -282,9 +300,11 @@ static void reload(struct agent *agent)
                 filewatch_accept(agent->file); /* first: what changes from here on is told by the watch */
         if (settings_new(&settings, agent->options, NULL, &err) < 0) {
                 complain(&agent->bad_config, "configuration refused, the one in force stays", &err);
+                node_report_config(agent->report, err.text);
                 return;
         }
         complaint_settle(&agent->bad_config);
+        node_report_config(agent->report, NULL);
         warn_of_late_options(agent->settings->config, settings->config);
         settings_unref(agent->settings);
         agent->settings = settings;
@@ -390,6 +410,7 @@ static char *write_metrics(void *data)
         for (size_t i = 0; i < metrics.n_resources; i++)
                 measure_resource(agent, &current->plan->resources[i], &scratch, &resources[i]);
         holdings_measure(agent->holdings, &scratch, resources, &metrics);
+        metrics.events = node_events_counts(agent->events);
         text = agent_metrics_write(&metrics);
         arena_done(&scratch);
         return text;
@@ -475,6 +496,19 @@ static int watch_file(struct agent *agent, struct error *err)
         return filewatch_new(&agent->file, &agent->loop, &options, err);
 }
 
+static void report_to_cluster(struct agent *agent, const struct config *config)
+{
+        const struct node_report_options options = {
+                .loop = &agent->loop,
+                .client = agent->api,
+                .events = agent->events,
+                .holdings = agent->holdings,
+                .config = config,
+        };
+
+        agent->report = node_report_new(&options);
+}
+
 static int start(struct agent *agent, struct error *err)
 {
         static const enum platform_choice discoveries[] = {
@@ -483,7 +517,7 @@ static int start(struct agent *agent, struct error *err)
                 [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
         };
         const struct config *config = agent->settings->config;
-        const struct holdings_options holdings = {
+        struct holdings_options holdings = {
                 .loop = &agent->loop, .config = config, .on_change = on_holdings_changed, .data = agent};
         struct plugins_options plugins = {
                 .loop = &agent->loop,
@@ -506,13 +540,16 @@ static int start(struct agent *agent, struct error *err)
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
+        agent->api = agent_api_new(&agent->loop, config);
+        agent->events = node_events_new(&agent->loop, agent->api, config->node_name);
+        holdings.events = agent->events;
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
                 return -1;
+        report_to_cluster(agent, config);
         plugins.broker = holdings_broker(agent->holdings);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
-        agent->api = agent_api_new(&agent->loop, config);
         return 0;
 }
 

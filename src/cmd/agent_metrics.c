@@ -281,6 +281,16 @@ static void put_guard(struct exposition *to, const struct agent_metrics *metrics
         exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->clients_ended_total);
 }
 
+static void put_events(struct exposition *to, const struct node_events_counts *counts)
+{
+        exposition_family(to, "warpshare_events_sent_total", EXPOSITION_COUNTER,
+                "Kubernetes events that the API server took, new ones and counts of old ones, since the agent started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)counts->sent);
+        exposition_family(to, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
+                "Kubernetes events that nobody will see: too many at once, or refused by the API server.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
+}
+
 char *agent_metrics_write(const struct agent_metrics *metrics)
 {
         struct exposition exposition = EXPOSITION_INIT;
@@ -291,5 +301,6 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_grants(&exposition, metrics);
         put_mps(&exposition, metrics);
         put_guard(&exposition, metrics);
+        put_events(&exposition, &metrics->events);
         return exposition_take(&exposition);
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "cmd/node_events.h"
 #include "kubelet/device_list.h"
 #include "kubelet/holders.h"
 #include "mps/faults.h"
@@ -40,6 +41,7 @@ struct agent_metrics {
         size_t n_standing;
         uint64_t findings_total[AGENT_METRICS_GUARD_KINDS]; /* that appeared, by guard_kind */
         uint64_t clients_ended_total;
+        struct node_events_counts events;
 };
 
 /* The caller frees. */

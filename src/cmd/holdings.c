@@ -101,6 +101,11 @@ static void start_timer(struct holdings *holdings, uv_timer_t *timer)
         holdings->n_open++;
 }
 
+static void tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+{
+        holdings_tell_pods(data, unit, event, text);
+}
+
 int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err)
 {
         struct holdings *holdings = xcalloc(1, sizeof(*holdings));
@@ -114,6 +119,9 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
                 .data = holdings,
         };
 
+        const struct mps_report_options report = {
+                .pods = holdings_pods_of, .tell_pods = tell_pods, .data = holdings, .events = options->events};
+
         holdings->options = *options;
         holdings->options.config = NULL;
         holdings->directory = xstrdup(config->mps_directory);
@@ -121,6 +129,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
         holdings->broker = (struct broker){.hidden = holdings_hidden, .bind = holdings_bind, .data = holdings};
         list_init(&holdings->binds);
+        list_init(&holdings->tellings);
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
                 error_raise_errno(err, errno, "random bytes for the ids of grants");
                 goto failed;
@@ -134,7 +143,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         start_timer(holdings, &holdings->save_timer);
         start_timer(holdings, &holdings->guard_timer);
         holdings->guard = guard_new();
-        holdings->report = mps_report_new();
+        holdings->report = mps_report_new(&report);
         uv_timer_start(&holdings->list_timer, holdings_on_list_timer, LIST_INTERVAL_MS, LIST_INTERVAL_MS);
         *ret = holdings;
         return 0;
@@ -187,6 +196,7 @@ void holdings_close(struct holdings *holdings, void (*closed)(void *data), void 
         holdings->closed = closed;
         holdings->closed_data = data;
         pod_resources_close(TAKE_PTR(holdings->pods));
+        holdings_forget_tellings(holdings);
         refuse_binds(holdings);
         holdings_on_save(&holdings->save_timer);
         uv_close((uv_handle_t *)&holdings->list_timer, on_timer_closed);

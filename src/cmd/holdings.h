@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "cmd/agent_metrics.h"
+#include "cmd/node_events.h"
 #include "config/config.h"
 #include "kubelet/broker.h"
 #include "share/plan.h"
@@ -26,6 +27,7 @@ struct holdings_options {
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
+        struct node_events *events;    /* NULL: nobody is told. Must outlive the holdings */
         void *data;
 };
 
@@ -39,6 +41,9 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan);
 
 /* By the UUID of a unit: what the GPU's own health says. */
 void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy);
+
+/* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
+void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text);
 
 /* Fills in what is held of each of |resources|, which |metrics| has, and the part of MPS and the guard. */
 void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,

@@ -22,7 +22,7 @@ static enum guard_mode guard_mode(const struct holdings *holdings)
         return mps ? mps->guard : GUARD_OFF;
 }
 
-static const struct holder *holder_of(
+const struct holder *holdings_holder_of(
         const struct holdings *holdings, const struct book *book, const struct grant *grant)
 {
         const struct holder *holder = NULL;
@@ -32,8 +32,7 @@ static const struct holder *holder_of(
         return holder;
 }
 
-/* How many replicas of |unit| the grant has. */
-static unsigned int replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit)
+unsigned int holdings_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit)
 {
         unsigned int count = 0;
 
@@ -50,11 +49,11 @@ static unsigned int replicas_of(const struct book *book, const struct grant *gra
 static void add_guard_grants(const struct holdings *holdings, const struct book *book, const struct grant *grant,
         struct arena *arena, struct guard_grant *grants, size_t *n_grants)
 {
-        const struct holder *holder = holder_of(holdings, book, grant);
+        const struct holder *holder = holdings_holder_of(holdings, book, grant);
 
         for (size_t i = 0; i < book->resource->n_units; i++) {
                 const struct unit *unit = &book->resource->units[i];
-                unsigned int replicas = replicas_of(book, grant, unit);
+                unsigned int replicas = holdings_replicas_of(book, grant, unit);
                 struct share share;
 
                 if (replicas == 0)
@@ -111,7 +110,7 @@ static void look(struct holdings *holdings)
 
         guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, (int64_t)(uv_hrtime() / 1000000),
                 found);
-        mps_report_guard(found);
+        mps_report_guard(holdings->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
                 holdings->findings_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
@@ -129,7 +128,7 @@ void holdings_on_guard_timer(uv_timer_t *timer)
 
 /* ---- what the daemons say ---- */
 
-static char *pods_of_unit(const char *unit, void *data)
+char *holdings_pods_of(const char *unit, void *data)
 {
         const struct holdings *holdings = data;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -153,7 +152,7 @@ void holdings_on_status(const struct mps_status *status, const char *reason, voi
                 return;
         if (status)
                 mps_faults_follow(&holdings->faults, status);
-        mps_report_status(holdings->report, status, reason, holdings->n_books > 0, pods_of_unit, holdings);
+        mps_report_status(holdings->report, status, reason, holdings->n_books > 0);
         for (size_t i = 0; i < holdings->n_books; i++)
                 holdings_keep_back(holdings, &holdings->books[i]);
         if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&holdings->guard_timer))
@@ -169,12 +168,12 @@ static struct agent_metrics_grant measure_grant(
         const struct unit *unit = grant->unit ? holdings_find_unit(book->resource, grant->unit) : NULL;
         struct agent_metrics_grant measured = {
                 .grant = grant,
-                .holder = holder_of(holdings, book, grant),
+                .holder = holdings_holder_of(holdings, book, grant),
                 .threads_permille = 1000,
         };
 
         if (unit) {
-                struct share share = share_of(book->resource, unit, replicas_of(book, grant, unit));
+                struct share share = share_of(book->resource, unit, holdings_replicas_of(book, grant, unit));
 
                 measured.tier = holdings_tier(holdings, book->resource, unit);
                 measured.limit_mib = share.memory_mib;

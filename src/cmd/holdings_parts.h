@@ -57,7 +57,8 @@ struct holdings {
         struct guard_report found; /* at the newest look */
         uint64_t findings_total[AGENT_METRICS_GUARD_KINDS];
         uint64_t clients_ended_total;
-        struct list binds; /* requests that wait */
+        struct list binds;    /* requests that wait */
+        struct list tellings; /* events whose pods are being asked for */
         uint64_t generation;
         uint64_t incarnation; /* random: what the ids of grants begin with */
         uint64_t n_grants;
@@ -112,5 +113,16 @@ const bool *holdings_hidden(const struct resource *resource, void *data);
 
 /* ---- holdings_guard.c: what the daemons and the guard say ---- */
 
+/* Who has a device of the grant, or NULL. */
+const struct holder *holdings_holder_of(
+        const struct holdings *holdings, const struct book *book, const struct grant *grant);
+/* How many replicas of |unit| the grant has. */
+unsigned int holdings_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit);
+/* Their names, for a log: "namespace/name, …", or "". The caller frees. */
+char *holdings_pods_of(const char *unit, void *data);
 void holdings_on_guard_timer(uv_timer_t *timer);
 void holdings_on_status(const struct mps_status *status, const char *reason, void *data);
+
+/* ---- holdings_pods.c: events for pods ---- */
+
+void holdings_forget_tellings(struct holdings *holdings);

@@ -16,14 +16,18 @@ struct told {
 };
 
 struct mps_report {
+        struct mps_report_options options;
         struct told *told;
         size_t n_told;
         bool nobody;
 };
 
-struct mps_report *mps_report_new(void)
+struct mps_report *mps_report_new(const struct mps_report_options *options)
 {
-        return xcalloc(1, sizeof(struct mps_report));
+        struct mps_report *report = xcalloc(1, sizeof(*report));
+
+        report->options = *options;
+        return report;
 }
 
 static void free_told(struct mps_report *report)
@@ -52,12 +56,12 @@ static const struct told *find_told(const struct mps_report *report, const char 
         return NULL;
 }
 
-static char *pods_of(const struct mps_daemon_status *daemon, mps_pods_fn *pods, void *data)
+static char *pods_of(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
         for (size_t i = 0; i < daemon->n_units; i++) {
-                _free_ char *some = pods(daemon->units[i], data);
+                _free_ char *some = report->options.pods(daemon->units[i], report->options.data);
 
                 if (*some)
                         strbuf_printf(&text, "%s%s", text.size ? ", " : "", some);
@@ -65,20 +69,36 @@ static char *pods_of(const struct mps_daemon_status *daemon, mps_pods_fn *pods, 
         return xstrdup(text.data);
 }
 
+/* On the node, and on the pods of the daemon's units. */
+static void tell_all(const struct mps_report *report, const struct mps_daemon_status *daemon, enum node_event event,
+        const char *what, const char *detail)
+{
+        _free_ char *text = xasprintf("MPS daemon '%s' of %s %s%s%s", daemon->name, daemon->resource, what,
+                detail ? ": " : "", detail ? detail : "");
+
+        node_events_tell(report->options.events, event, "%s", text);
+        for (size_t i = 0; i < daemon->n_units; i++)
+                report->options.tell_pods(daemon->units[i], event, text, report->options.data);
+}
+
 /* A daemon that starts for the first time tells that it is ready, and nothing of the way there. */
-static void tell_state(const struct mps_daemon_status *daemon, const struct told *before, const char *pods)
+static void tell_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        const struct told *before, const char *pods)
 {
         if (before && before->state == daemon->state)
                 return;
-        if (daemon->state == MPS_FAULT)
-                log_warn("MPS daemon at fault, its replicas wait", LOG_STR("event", "MPSDaemonFault"),
+        if (daemon->state == MPS_FAULT) {
+                log_warn("MPS daemon at fault, its replicas wait",
+                        LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_FAULT)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
-        else if (daemon->state == MPS_READY && before && before->had_fault)
-                log_info("MPS daemon ready again", LOG_STR("event", "MPSDaemonRecovered"),
+                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas wait", daemon->reason);
+        } else if (daemon->state == MPS_READY && before && before->had_fault) {
+                log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_UINT("restarts", daemon->restarts), LOG_STR("pods", *pods ? pods : "-"));
-        else if (daemon->state == MPS_READY)
+                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
+        } else if (daemon->state == MPS_READY)
                 log_info("MPS daemon ready", LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("tier", mps_tier_name(daemon->tier)), LOG_UINT("max_clients", daemon->max_clients));
         else if (daemon->state == MPS_DRAINING)
@@ -86,13 +106,15 @@ static void tell_state(const struct mps_daemon_status *daemon, const struct told
                         LOG_STR("resource", daemon->resource), LOG_STR("pods", *pods ? pods : "-"));
 }
 
-static void tell_notice(const struct mps_daemon_status *daemon, const struct told *before, const char *pods)
+static void tell_notice(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        const struct told *before, const char *pods)
 {
         if (!daemon->notice || (before && text_is_same(before->notice, daemon->notice)))
                 return;
-        log_warn("MPS needs a look", LOG_STR("event", "MPSNotice"), LOG_STR("daemon", daemon->name),
-                LOG_STR("resource", daemon->resource), LOG_STR("notice", daemon->notice),
-                LOG_STR("pods", *pods ? pods : "-"));
+        log_warn("MPS needs a look", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
+                LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
+                LOG_STR("notice", daemon->notice), LOG_STR("pods", *pods ? pods : "-"));
+        tell_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs a look", daemon->notice);
 }
 
 /* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
@@ -101,15 +123,14 @@ static bool is_news(const struct mps_daemon_status *daemon, const struct told *b
         return !before || before->state != daemon->state || !text_is_same(before->notice, daemon->notice);
 }
 
-static struct told tell(
-        const struct mps_report *report, const struct mps_daemon_status *daemon, mps_pods_fn *pods, void *data)
+static struct told tell(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
         const struct told *before = find_told(report, daemon->name);
-        _free_ char *concerned = is_news(daemon, before) ? pods_of(daemon, pods, data) : xstrdup("");
+        _free_ char *concerned = is_news(daemon, before) ? pods_of(report, daemon) : xstrdup("");
         bool had_fault = before && before->had_fault;
 
-        tell_state(daemon, before, concerned);
-        tell_notice(daemon, before, concerned);
+        tell_state(report, daemon, before, concerned);
+        tell_notice(report, daemon, before, concerned);
         return (struct told){
                 .name = xstrdup(daemon->name),
                 .state = daemon->state,
@@ -118,42 +139,70 @@ static struct told tell(
         };
 }
 
-void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed,
-        mps_pods_fn *pods, void *data)
+static void tell_nobody(const struct mps_report *report, const char *reason)
+{
+        log_warn("no MPS daemon answers, its replicas wait",
+                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_UNAVAILABLE)), LOG_STR("reason", reason));
+        node_events_tell(report->options.events, NODE_EVENT_MPS_UNAVAILABLE,
+                "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS wait: %s", reason);
+}
+
+void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed)
 {
         struct told *told;
 
         if (!status) {
                 if (is_needed && !report->nobody)
-                        log_warn("no MPS daemon answers, its replicas wait", LOG_STR("event", "MPSUnavailable"),
-                                LOG_STR("reason", reason));
+                        tell_nobody(report, reason);
                 report->nobody = is_needed;
                 return;
         }
         report->nobody = false;
         told = xcalloc(status->n_daemons, sizeof(*told));
         for (size_t i = 0; i < status->n_daemons; i++)
-                told[i] = tell(report, &status->daemons[i], pods, data);
+                told[i] = tell(report, &status->daemons[i]);
         free_told(report);
         report->told = told;
         report->n_told = status->n_daemons;
 }
 
-static void tell_finding(
-        enum log_level level, const char *message, const char *event, const struct guard_finding *finding)
+/* The pod of a process without a grant has a UID only; then the node has to do. */
+static void tell_pod(
+        const struct mps_report *report, const struct guard_finding *finding, enum node_event event, const char *text)
 {
-        LOG_AT(level, message, LOG_STR("event", event), LOG_STR("finding", guard_kind_name(finding->kind)),
-                LOG_STR("unit", finding->unit), LOG_STR("pod", finding->pod ? finding->pod : finding->pod_uid),
-                LOG_STR("container", finding->container_id), LOG_INT("client", finding->client),
-                LOG_STR("text", finding->text));
+        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        _free_ char *namespace = NULL;
+        struct node_event_pod pod;
+
+        if (!slash)
+                return;
+        namespace = xasprintf("%.*s", (int)(slash - finding->pod), finding->pod);
+        pod = (struct node_event_pod){namespace, slash + 1, finding->pod_uid};
+        node_events_tell_pod(report->options.events, &pod, event, "%s", text);
 }
 
-void mps_report_guard(const struct guard_report *report)
+static void tell_finding(const struct mps_report *report, enum log_level level, const char *message,
+        enum node_event event, const struct guard_finding *finding)
 {
-        for (size_t i = 0; i < report->n_appeared; i++)
-                tell_finding(LOG_WARN, "a grant does not hold", "MPSGrantViolated", report->appeared[i]);
-        for (size_t i = 0; i < report->n_gone; i++)
-                tell_finding(LOG_INFO, "the grant holds again", "MPSGrantHolds", report->gone[i]);
-        for (size_t i = 0; i < report->n_ending; i++)
-                tell_finding(LOG_WARN, "ending an MPS client", "MPSClientTerminated", report->ending[i]);
+        _free_ char *text = xasprintf("%s: %s", message, finding->text);
+
+        LOG_AT(level, message, LOG_STR("event", node_event_reason(event)),
+                LOG_STR("finding", guard_kind_name(finding->kind)), LOG_STR("unit", finding->unit),
+                LOG_STR("pod", finding->pod ? finding->pod : finding->pod_uid),
+                LOG_STR("container", finding->container_id), LOG_INT("client", finding->client),
+                LOG_STR("text", finding->text));
+        node_events_tell(report->options.events, event, "%s", text);
+        tell_pod(report, finding, event, text);
+}
+
+void mps_report_guard(const struct mps_report *report, const struct guard_report *guard)
+{
+        for (size_t i = 0; i < guard->n_appeared; i++)
+                tell_finding(
+                        report, LOG_WARN, "a grant does not hold", NODE_EVENT_MPS_GRANT_VIOLATED, guard->appeared[i]);
+        for (size_t i = 0; i < guard->n_gone; i++)
+                tell_finding(report, LOG_INFO, "the grant holds again", NODE_EVENT_MPS_GRANT_HOLDS, guard->gone[i]);
+        for (size_t i = 0; i < guard->n_ending; i++)
+                tell_finding(
+                        report, LOG_WARN, "ending an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED, guard->ending[i]);
 }

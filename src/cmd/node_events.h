@@ -64,5 +64,5 @@ struct node_events_counts {
 };
 struct node_events_counts node_events_counts(const struct node_events *events);
 
-/* |closed| is called from the loop; with NULL at once. */
+/* |closed| (may be NULL) is called from the loop. Accepts NULL: then it never comes. */
 void node_events_close(struct node_events *events, void (*closed)(void *data), void *data);

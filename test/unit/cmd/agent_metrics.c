@@ -77,6 +77,7 @@ static struct agent_metrics node(void)
                 .n_standing = ARRAY_SIZE(standing),
                 .findings_total = {[GUARD_MEMORY] = 2, [GUARD_LIMIT] = 5},
                 .clients_ended_total = 3,
+                .events = {.sent = 7, .dropped = 2},
         };
 }
 
@@ -149,6 +150,8 @@ static const char *const expected[] = {
         "warpshare_guard_findings_total{kind=\"limit\"} 5",
         "warpshare_guard_findings_total{kind=\"stranger\"} 0",
         "warpshare_guard_clients_ended_total 3",
+        "warpshare_events_sent_total 7",
+        "warpshare_events_dropped_total 2",
 };
 
 static void test_the_page_tells_all_of_the_node(void **state UNUSED)

@@ -1,0 +1,161 @@
+#include "cmd/node_events.h"
+
+#include <stdarg.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cmd/report.h"
+#include "kube/client.h"
+#include "kube/events.h"
+
+#define COMPONENT "warpshare"
+
+struct node_events {
+        struct kube_events *events;
+        char *node;
+        struct complaint bad_answer;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+static const struct {
+        const char *reason;
+        bool is_warning;
+} vocabulary[NODE_EVENT_COUNT] = {
+        [NODE_EVENT_GPU_UNHEALTHY] = {"GPUUnhealthy", true},
+        [NODE_EVENT_GPU_HEALTHY] = {"GPUHealthy", false},
+        [NODE_EVENT_GPUS_UNAVAILABLE] = {"GPUsUnavailable", true},
+        [NODE_EVENT_GPUS_AVAILABLE] = {"GPUsAvailable", false},
+        [NODE_EVENT_CONFIG_REFUSED] = {"ConfigRefused", true},
+        [NODE_EVENT_CONFIG_FALLBACK] = {"ConfigFallback", true},
+        [NODE_EVENT_CONFIG_APPLIED] = {"ConfigApplied", false},
+        [NODE_EVENT_PLAN_REFUSED] = {"PlanRefused", true},
+        [NODE_EVENT_PLAN_ACCEPTED] = {"PlanAccepted", false},
+        [NODE_EVENT_CHANGE_PENDING] = {"ChangePending", false},
+        [NODE_EVENT_CHANGE_COMPLETED] = {"ChangeCompleted", false},
+        [NODE_EVENT_MPS_UNAVAILABLE] = {"MPSUnavailable", true},
+        [NODE_EVENT_MPS_DAEMON_FAULT] = {"MPSDaemonFault", true},
+        [NODE_EVENT_MPS_DAEMON_RECOVERED] = {"MPSDaemonRecovered", false},
+        [NODE_EVENT_MPS_NOTICE] = {"MPSNotice", true},
+        [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSGrantViolated", true},
+        [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
+        [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
+};
+
+const char *node_event_reason(enum node_event event)
+{
+        return vocabulary[event].reason;
+}
+
+bool node_event_is_warning(enum node_event event)
+{
+        return vocabulary[event].is_warning;
+}
+
+/* Events are a service to people; that they cannot be had is said once, and stops nothing. */
+static void on_answer(const struct error *err, void *data)
+{
+        struct node_events *events = data;
+
+        if (err)
+                complain(&events->bad_answer, "an event cannot be told to the API server", err);
+        else
+                complaint_settle(&events->bad_answer);
+}
+
+struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client, const char *node)
+{
+        struct node_events *events;
+        struct kube_events_options options = {
+                .loop = loop,
+                .client = client,
+                .component = COMPONENT,
+                .host = node,
+                .on_answer = on_answer,
+        };
+
+        if (!client || !*node)
+                return NULL;
+        events = xcalloc(1, sizeof(*events));
+        events->node = xstrdup(node);
+        options.data = events;
+        events->events = kube_events_new(&options);
+        return events;
+}
+
+static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+        const char *format, va_list args) PRINTF_LIKE(4, 0);
+
+static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+        const char *format, va_list args)
+{
+        struct arena scratch = ARENA_INIT;
+
+        kube_events_tell(events->events, &(struct event){
+                                                 .about = *about,
+                                                 .is_warning = vocabulary[event].is_warning,
+                                                 .reason = vocabulary[event].reason,
+                                                 .message = arena_vprintf(&scratch, format, args),
+                                         });
+        arena_done(&scratch);
+}
+
+void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...)
+{
+        struct event_object about;
+        va_list args;
+
+        if (!events)
+                return;
+        /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
+        about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
+        va_start(args, format);
+        tell(events, &about, event, format, args);
+        va_end(args);
+}
+
+void node_events_tell_pod(
+        struct node_events *events, const struct node_event_pod *pod, enum node_event event, const char *format, ...)
+{
+        struct event_object about;
+        va_list args;
+
+        if (!events)
+                return;
+        about = (struct event_object){
+                .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};
+        va_start(args, format);
+        tell(events, &about, event, format, args);
+        va_end(args);
+}
+
+struct node_events_counts node_events_counts(const struct node_events *events)
+{
+        if (!events)
+                return (struct node_events_counts){0};
+        return (struct node_events_counts){
+                .sent = kube_events_sent(events->events),
+                .dropped = kube_events_dropped(events->events),
+        };
+}
+
+static void on_closed(void *data)
+{
+        struct node_events *events = data;
+        void (*closed)(void *) = events->closed;
+        void *closed_data = events->closed_data;
+
+        free(events->node);
+        free(events);
+        if (closed)
+                closed(closed_data);
+}
+
+void node_events_close(struct node_events *events, void (*closed)(void *data), void *data)
+{
+        if (!events)
+                return;
+        events->closed = closed;
+        events->closed_data = data;
+        kube_events_close(events->events, on_closed, events);
+}
