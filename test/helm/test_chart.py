@@ -197,10 +197,11 @@ def test_the_agent_has_no_right_that_it_does_not_need(program):
 
 @pytest.mark.parametrize('values', [
     {'migStrategy': 'single'}, {'config': {'name': 'x'}}, {'deviceListStrategy': 'volume-mounts'},
+    {'gfd': {'enabled': True, 'vgpu': True}},
     {'config': {'map': {'a': 'flags: {migStrategy: mixed}'}}},
     {'config': {'map': {'a': MPS_CONFIG, 'default': {'flags': {'migStrategy': 'single'}}}}},
     {'config': {'map': {'a': 'flags: {plugin: {deviceListStrategy: [volume-mounts]}}'}}}])
-def test_mig_and_volume_mounts_need_one_capability(program, values):
+def test_mig_volume_mounts_and_vgpus_need_one_capability(program, values):
     found = context(program, **values)
     assert found['capabilities'] == {'drop': ['ALL'], 'add': ['SYS_ADMIN']} and 'privileged' not in found
 
