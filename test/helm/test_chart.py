@@ -245,6 +245,12 @@ def test_clients_have_their_grace_before_kubelet_loses_patience(program):
         assert supervisor['terminationGracePeriodSeconds'] > grace + 10
 
 
+def test_the_nodes_own_taint_keeps_none_of_our_pods_off(program):
+    rendered = chart.render(program, {'node': {'taint': 'a.b/c=d:NoExecute'}, 'tolerations': []})
+    for component in ('agent', 'mps'):
+        assert pod(rendered, component)['tolerations'] == [{'key': 'a.b/c', 'operator': 'Exists'}]
+
+
 def test_a_configuration_arrives_as_it_was_written(program):
     text = '# of ours\nversion: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n'
     rendered = chart.render(program, {'config': {'map': {'default': text, 'table': MPS_CONFIG}}})

@@ -74,7 +74,8 @@ securityContext: {{- toYaml . | nindent 2 }}
 {{- with .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.tolerations }}
+{{- $own := .Values.node.taint | empty | ternary list (list (dict "key" (regexFind "^[^=:]*" (toString .Values.node.taint)) "operator" "Exists")) }}
+{{- with concat .Values.tolerations $own }}
 tolerations: {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
