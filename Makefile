@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run check unit asan tsan valgrind fuzz bench fmt lint manifests clean help bootstrap
+.PHONY: all run check unit asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -53,6 +53,9 @@ lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
 
 manifests: bootstrap ## deploy/manifests, from the Helm chart
 	@tools/manifests
+
+dist: ## the source archive of this commit, into build/dist
+	@tools/dist
 
 clean: ## remove build/
 	@rm -rf $(BUILD)

@@ -17,6 +17,8 @@ struct command {
 
 /* Tables of commands end with one that has no name. */
 extern const struct command command_table[];
+/* The program itself: what is below it is |command_table|. It is run by main. */
+extern const struct command command_main;
 
 /* NULL: no such command. */
 const struct command *command_find(const struct command *table, const char *name);

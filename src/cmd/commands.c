@@ -20,6 +20,19 @@ const struct command command_table[] = {
         {0},
 };
 
+static const struct command_line main_line = {
+        .shared = command_line_none,
+        .program = "warpshare",
+        .help = "usage: warpshare COMMAND [OPTION...]\n\n"
+                "Warpshare shares NVIDIA GPUs among the containers of a Kubernetes node.\n\n",
+        .more_help =
+                "\n'warpshare COMMAND --help' says more. Started by the name of a command, as a link 'nvidia-device-plugin' does,\n"
+                "the program is that command.\n",
+};
+
+const struct command command_main = {
+        "warpshare", "share NVIDIA GPUs among the containers of a Kubernetes node", NULL, &main_line, command_table};
+
 const struct command *command_find(const struct command *table, const char *name)
 {
         for (const struct command *command = table; command->name; command++)

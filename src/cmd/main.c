@@ -8,15 +8,17 @@
 
 static void print_help(FILE *to)
 {
-        fputs("Warpshare shares NVIDIA GPUs among the containers of a Kubernetes node.\n\n"
-              "usage: warpshare COMMAND [OPTION...]\n\n"
-              "commands:\n",
-                to);
+        struct command_line options = *command_main.line;
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_printf(&text, "%scommands:\n", options.help);
         for (const struct command *command = command_table; command->name; command++)
-                fprintf(to, "  %-20s %s\n", command->name, command->summary);
-        fputs("\n'warpshare COMMAND --help' says more; 'warpshare --version' tells the version. Started by the name of a\n"
-              "command, as a link 'nvidia-device-plugin' does, the program is that command.\n",
-                to);
+                strbuf_printf(&text, "  %-20s %s\n", command->name, command->summary);
+        strbuf_puts(&text, "\noptions:\n");
+        options.help = NULL;
+        command_line_print_help(&options, &text);
+        fputs(text.data, to);
+        strbuf_done(&text);
 }
 
 int main(int argc, char **argv)

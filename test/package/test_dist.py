@@ -1,0 +1,69 @@
+"""The source archive is enough: it builds where there is no repository, and is the same whenever it is made."""
+import hashlib
+import os
+import re
+import subprocess
+import tarfile
+
+import pytest
+
+SOURCE = os.environ['WARPSHARE_SOURCE']
+
+
+def run(*words, **more):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          stdin=subprocess.DEVNULL, **more)
+    assert done.returncode == 0, (words, done.stdout[-4000:])
+    return done.stdout
+
+
+@pytest.fixture(scope='module')
+def archive(tmp_path_factory):
+    if subprocess.run(['git', '-C', SOURCE, 'rev-parse', 'HEAD'], capture_output=True, check=False).returncode:
+        pytest.skip('no repository to make an archive of')
+    folder = tmp_path_factory.mktemp('dist')
+    return run(os.path.join(SOURCE, 'tools/dist'), str(folder)).splitlines()[-1]
+
+
+def version():
+    with open(os.path.join(SOURCE, 'meson.build'), encoding='utf-8') as file:
+        return re.search(r"^  version: '([^']+)'", file.read(), re.MULTILINE).group(1)
+
+
+def test_the_archive_is_named_by_the_version_and_has_its_sum(archive):
+    assert os.path.basename(archive) == 'warpshare-%s.tar.xz' % version()
+    with open(archive, 'rb') as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    with open(archive + '.sha256', encoding='ascii') as file:
+        assert file.read() == '%s  %s\n' % (digest, os.path.basename(archive))
+
+
+def test_the_archive_is_the_same_each_time(archive, tmp_path):
+    again = run(os.path.join(SOURCE, 'tools/dist'), str(tmp_path)).splitlines()[-1]
+    with open(archive, 'rb') as one, open(again, 'rb') as other:
+        assert one.read() == other.read()
+
+
+def test_the_archive_builds_without_a_repository(archive, tmp_path):
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+        tar.extractall(tmp_path)
+    root = tmp_path / ('warpshare-' + version())
+    assert {name.split('/')[0] for name in names} == {root.name}
+    assert not (root / '.git').exists() and not (root / 'build').exists()
+    for name in ('CHANGELOG.md', 'LICENSE', 'README.md', 'docs/architecture.md'):
+        assert (root / name).is_file(), name
+    # As deep as where we stand ourselves, so that ccache, where there is one, knows the objects.
+    environment = {**os.environ, 'CCACHE_NOHASHDIR': 'yes'}
+    run('meson', 'setup', 'build/main', cwd=root, env=environment)
+    run('ninja', '-C', 'build/main', 'src/cmd/warpshare', 'src/cmd/nvidia-device-plugin', 'src/cmd/man1', cwd=root,
+        env=environment)
+    assert run(str(root / 'build/main/src/cmd/warpshare'), '--version') == 'warpshare %s\n' % version()
+    commit = run('git', '-C', SOURCE, 'rev-parse', 'HEAD').strip()
+    assert run(str(root / 'build/main/src/cmd/nvidia-device-plugin'), '--version').splitlines()[1] == 'commit: ' + commit
+
+
+def test_the_changelog_knows_the_version():
+    with open(os.path.join(SOURCE, 'CHANGELOG.md'), encoding='utf-8') as file:
+        newest = re.search(r'^## (\S+)', file.read(), re.MULTILINE).group(1)
+    assert newest == version()
