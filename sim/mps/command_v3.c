@@ -443,11 +443,17 @@ static char *command_of(const char *pid)
         return xstrdup(text);
 }
 
+static const char *namespace_of_client(const struct daemon *daemon, const char *pid)
+{
+        const struct seat *seat = seat_find(daemon, (pid_t)strtol(pid, NULL, 10));
+
+        return seat && seat->space[0] ? seat->space : "default";
+}
+
 static void put_client(const struct v3_request *request, const struct instance *instance, const char *pid)
 {
-        const struct seat *seat = seat_find(request->daemon, (pid_t)strtol(pid, NULL, 10));
         _free_ char *command = command_of(pid);
-        const char *cells[] = {pid, instance->name, "0", seat && seat->space[0] ? seat->space : "default", command};
+        const char *cells[] = {pid, instance->name, "0", namespace_of_client(request->daemon, pid), command};
 
         put_row(request, cells, ARRAY_SIZE(cells));
 }
@@ -495,9 +501,12 @@ static bool client_get(const struct v3_request *request)
 
         if (!instance)
                 return fail(request, "Client %s not found", request->name);
-        if (strcmp(request->more[0], "server") != 0)
+        if (strcmp(request->more[0], "server") == 0)
+                strbuf_printf(request->out, "%s\n", instance->name);
+        else if (strcmp(request->more[0], "maws-ns") == 0)
+                strbuf_printf(request->out, "%s\n", namespace_of_client(request->daemon, request->name));
+        else
                 return fail(request, "Unknown field: %s", request->more[0]);
-        strbuf_printf(request->out, "%s\n", instance->name);
         return true;
 }
 

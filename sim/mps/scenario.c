@@ -152,6 +152,10 @@ static bool read_pair(struct mps_scenario *scenario, const char *key, char *valu
                 return read_flag(value, "contained", "fault", &scenario->killed_client_faults);
         if (strcmp(key, "orphaned-server") == 0)
                 return read_flag(value, "stays", "exits", &scenario->orphan_exits);
+        if (strcmp(key, "system-root") == 0) {
+                copy(scenario->system_root, sizeof(scenario->system_root), value);
+                return true;
+        }
         if (strcmp(key, "process-directory") == 0) {
                 copy(scenario->process_directory, sizeof(scenario->process_directory), value);
                 return true;

@@ -53,6 +53,7 @@ struct mps_scenario {
         uint64_t max_clients; /* 0: by version and GPU */
         uint64_t lifetime_s;
         char process_directory[512]; /* "": none */
+        char system_root[512];       /* where cgroups of clients are looked up; "": nowhere */
 };
 
 int mps_scenario_read(struct mps_scenario *ret, struct error *err) MUST_USE;

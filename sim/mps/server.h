@@ -65,6 +65,11 @@ unsigned int server_count(const struct server *server);
 void server_answer(struct server *server, char *line, struct strbuf *out);
 void server_log_limits(const struct server *server);
 
+/* ---- memory limits of cgroups ---- */
+
+/* |mib| more for |client| is within what its cgroup may have together. */
+bool cgroup_allows(const struct server *server, const struct client *client, unsigned int ordinal, uint64_t mib);
+
 /* ---- the processes that NVML shows ---- */
 
 void process_show(const struct server *server, unsigned int ordinal, pid_t pid, uint64_t mib, const char *type);

@@ -182,6 +182,8 @@ static bool may_use(const struct server *server, const struct client *client, un
 {
         if (client->limit_mib[ordinal] && client->used_mib[ordinal] + mib > client->limit_mib[ordinal])
                 return false;
+        if (!cgroup_allows(server, client, ordinal, mib))
+                return false;
         return used_of_gpu(server, ordinal) + mib <= server_gpu(server, ordinal)->memory_mib;
 }
 

@@ -76,6 +76,8 @@ typedef struct {
         /* memory and load */                                                                                          \
         CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t * memory))                                    \
         CALL(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t * memory))                              \
+        CALL(nvmlDeviceGetMemoryLimits_v1, (nvmlDevice_t device, nvmlGetMemoryLimits_v1_t * limits))                   \
+        CALL(nvmlDeviceSetMemoryLimits_v1, (nvmlDevice_t device, nvmlSetMemoryLimits_v1_t * limits))                   \
         CALL(nvmlDeviceGetBAR1MemoryInfo, (nvmlDevice_t device, nvmlBAR1Memory_t * memory))                            \
         CALL(nvmlDeviceGetUtilizationRates, (nvmlDevice_t device, nvmlUtilization_t * rates))                          \
         CALL(nvmlDeviceGetEncoderUtilization, (nvmlDevice_t device, unsigned int *percent, unsigned int *period_us))   \

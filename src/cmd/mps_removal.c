@@ -13,12 +13,47 @@
 #include "base/text.h"
 #include "cmd/shm.h"
 #include "io/lock.h"
+#include "mps/memory_limit.h"
 #include "mps/message.h"
 #include "mps/record.h"
 #include "mps/supervisor.h"
 
 #define GRACE_MS UINT64_C(5000)
 #define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
+
+/* ---- memory limits of containers ---- */
+
+static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_record_limit *limit)
+{
+        _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
+        struct error err;
+
+        if (memory_limit_clear(nvml, limit->unit, folder, limit->limit_mib, &err) < MEMORY_LIMIT_CANNOT)
+                return true;
+        removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s", limit->unit,
+                err.text);
+        return false;
+}
+
+/* Those that cannot be taken away end with their containers. */
+static void clear_limits(
+        struct removals *removals, const struct mps_removal_options *options, const struct mps_record *record)
+{
+        struct nvml *nvml = NULL;
+        size_t n_cleared = 0;
+        struct error err;
+
+        if (!record->n_limits)
+                return;
+        if (!removals->is_dry && nvml_open(&nvml, options->nvml_library, options->driver_root, &err) < 0) {
+                removals_add(removals, REMOVAL_UNSEEN, MPS_REMOVAL_LIMITS, "NVML", "%s", err.text);
+                return;
+        }
+        for (size_t i = 0; i < record->n_limits; i++)
+                n_cleared += !nvml || clear_limit(removals, nvml, &record->limits[i]);
+        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu taken away", n_cleared);
+        nvml_close(nvml);
+}
 
 /* ---- daemons and compute modes ---- */
 
@@ -28,7 +63,8 @@ static void on_closed(void *data)
 }
 
 /* What is wanted goes from the record first, or else the supervisor would start it. */
-static int want_nothing(const char *path, bool is_dry, size_t *ret_daemons, size_t *ret_modes, struct error *err)
+static int want_nothing(struct removals *removals, const struct mps_removal_options *options, const char *path,
+        size_t *ret_daemons, size_t *ret_modes, struct error *err)
 {
         struct mps_record record;
         int rc = mps_record_read(&record, path, err);
@@ -36,8 +72,10 @@ static int want_nothing(const char *path, bool is_dry, size_t *ret_daemons, size
         if (rc == 0) {
                 *ret_daemons = record.n_daemons;
                 *ret_modes = record.n_modes;
+                clear_limits(removals, options, &record);
                 record.wanted = (struct mps_wanted){NULL, 0};
-                rc = is_dry ? 0 : mps_record_write(&record, path, err);
+                record.n_limits = 0;
+                rc = removals->is_dry ? 0 : mps_record_write(&record, path, err);
         }
         mps_record_done(&record);
         return rc;
@@ -76,7 +114,7 @@ static int end_daemons(struct removals *removals, const struct mps_removal_optio
 
         if (access(path, F_OK) < 0)
                 return 0;
-        if (want_nothing(path, removals->is_dry, &n_daemons, &n_modes, err) < 0)
+        if (want_nothing(removals, options, path, &n_daemons, &n_modes, err) < 0)
                 return -1;
         if (!removals->is_dry && close_supervisor(options, err) < 0)
                 return -1;

@@ -1,6 +1,6 @@
 /*
- * What MPS leaves on a node, and its end: daemons that a supervisor left, compute modes, files and folders below the MPS root, and
- * its shared memory. Daemons and modes are a supervisor's work: one that wants nothing adopts what is on record, and closes. May
+ * What MPS leaves on a node, and its end: daemons that a supervisor left, compute modes, memory limits of containers, files and
+ * folders below the MPS root, and its shared memory. Daemons and modes are a supervisor's work: one that wants nothing adopts what is on record, and closes. May
  * be run again.
  */
 #pragma once
@@ -10,6 +10,8 @@
 
 /* What becomes of the daemons stands in the list under this name. */
 #define MPS_REMOVAL_DAEMONS "MPS daemons"
+/* And of the memory limits that containers were given. */
+#define MPS_REMOVAL_LIMITS "memory limits of containers"
 
 struct mps_removal_options {
         const char *root; /* the MPS directory as mounted here */

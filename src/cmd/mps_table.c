@@ -34,6 +34,21 @@ static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_
         return client->unit ? strcmp(client->unit, unit) == 0 : daemon->n_units == 1;
 }
 
+/* Of a daemon that serves: whether the memory of its containers is limited as a whole. */
+static void put_limits(char *text, size_t size, const struct mps_daemon_status *daemon)
+{
+        const char *problem = NULL;
+        size_t missing = 0;
+
+        for (size_t i = 0; i < daemon->n_limits; i++) {
+                missing += !daemon->limits[i].is_in_force;
+                problem = problem ? problem : daemon->limits[i].problem;
+        }
+        if (problem)
+                snprintf(text, size, "the memory of %zu of %zu containers is not limited as a whole: %s", missing,
+                        daemon->n_limits, problem);
+}
+
 /* |unit| NULL: a daemon without one. */
 static void make_row(struct row *row, const struct mps_daemon_status *daemon, const char *unit, int64_t now)
 {
@@ -56,6 +71,8 @@ static void make_row(struct row *row, const struct mps_daemon_status *daemon, co
         snprintf(row->cells[6], size, "%" PRIu64 " MiB", bytes >> 20);
         snprintf(row->cells[7], size, "%s", mps_tier_name(daemon->tier));
         snprintf(row->cells[8], size, "%s", daemon->reason ? daemon->reason : "");
+        if (!daemon->reason)
+                put_limits(row->cells[8], size, daemon);
 }
 
 static const char *colour_of(enum mps_state state)

@@ -17,8 +17,9 @@ static const char help[] =
         "usage: warpshare mps uninstall [OPTION...]\n"
         "\n"
         "Where no supervisor runs: ends the MPS daemons that one has left (clients have five seconds), gives the GPUs their\n"
-        "compute mode from before, removes the files and folders below the MPS directory that belong to MPS, and unmounts\n"
-        "its shared memory if nobody uses that. What is in use or mounted stays, and is said. May be run again.\n"
+        "compute mode from before, takes away the memory limits of containers, removes the files and folders below the MPS\n"
+        "directory that belong to MPS, and unmounts its shared memory if nobody uses that. What is in use or mounted stays,\n"
+        "and is said. May be run again.\n"
         "\n";
 
 const struct command_line mps_command_uninstall_line = {
@@ -40,8 +41,8 @@ static size_t print(const struct removals *removals, const char *root)
                         printf("'%s' stays: %s\n", row->where, row->note);
                 else if (row->outcome == REMOVAL_UNSEEN)
                         printf("'%s' cannot be seen: %s\n", row->where, row->note);
-                else if (strcmp(row->what, MPS_REMOVAL_DAEMONS) == 0)
-                        printf("MPS daemons: %s\n", row->note);
+                else if (strcmp(row->what, MPS_REMOVAL_DAEMONS) == 0 || strcmp(row->what, MPS_REMOVAL_LIMITS) == 0)
+                        printf("%s: %s\n", row->what, row->note);
                 else
                         n_removed++;
         }

@@ -103,6 +103,10 @@
                 "nvmlDeviceGetMPSComputeRunningProcesses")                                                             \
         MAY(device_get_compute_mode, (nvmlDevice_t device, nvmlComputeMode_t * mode), "nvmlDeviceGetComputeMode")      \
         MAY(device_set_compute_mode, (nvmlDevice_t device, nvmlComputeMode_t mode), "nvmlDeviceSetComputeMode")        \
+        MAY(device_get_memory_limits, (nvmlDevice_t device, nvmlGetMemoryLimits_v1_t * limits),                        \
+                "nvmlDeviceGetMemoryLimits_v1")                                                                        \
+        MAY(device_set_memory_limits, (nvmlDevice_t device, nvmlSetMemoryLimits_v1_t * limits),                        \
+                "nvmlDeviceSetMemoryLimits_v1")                                                                        \
         MAY(device_get_event_types, (nvmlDevice_t device, unsigned long long *types),                                  \
                 "nvmlDeviceGetSupportedEventTypes")                                                                    \
         MAY(device_register_events, (nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set),               \

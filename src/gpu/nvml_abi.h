@@ -782,6 +782,26 @@ typedef struct {
 NVML_ABI_ASSERT(nvmlComputeInstanceInfo_t, 32);
 NVML_ABI_OFFSET(nvmlComputeInstanceInfo_t, id, 16);
 
+/*
+ * Memory limits of a cgroup on one GPU, r615 and newer, without a version word. |nameSpace| is the whole path of the cgroup's folder,
+ * as the caller's mounts have it. No limit: soft 0, hard NVML_DEVICE_MEMORY_LIMIT_MAX.
+ */
+#define NVML_DEVICE_MEMORY_LIMIT_MAX (~0ULL)
+typedef struct {
+        const char *nameSpace;
+        unsigned long long softLimit; /* bytes that are kept for it */
+        unsigned long long hardLimit; /* bytes that it gets at most */
+} nvmlSetMemoryLimits_v1_t;
+NVML_ABI_ASSERT(nvmlSetMemoryLimits_v1_t, 24);
+
+typedef struct {
+        const char *nameSpace;
+        unsigned long long softLimit;
+        unsigned long long hardLimit;
+        unsigned long long currentUsed;
+} nvmlGetMemoryLimits_v1_t;
+NVML_ABI_ASSERT(nvmlGetMemoryLimits_v1_t, 32);
+
 /* The version words as nvml.h has them: a changed struct above would not come out as these. */
 static_assert(NVML_PCI_INFO_EXT_V1 == 0x01000040, "nvmlPciInfoExt_v1");
 static_assert(NVML_MEMORY_V2 == 0x02000028, "nvmlMemory_v2");

@@ -127,6 +127,8 @@ static const struct mps_client *copy_clients(struct arena *arena, const struct m
                 clients[i].unit = arena_strdup(arena, seen->clients[i].unit);
                 clients[i].pod_uid = arena_strdup(arena, seen->clients[i].pod_uid);
                 clients[i].container_id = arena_strdup(arena, seen->clients[i].container_id);
+                clients[i].cgroup = arena_strdup(arena, seen->clients[i].cgroup);
+                clients[i].name_space = arena_strdup(arena, seen->clients[i].name_space);
                 clients[i].grant = arena_strdup(arena, seen->clients[i].grant);
         }
         return clients;

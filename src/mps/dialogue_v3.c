@@ -114,10 +114,10 @@ const char *const *dialogue_v3_client_list(struct arena *arena)
         return words_of(arena, (const char *const[MAX_WORDS]){"client", "list", "--all", FORMAT});
 }
 
-const char *const *dialogue_v3_client_get_server(struct arena *arena, pid_t pid)
+const char *const *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field)
 {
         return words_of(
-                arena, (const char *const[MAX_WORDS]){"client", "get", arena_printf(arena, "%d", (int)pid), "server"});
+                arena, (const char *const[MAX_WORDS]){"client", "get", arena_printf(arena, "%d", (int)pid), field});
 }
 
 const char *const *dialogue_v3_quit(struct arena *arena)

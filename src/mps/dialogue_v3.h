@@ -39,8 +39,10 @@ const char *const *dialogue_v3_namespace_get(
         struct arena *arena, const char *server, const char *name, const char *field);
 /* Of all servers. */
 const char *const *dialogue_v3_client_list(struct arena *arena);
-/* The answer is its server; status 1 where there is no such client. */
-const char *const *dialogue_v3_client_get_server(struct arena *arena, pid_t pid);
+/* The answer is one field of it; status 1 where there is no such client. */
+#define DIALOGUE_V3_SERVER "server"
+#define DIALOGUE_V3_NAMESPACE "maws-ns"
+const char *const *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field);
 const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid);
 /* The daemon, and with it all servers. */
 const char *const *dialogue_v3_quit(struct arena *arena);

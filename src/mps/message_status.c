@@ -24,6 +24,7 @@ static json_t *of_client(const struct mps_client *client)
         message_put_text(object, "unit", client->unit);
         message_put_text(object, "podUid", client->pod_uid);
         message_put_text(object, "containerId", client->container_id);
+        message_put_text(object, "namespace", client->name_space);
         message_put_text(object, "grant", client->grant);
         if (client->memory != UINT64_MAX)
                 message_put_uint(object, "memoryBytes", client->memory);
@@ -42,13 +43,29 @@ static json_t *of_server(const struct mps_server *server)
         return object;
 }
 
+static json_t *of_limit(const struct mps_container_limit *limit)
+{
+        json_t *object = json_object();
+
+        message_put_text(object, "grant", limit->grant);
+        message_put_text(object, "unit", limit->unit);
+        message_put_text(object, "cgroup", limit->cgroup);
+        message_put_uint(object, "limitMib", limit->limit_mib);
+        json_object_set_new(object, "inForce", json_boolean(limit->is_in_force));
+        message_put_text(object, "problem", limit->problem);
+        return object;
+}
+
 static json_t *of_daemon(const struct mps_daemon_status *daemon)
 {
         json_t *object = json_object();
         json_t *units = json_array();
         json_t *servers = json_array();
         json_t *clients = json_array();
+        json_t *limits = json_array();
 
+        for (size_t i = 0; i < daemon->n_limits; i++)
+                json_array_append_new(limits, of_limit(&daemon->limits[i]));
         for (size_t i = 0; i < daemon->n_units; i++)
                 json_array_append_new(units, json_string(daemon->units[i]));
         for (size_t i = 0; i < daemon->n_servers; i++)
@@ -72,6 +89,7 @@ static json_t *of_daemon(const struct mps_daemon_status *daemon)
         message_put_uint(object, "maxClients", daemon->max_clients);
         json_object_set_new(object, "servers", servers);
         json_object_set_new(object, "clients", clients);
+        json_object_set_new(object, "containerLimits", limits);
         return object;
 }
 
@@ -113,6 +131,7 @@ static void to_client(struct message_in *in, const json_t *object, struct mps_cl
                 .unit = message_text(in, object, "unit", MESSAGE_ANY),
                 .pod_uid = message_text(in, object, "podUid", MESSAGE_ANY),
                 .container_id = message_text(in, object, "containerId", MESSAGE_ANY),
+                .name_space = message_text(in, object, "namespace", MESSAGE_ANY),
                 .grant = message_text(in, object, "grant", MESSAGE_ANY),
                 .memory = json_object_get(object, "memoryBytes") ? message_uint(in, object, "memoryBytes", 0, INT64_MAX)
                                                                  : UINT64_MAX,
@@ -158,6 +177,32 @@ static void to_clients(struct message_in *in, const json_t *object, struct mps_d
         daemon->n_clients = count;
 }
 
+static void to_limit(struct message_in *in, const json_t *object, struct mps_container_limit *limit)
+{
+        *limit = (struct mps_container_limit){
+                .grant = message_need_text(in, object, "grant", MESSAGE_GRANT),
+                .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
+                .cgroup = message_need_text(in, object, "cgroup", MESSAGE_ANY),
+                .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),
+                .is_in_force = message_bool(in, object, "inForce"),
+                .problem = message_text(in, object, "problem", MESSAGE_ANY),
+        };
+}
+
+static void to_limits(struct message_in *in, const json_t *object, struct mps_daemon_status *daemon)
+{
+        size_t count;
+        const json_t *array = message_array(in, object, "containerLimits", MESSAGE_CLIENTS_MAX, &count);
+        struct mps_container_limit *limits = ARENA_ARRAY(in->arena, struct mps_container_limit, count);
+
+        for (size_t i = 0; i < count && !in->is_bad; i++) {
+                to_limit(in, json_array_get(array, i), &limits[i]);
+                message_bad_item(in, "containerLimits", i);
+        }
+        daemon->limits = limits;
+        daemon->n_limits = count;
+}
+
 static void to_daemon(struct message_in *in, const json_t *object, struct mps_daemon_status *daemon)
 {
         size_t n_units;
@@ -183,6 +228,7 @@ static void to_daemon(struct message_in *in, const json_t *object, struct mps_da
         };
         to_servers(in, object, daemon);
         to_clients(in, object, daemon);
+        to_limits(in, object, daemon);
 }
 
 void message_to_status(struct message_in *in, const json_t *object, struct mps_status *status)

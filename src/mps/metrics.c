@@ -78,6 +78,22 @@ static void put_states(struct exposition *to, const struct mps_status *status)
                                 status->daemons[i].state == (enum mps_state)state);
 }
 
+static void put_container_limits(struct exposition *to, const struct mps_status *status)
+{
+        static const char *const states[] = {"missing", "in_force"};
+
+        exposition_family(to, "warpshare_mps_container_limits", EXPOSITION_GAUGE,
+                "Containers whose memory as a whole the driver limits, or is to limit.");
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (unsigned int state = 0; state < ARRAY_SIZE(states); state++) {
+                        size_t count = 0;
+
+                        for (size_t j = 0; j < status->daemons[i].n_limits; j++)
+                                count += status->daemons[i].limits[j].is_in_force == (state == 1);
+                        put_sample(to, &status->daemons[i], NULL, states[state], (double)count);
+                }
+}
+
 /* ---- families with one value a unit ---- */
 
 /* Where the control daemon does not tell, a daemon of one unit leaves no doubt. */
@@ -135,6 +151,7 @@ void mps_status_expose(struct exposition *to, const struct mps_status *status)
 {
         put_states(to, status);
         put_daemon_families(to, status);
+        put_container_limits(to, status);
         put_unit_families(to, status);
 }
 

@@ -32,8 +32,8 @@ static bool client_is_same(const struct mps_client *a, const struct mps_client *
 {
         return a->pid == b->pid && a->server == b->server && a->uid == b->uid && text_is_same(a->unit, b->unit) &&
                text_is_same(a->pod_uid, b->pod_uid) && text_is_same(a->container_id, b->container_id) &&
-               text_is_same(a->grant, b->grant) && a->threads_permille == b->threads_permille &&
-               a->limit_mib == b->limit_mib;
+               text_is_same(a->name_space, b->name_space) && text_is_same(a->grant, b->grant) &&
+               a->threads_permille == b->threads_permille && a->limit_mib == b->limit_mib;
 }
 
 bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b)
@@ -137,6 +137,7 @@ static void read_processes(struct mps_look *look)
                 client->uid = process.uid;
                 client->pod_uid = process.pod_uid;
                 client->container_id = process.container_id;
+                client->cgroup = process.cgroup;
                 client->grant = process.grant;
         }
         for (size_t i = 0; i < seen->n_servers; i++)
@@ -274,16 +275,26 @@ static void on_servers(const struct error *err, const char *answer, void *data)
 
 static void confirm_next(struct mps_look *look);
 
-static bool is_known(const struct mps_observation *known, pid_t pid)
+static const struct mps_client *find_known(const struct mps_observation *known, pid_t pid)
 {
         for (size_t i = 0; known && i < known->n_clients; i++)
                 if (known->clients[i].pid == pid)
-                        return true;
-        return false;
+                        return &known->clients[i];
+        return NULL;
 }
 
-/* The server that the daemon says, or none: it has left, or never was. */
-static void on_confirmed(const struct error *err, const char *answer, void *data)
+/* |name_space| NULL: the daemon does not say. */
+static void add_confirmed(struct mps_look *look, const char *name_space)
+{
+        struct mps_observation *seen = look->seen;
+        const size_t before = seen->n_clients;
+
+        add_client(look, look->listed[look->n_confirmed++].pid);
+        if (seen->n_clients > before && name_space && dialogue_v3_is_name(name_space))
+                seen->clients[before].name_space = arena_strdup(&seen->arena, name_space);
+}
+
+static void on_namespace(const struct error *err, const char *answer, void *data)
 {
         struct mps_look *look = data;
 
@@ -291,10 +302,26 @@ static void on_confirmed(const struct error *err, const char *answer, void *data
                 end(look, err);
                 return;
         }
-        if (!err && strcmp(answer, look->listed[look->n_confirmed].server) == 0)
-                add_client(look, look->listed[look->n_confirmed].pid);
-        look->n_confirmed++;
+        add_confirmed(look, err ? NULL : answer);
         confirm_next(look);
+}
+
+/* The server that the daemon says, or none: it has left, or never was. */
+static void on_confirmed(const struct error *err, const char *answer, void *data)
+{
+        struct mps_look *look = data;
+        const struct dialogue_v3_client *client = &look->listed[look->n_confirmed];
+
+        if (err && err->kind != ERROR_UNAVAILABLE) {
+                end(look, err);
+        } else if (err || strcmp(answer, client->server) != 0) {
+                look->n_confirmed++;
+                confirm_next(look);
+        } else {
+                mps_control_run(look->options.control,
+                        dialogue_v3_client_get(&look->seen->arena, client->pid, DIALOGUE_V3_NAMESPACE), on_namespace,
+                        look);
+        }
 }
 
 /* The position of the server in what was seen; n_servers: it is not there. */
@@ -313,18 +340,21 @@ static size_t find_server(const struct mps_look *look, const char *name)
  */
 static void confirm_next(struct mps_look *look)
 {
-        for (; look->n_confirmed < look->n_listed; look->n_confirmed++) {
+        while (look->n_confirmed < look->n_listed) {
                 const struct dialogue_v3_client *client = &look->listed[look->n_confirmed];
+                const struct mps_client *known = find_known(look->options.known, client->pid);
 
                 look->at = find_server(look, client->server);
-                if (look->at == look->seen->n_servers)
-                        continue;
-                if (!is_known(look->options.known, client->pid)) {
+                if (look->at == look->seen->n_servers) {
+                        look->n_confirmed++;
+                } else if (known) {
+                        add_confirmed(look, known->name_space);
+                } else {
                         mps_control_run(look->options.control,
-                                dialogue_v3_client_get_server(&look->seen->arena, client->pid), on_confirmed, look);
+                                dialogue_v3_client_get(&look->seen->arena, client->pid, DIALOGUE_V3_SERVER),
+                                on_confirmed, look);
                         return;
                 }
-                add_client(look, client->pid);
         }
         finish(look);
 }

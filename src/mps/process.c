@@ -80,17 +80,21 @@ static const char *container_of_name(const char *name, struct arena *arena)
  * and named as he liked. In a nested node (kind) the outermost is that of the node itself, but there is no kubelet
  * outside of it.
  */
-static bool read_path(const char *path, struct arena *arena, const char **ret_pod_uid, const char **ret_container_id)
+static bool read_path(const char *path, bool is_v2, struct arena *arena, struct process *ret)
 {
+        const char *start = path;
         const char *pod = NULL;
 
+        is_v2 = is_v2 && !strstr(path, "/../");
         for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
                 size_t length = strcspn(path, "/");
                 const char *name = arena_strndup(arena, path, length);
 
                 if (pod) {
-                        *ret_pod_uid = pod;
-                        *ret_container_id = container_of_name(name, arena);
+                        ret->pod_uid = pod;
+                        ret->container_id = container_of_name(name, arena);
+                        if (is_v2 && ret->container_id)
+                                ret->cgroup = arena_strndup(arena, start, (size_t)(path - start) + length);
                         return true;
                 }
                 pod = pod_of(name, arena);
@@ -99,18 +103,16 @@ static bool read_path(const char *path, struct arena *arena, const char **ret_po
         return false;
 }
 
-void process_parse_cgroup(
-        const char *text, struct arena *arena, const char **ret_pod_uid, const char **ret_container_id)
+void process_parse_cgroup(const char *text, struct arena *arena, struct process *ret)
 {
-        *ret_pod_uid = NULL;
-        *ret_container_id = NULL;
+        ret->pod_uid = ret->container_id = ret->cgroup = NULL;
         while (*text) {
                 size_t length = strcspn(text, "\n");
                 const char *line = arena_strndup(arena, text, length);
                 const char *path = strchr(line, ':');
 
                 path = path ? strchr(path + 1, ':') : NULL;
-                if (path && read_path(path + 1, arena, ret_pod_uid, ret_container_id))
+                if (path && read_path(path + 1, text_starts_with(line, "0::"), arena, ret))
                         return;
                 text += length + (text[length] == '\n');
         }
@@ -225,7 +227,7 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
         process.uid = read_uid(folder);
         process.pid_namespace = read_namespace(folder);
         read_start(folder, "cgroup", PROCESS_CGROUP_MAX, &cgroup);
-        process_parse_cgroup(cgroup.data, arena, &process.pod_uid, &process.container_id);
+        process_parse_cgroup(cgroup.data, arena, &process);
         process.grant = read_grant(folder, arena);
         process.start_time = read_start_time(folder); /* last: it could not be read if the process had gone meanwhile */
         if (process.start_time == 0)

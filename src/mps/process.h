@@ -33,7 +33,9 @@ struct process {
         uint64_t pid_namespace;   /* inode; 0 unknown */
         const char *pod_uid;      /* "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b", or NULL: not a pod's process */
         const char *container_id; /* 64 hexadecimal digits, or NULL */
-        const char *grant;        /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
+        const char *
+                cgroup; /* the container's own folder in cgroup v2, "/kubepods.slice/…"; NULL: there is none to be seen */
+        const char *grant; /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
 };
 
 /*
@@ -42,6 +44,8 @@ struct process {
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 
-/* From the text of a cgroup file: both are NULL where it is no pod's. */
-void process_parse_cgroup(
-        const char *text, struct arena *arena, const char **ret_pod_uid, const char **ret_container_id);
+/*
+ * From the text of a cgroup file: pod_uid, container_id and cgroup of |ret|, NULL where it is no pod's. A path with ".." is that of
+ * a reader in a cgroup namespace of its own: it cannot be opened here, so |cgroup| is NULL.
+ */
+void process_parse_cgroup(const char *text, struct arena *arena, struct process *ret);

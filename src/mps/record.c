@@ -7,6 +7,7 @@
 
 #define MODES_MAX ((size_t)4096)
 #define GRANTS_MAX ((size_t)65536)
+#define LIMITS_MAX ((size_t)65536)
 
 /* ---- copies ---- */
 
@@ -97,12 +98,24 @@ static json_t *of_grant(const struct mps_record_grant *grant)
         return object;
 }
 
+static json_t *of_limit(const struct mps_record_limit *limit)
+{
+        json_t *object = json_object();
+
+        message_put_text(object, "unit", limit->unit);
+        message_put_text(object, "cgroup", limit->cgroup);
+        message_put_text(object, "grant", limit->grant);
+        message_put_uint(object, "limitMib", limit->limit_mib);
+        return object;
+}
+
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err)
 {
         json_t *object = json_object();
         json_t *daemons = json_array();
         json_t *modes = json_array();
         json_t *grants = json_array();
+        json_t *limits = json_array();
         _free_ char *text = NULL;
 
         for (size_t i = 0; i < record->n_daemons; i++)
@@ -111,11 +124,14 @@ int mps_record_write(const struct mps_record *record, const char *path, struct e
                 json_array_append_new(modes, of_mode(&record->modes[i]));
         for (size_t i = 0; i < record->n_grants; i++)
                 json_array_append_new(grants, of_grant(&record->grants[i]));
+        for (size_t i = 0; i < record->n_limits; i++)
+                json_array_append_new(limits, of_limit(&record->limits[i]));
         message_put_uint(object, "generation", record->generation);
         json_object_set_new(object, "daemons", message_of_wanted(&record->wanted));
         json_object_set_new(object, "processes", daemons);
         json_object_set_new(object, "computeModes", modes);
         json_object_set_new(object, "grants", grants);
+        json_object_set_new(object, "containerLimits", limits);
         text = message_print(object, JSON_INDENT(2));
         return file_write(path, text, strlen(text), err);
 }
@@ -169,6 +185,16 @@ static void to_grant(struct message_in *in, const json_t *object, struct mps_rec
         };
 }
 
+static void to_limit(struct message_in *in, const json_t *object, struct mps_record_limit *limit)
+{
+        *limit = (struct mps_record_limit){
+                .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
+                .cgroup = message_need_text(in, object, "cgroup", MESSAGE_ANY),
+                .grant = message_need_text(in, object, "grant", MESSAGE_GRANT),
+                .limit_mib = message_uint(in, object, "limitMib", 1, UINT32_MAX),
+        };
+}
+
 #define READ_ARRAY(in, object, key, most, ret, ret_n, read)                                                            \
         do {                                                                                                           \
                 const json_t *array_ = message_array((in), (object), (key), (most), (ret_n));                          \
@@ -187,6 +213,7 @@ static void to_record(struct message_in *in, const json_t *object, struct mps_re
         READ_ARRAY(in, object, "processes", MESSAGE_DAEMONS_MAX, record->daemons, &record->n_daemons, to_daemon);
         READ_ARRAY(in, object, "computeModes", MODES_MAX, record->modes, &record->n_modes, to_mode);
         READ_ARRAY(in, object, "grants", GRANTS_MAX, record->grants, &record->n_grants, to_grant);
+        READ_ARRAY(in, object, "containerLimits", LIMITS_MAX, record->limits, &record->n_limits, to_limit);
 }
 
 int mps_record_read(struct mps_record *ret, const char *path, struct error *err)

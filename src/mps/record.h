@@ -38,6 +38,14 @@ struct mps_record_grant {
         bool is_void; /* its container still has what an earlier process made */
 };
 
+/* What a container's cgroup was given, or was about to be. */
+struct mps_record_limit {
+        const char *unit; /* UUID */
+        const char *cgroup;
+        const char *grant;
+        uint64_t limit_mib;
+};
+
 struct mps_record {
         struct arena arena;
         uint64_t generation;
@@ -48,13 +56,14 @@ struct mps_record {
         size_t n_modes;
         struct mps_record_grant *grants;
         size_t n_grants;
+        struct mps_record_limit *limits;
+        size_t n_limits;
 };
 
 /* A file that is not there is an empty record. Release with mps_record_done(), also after an error. */
 int mps_record_read(struct mps_record *ret, const char *path, struct error *err) MUST_USE;
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err) MUST_USE;
 void mps_record_done(struct mps_record *record);
-
 
 /* Deep copies. */
 void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted);

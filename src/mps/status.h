@@ -46,6 +46,8 @@ struct mps_client {
         const char *unit;         /* UUID, or NULL: the control daemon does not tell */
         const char *pod_uid;      /* of its cgroup, or NULL: not a pod's process */
         const char *container_id; /* the same */
+        const char *cgroup;       /* the container's folder: mps/process.h; not told to the agent */
+        const char *name_space;   /* v3: in which it is, as its control daemon says; or NULL */
         const char *grant;        /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
         uint64_t memory;          /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
         unsigned int
@@ -57,6 +59,16 @@ struct mps_server {
         pid_t pid;
         uid_t uid;
         const char *status; /* "INITIALIZING", "ACTIVE", "FAULT"; NULL: the control daemon cannot tell */
+};
+
+/* The limit of what all processes of one container have on a unit together: mps/memory_limits.h. */
+struct mps_container_limit {
+        const char *grant;
+        const char *unit;
+        const char *cgroup;
+        uint64_t limit_mib;
+        bool is_in_force;
+        const char *problem; /* why not; NULL: it is, or was not tried yet */
 };
 
 struct mps_daemon_status {
@@ -80,6 +92,8 @@ struct mps_daemon_status {
         const struct mps_client *clients;
         size_t n_clients;
         unsigned int max_clients; /* of one unit */
+        const struct mps_container_limit *limits;
+        size_t n_limits;
 };
 
 struct mps_status {

@@ -40,6 +40,7 @@ void supervisor_write_record(struct mps_supervisor *supervisor)
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
         requests_fill_record(supervisor, &record);
+        supervisor_fill_limits(supervisor, &record);
         if (mps_record_write(&record, supervisor->record_path, &err) < 0)
                 log_error(
                         "what has to survive is not on file: daemons may be started anew after a crash", LOG_ERR(&err));
@@ -79,6 +80,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
                         if (position_of(supervisor, supervisor->runs[i]) == place) {
                                 mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
                                 requests_describe(supervisor, &status->arena, &daemons[count]);
+                                supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
                                 add_memory(supervisor, &status->arena, &daemons[count++]);
                         }
         status->generation = supervisor->generation;
@@ -153,6 +155,7 @@ static void on_soon(uv_timer_t *timer)
         }
         requests_deliver(supervisor);
         renew_status(supervisor);
+        supervisor_follow_limits(supervisor);
         if (supervisor->has_change && supervisor->options.on_change)
                 supervisor->options.on_change(supervisor->options.data);
         supervisor->has_change = false;
@@ -297,6 +300,7 @@ static void restore(struct mps_supervisor *supervisor)
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
         requests_read_record(supervisor, &record);
+        supervisor_read_limits(supervisor, &record);
         keep_wanted(supervisor, &record.wanted);
         supervisor->generation = record.generation;
         for (size_t i = 0; i < record.n_daemons; i++)
@@ -380,6 +384,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
 
         supervisor_requests_done(supervisor);
         mps_usage_free(supervisor->usage);
+        mps_memory_limits_done(&supervisor->limits);
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);
         arena_done(&supervisor->modes_arena);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "mps/compute_mode.h"
 
+#define LOOKS_BETWEEN_LIMITS 15U  /* of containers: whether they are still in force */
 #define LOOKS_WITHOUT_CLIENTS 15U /* of which one asks NVML where no client is */
 
 /* ---- compute modes ---- */
@@ -168,13 +169,16 @@ void supervisor_on_look(uv_timer_t *timer)
         size_t units = 0;
         bool has_clients = false;
 
+        if (supervisor->looks % LOOKS_BETWEEN_LIMITS == 0)
+                supervisor_check_limits(supervisor);
+        supervisor->looks++;
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 if (mps_run_record(supervisor->runs[i], &process)) {
                         units += process.settings.n_units;
                         has_clients |= mps_run_has_clients(supervisor->runs[i]);
                 }
         if (supervisor->usage_job || supervisor->is_closing || !units ||
-                (!has_clients && supervisor->looks++ % LOOKS_WITHOUT_CLIENTS != 0))
+                (!has_clients && supervisor->looks % LOOKS_WITHOUT_CLIENTS != 1))
                 return;
         job = xcalloc(1, sizeof(*job));
         job->job.work = work_usage;

@@ -1,13 +1,15 @@
 /*
  * Private to mps/supervisor*.c. supervisor.c has the daemons and the record, supervisor_nvml.c compute modes
- * and memory, supervisor_requests.c what somebody asks for.
+ * and memory, supervisor_limits.c the memory limits of containers, supervisor_requests.c what somebody asks for.
  */
 #pragma once
 
 #include "mps/daemon_run.h"
+#include "mps/memory_limits.h"
 #include "mps/observe.h"
 #include "mps/supervisor.h"
 
+struct limits_job;
 struct usage_job;
 struct request;
 
@@ -41,6 +43,8 @@ struct mps_supervisor {
         unsigned int looks;
         struct usage_job *usage_job;
         struct mps_usage *usage;
+        struct mps_memory_limits limits;
+        struct limits_job *limits_job;
         struct mps_status *status; /* as of the last turn */
 
         bool is_closing;
@@ -69,6 +73,16 @@ void supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *da
 /* Those of units that no daemon has any more. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor);
 void supervisor_on_look(uv_timer_t *timer);
+
+/* supervisor_limits.c */
+/* Who is a client has changed, or what is granted: sets and takes away what that asks for. */
+void supervisor_follow_limits(struct mps_supervisor *supervisor);
+/* Looks whether all of them are still in force. */
+void supervisor_check_limits(struct mps_supervisor *supervisor);
+void supervisor_fill_limits(const struct mps_supervisor *supervisor, struct mps_record *record);
+void supervisor_read_limits(struct mps_supervisor *supervisor, const struct mps_record *record);
+void supervisor_describe_limits(
+        const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
 
 /* supervisor_requests.c */
 void supervisor_requests_init(struct mps_supervisor *supervisor);

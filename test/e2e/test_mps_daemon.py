@@ -322,6 +322,20 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
     assert (again.returncode, again.stdout) == (0, "nothing of MPS is left below '%s'\n" % mps.root)
 
 
+def test_uninstall_takes_memory_limits_of_containers_away(mps, tmp_path):
+    """The record of a supervisor that was killed; its path leads out of the kernel's cgroups, which take no such file."""
+    mps._write(os.path.join(mps.folder, 'gpus.yaml'),  # pylint: disable=protected-access
+               'driverVersion: 615.10.01\ngpus: [{model: A100-40GB, uuid: %s}]\n' % UUIDS[0])
+    limit = tmp_path / ('warpshare-sim-limit.' + UUIDS[0])
+    limit.write_text('0 %d\n' % (2048 << 20))
+    with open(mps.path('state.json'), 'w', encoding='ascii') as file:
+        json.dump({'generation': 1, 'daemons': [], 'containerLimits': [
+            {'unit': UUIDS[0], 'cgroup': '/../../..%s' % tmp_path, 'grant': 'g1', 'limitMib': 2048}]}, file)
+    done = mps.run('mps', 'uninstall')
+    assert done.returncode == 0 and not limit.exists(), done
+    assert 'memory limits of containers: 1 taken away\n' in done.stdout
+
+
 def test_uninstall_of_nothing_is_no_error(mps):
     os.rmdir(mps.root)
     done = mps.run('mps', 'uninstall')

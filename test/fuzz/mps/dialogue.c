@@ -78,12 +78,13 @@ static void read_v3(const char *answer, struct arena *arena)
 
 static void read_cgroup(const char *text, struct arena *arena)
 {
-        const char *container;
-        const char *pod;
+        struct process process;
 
-        process_parse_cgroup(text, arena, &pod, &container);
-        need(!pod || strspn(pod, "0123456789abcdef-") == strlen(pod));
-        need(!container || (pod && strlen(container) == 64));
+        process_parse_cgroup(text, arena, &process);
+        need(!process.pod_uid || strspn(process.pod_uid, "0123456789abcdef-") == strlen(process.pod_uid));
+        need(!process.container_id || (process.pod_uid && strlen(process.container_id) == 64));
+        need(!process.cgroup || (process.container_id && strstr(process.cgroup, process.container_id)));
+        need(!process.cgroup || !strstr(process.cgroup, "/../"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -49,6 +49,24 @@ static void test_each_unit_has_a_row(void **state UNUSED)
                 "MIG-3           MIG-3  fault  2h     0        0/7      0 MiB     partition  it ended by signal 9\n");
 }
 
+static void test_a_container_without_its_limit_is_named_beside_a_daemon_that_serves(void **state UNUSED)
+{
+        static const struct mps_container_limit limits[] = {{.is_in_force = true}, {.problem = "no such function"}};
+        struct mps_daemon_status daemon = daemons[0];
+        const struct mps_status one = {.daemons = &daemon, .n_daemons = 1};
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        daemon.tier = MPS_TIER_NAMESPACE;
+        daemon.limits = limits;
+        daemon.n_limits = 1;
+        mps_table_print(&text, &one, NOW, false);
+        assert_null(strstr(text.data, "limited"));
+        daemon.n_limits = 2;
+        mps_table_print(&text, &one, NOW, false);
+        assert_non_null(strstr(
+                text.data, "namespace  the memory of 1 of 2 containers is not limited as a whole: no such function\n"));
+}
+
 static void test_colours_change_no_column(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -94,6 +112,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_unit_has_a_row),
+                cmocka_unit_test(test_a_container_without_its_limit_is_named_beside_a_daemon_that_serves),
                 cmocka_unit_test(test_colours_change_no_column),
                 cmocka_unit_test(test_ages_are_in_the_unit_that_says_most),
                 cmocka_unit_test(test_one_that_is_not_ready_spoils_all),

@@ -42,7 +42,8 @@ static void test_arguments_are_spelled_as_the_manual_has_them(void **state UNUSE
         is(dialogue_v3_server_set(&arena, "training", 505, 8192),
                 "server|set|training|--active-thread-percentage=50|--pinned-memory-limit=8192M");
         is(dialogue_v3_client_list(&arena), "client|list|--all|--format=csv,noheader");
-        is(dialogue_v3_client_get_server(&arena, 51023), "client|get|51023|server");
+        is(dialogue_v3_client_get(&arena, 51023, DIALOGUE_V3_SERVER), "client|get|51023|server");
+        is(dialogue_v3_client_get(&arena, 51023, DIALOGUE_V3_NAMESPACE), "client|get|51023|maws-ns");
         is(dialogue_v3_quit(&arena), "-q");
         assert_string_equal(dialogue_v3_own_server(&arena, 0), "uid_0");
         is(dialogue_v3_client_terminate(&arena, 51023), "client|terminate|51023");

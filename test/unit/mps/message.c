@@ -230,12 +230,29 @@ static struct mps_answer pass_answer(const struct mps_answer *answer)
 static const char *const units[] = {"GPU-1", "GPU-2"};
 
 static const struct mps_client clients[] = {
-        {100, 90, 1000, "GPU-1", "uid-1", "0a1b", "g1", UINT64_C(1) << 30, 350, 5687},
+        {
+                .pid = 100,
+                .server = 90,
+                .uid = 1000,
+                .unit = "GPU-1",
+                .pod_uid = "uid-1",
+                .container_id = "0a1b",
+                .name_space = "n1",
+                .grant = "g1",
+                .memory = UINT64_C(1) << 30,
+                .threads_permille = 350,
+                .limit_mib = 5687,
+        },
         {.pid = 101, .server = 90, .uid = (uid_t)-1, .unit = "GPU-2", .memory = UINT64_MAX},
         {.pid = 102, .server = 90, .uid = 0, .memory = 4096},
 };
 
 static const struct mps_server servers[] = {{90, 0, "ACTIVE"}, {91, (uid_t)-1, NULL}};
+
+static const struct mps_container_limit limits[] = {
+        {.grant = "g1", .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .limit_mib = 5687, .is_in_force = true},
+        {.grant = "g2", .unit = "GPU-2", .cgroup = "/c2", .limit_mib = 1, .problem = "no such function"},
+};
 
 static struct mps_daemon_status statuses[] = {
         {
@@ -257,6 +274,8 @@ static struct mps_daemon_status statuses[] = {
                 .clients = clients,
                 .n_clients = ARRAY_SIZE(clients),
                 .max_clients = 48,
+                .limits = limits,
+                .n_limits = ARRAY_SIZE(limits),
         },
         {.name = "GPU-3", .resource = "nvidia.com/gpu.x", .state = MPS_FAULT, .reason = "it \"ended\" with status 1"},
 };
@@ -298,6 +317,11 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_int_equal(first->clients[1].uid, (uid_t)-1);
         assert_true(first->clients[1].memory == UINT64_MAX);
         assert_null(first->clients[2].unit);
+        assert_string_equal(first->clients[0].name_space, "n1");
+        assert_int_equal(first->n_limits, 2);
+        assert_string_equal(first->limits[0].cgroup, "/kubepods/pod1/c1");
+        assert_true(first->limits[0].is_in_force);
+        assert_string_equal(first->limits[1].problem, "no such function");
         assert_string_equal(second->reason, "it \"ended\" with status 1");
         assert_int_equal(second->state, MPS_FAULT);
         again = mps_answer_write(&answer);

@@ -66,12 +66,12 @@ static void test_pod_and_container_are_found_in_every_form(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-                const char *pod = "?";
-                const char *container = "?";
+                struct process process = {.pod_uid = "?", .container_id = "?"};
 
-                process_parse_cgroup(table[i].text, &arena, &pod, &container);
-                if (!text_is_same(pod, table[i].pod) || !text_is_same(container, table[i].container))
-                        fail_msg("%s: pod %s, container %s", table[i].text, pod, container);
+                process_parse_cgroup(table[i].text, &arena, &process);
+                if (!text_is_same(process.pod_uid, table[i].pod) ||
+                        !text_is_same(process.container_id, table[i].container))
+                        fail_msg("%s: pod %s, container %s", table[i].text, process.pod_uid, process.container_id);
         }
 }
 
@@ -96,12 +96,40 @@ static void test_what_is_no_pod_has_neither(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-                const char *pod = "?";
-                const char *container = "?";
+                struct process process = {.pod_uid = "?", .container_id = "?", .cgroup = "?"};
 
-                process_parse_cgroup(table[i], &arena, &pod, &container);
-                if (pod || container)
-                        fail_msg("%s: pod %s, container %s", table[i], pod, container);
+                process_parse_cgroup(table[i], &arena, &process);
+                if (process.pod_uid || process.container_id || process.cgroup)
+                        fail_msg("%s: pod %s, container %s", table[i], process.pod_uid, process.container_id);
+        }
+}
+
+static void test_the_folder_of_a_container_is_its_own_whatever_the_tenant_made_below(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                const char *cgroup;
+        } table[] = {
+                {"0::/kubepods/pod" POD "/" ID "\n", "/kubepods/pod" POD "/" ID},
+                {"0::" SLICE "/cri-containerd-" ID ".scope\n", SLICE "/cri-containerd-" ID ".scope"},
+                {"0::" SLICE "/crio-" ID ".scope/container/more\n", SLICE "/crio-" ID ".scope"},
+                {"0::" SLICE "/cri-containerd-" ID ".scope/cri-containerd-" ID2 ".scope\n",
+                        SLICE "/cri-containerd-" ID ".scope"},
+                {"0::/docker/" ID2 "/kubelet/kubepods/besteffort/pod" POD "/" ID "\n",
+                        "/docker/" ID2 "/kubelet/kubepods/besteffort/pod" POD "/" ID},
+                {"0::" SLICE "/crio-conmon-" ID ".scope\n", NULL},
+                /* seen from a cgroup namespace, and in cgroup v1: no path that could be opened */
+                {"0::/../../kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope\n", NULL},
+                {"12:memory:/kubepods/burstable/pod" POD "/" ID "\n", NULL},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                struct process process;
+
+                process_parse_cgroup(table[i].text, &arena, &process);
+                if (!text_is_same(process.cgroup, table[i].cgroup))
+                        fail_msg("%s: %s", table[i].text, process.cgroup);
         }
 }
 
@@ -287,6 +315,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_pod_and_container_are_found_in_every_form),
                 cmocka_unit_test(test_what_is_no_pod_has_neither),
+                cmocka_unit_test(test_the_folder_of_a_container_is_its_own_whatever_the_tenant_made_below),
                 TEST(test_a_process_is_read_from_its_files),
                 TEST(test_the_name_of_a_process_cannot_fake_its_start),
                 TEST(test_what_cannot_be_read_is_unknown),

@@ -74,6 +74,8 @@ static void write_record(void)
                 .start_time = 815,
                 .is_void = true,
         };
+        struct mps_record_limit limit = {
+                .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .grant = "g1", .limit_mib = 1024};
         const struct mps_record record = {
                 .generation = 7,
                 .wanted = {&daemon, 1},
@@ -83,6 +85,8 @@ static void write_record(void)
                 .n_modes = 1,
                 .grants = &grant,
                 .n_grants = 1,
+                .limits = &limit,
+                .n_limits = 1,
         };
         struct error err;
 
@@ -116,6 +120,11 @@ static void test_what_was_written_is_read(void **state UNUSED)
         assert_string_equal(record.grants[0].grant.partition, "GPU-1/1A=");
         assert_null(record.grants[0].grant.pipe);
         assert_true(record.grants[0].is_void);
+        assert_int_equal(record.n_limits, 1);
+        assert_string_equal(record.limits[0].unit, "GPU-1");
+        assert_string_equal(record.limits[0].cgroup, "/kubepods/pod1/c1");
+        assert_string_equal(record.limits[0].grant, "g1");
+        assert_int_equal(record.limits[0].limit_mib, 1024);
 }
 
 static void test_no_file_is_an_empty_record(void **state UNUSED)

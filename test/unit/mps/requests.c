@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "mps/record.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
@@ -450,6 +451,155 @@ static void test_a_client_in_a_namespace_is_terminated(void **state)
         rig_wait(rig, has_no_clients, NULL, "the client is gone");
 }
 
+/* ---- memory limits of containers ---- */
+
+#define CGROUP "/kubepods/burstable/pod" POD "/" CONTAINER
+
+static const char *limit_file(struct rig *rig)
+{
+        return rig_path(rig, "%s/system/sys/fs/cgroup" CGROUP "/warpshare-sim-limit." GPU_A, rig->root);
+}
+
+static void make_cgroup(struct rig *rig)
+{
+        struct error err;
+
+        assert_ok(file_make_folder(rig_path(rig, "%s/system/sys/fs/cgroup" CGROUP, rig->root), &err), &err);
+}
+
+static void remove_cgroup(struct rig *rig)
+{
+        unlink(limit_file(rig));
+        assert_int_equal(rmdir(rig_path(rig, "%s/system/sys/fs/cgroup" CGROUP, rig->root)), 0);
+}
+
+/* A client with 2,048 MiB in namespace g1, in a container. */
+static pid_t start_with_a_limited_client(struct rig *rig)
+{
+        struct answer answer;
+        pid_t client;
+
+        rig->system_root = rig_path(rig, "%s/system", rig->root);
+        make_cgroup(rig);
+        start_with_namespaces(rig);
+        answer = grant_with(rig, "g1", 250, 2048);
+        assert_int_equal(answer.err.kind, ERROR_NONE);
+        client = rig_client_at(rig, answer.pipe, NULL, "/dev/null");
+        put_into_container(rig, client, CONTAINER);
+        return client;
+}
+
+static bool has_limit(struct rig *rig, const void *data)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status && status->n_limits == 1 && status->limits[0].is_in_force &&
+               strcmp(rig_read(rig, limit_file(rig)), data) == 0;
+}
+
+static bool has_no_limit(struct rig *rig, const void *data UNUSED)
+{
+        return rig_status(rig, GPU_A)->n_limits == 0 && access(limit_file(rig), F_OK) < 0;
+}
+
+#define LIMIT "0 2147483648\n"
+
+static void test_the_memory_of_a_container_is_limited_as_a_whole_until_its_grant_is_released(void **state)
+{
+        struct rig *rig = *state;
+        const pid_t client = start_with_a_limited_client(rig);
+        const struct mps_daemon_status *status;
+
+        rig_wait(rig, has_limit, LIMIT, "the limit is set");
+        status = rig_status(rig, GPU_A);
+        assert_string_equal(status->limits[0].grant, "g1");
+        assert_string_equal(status->limits[0].unit, GPU_A);
+        assert_string_equal(status->limits[0].cgroup, CGROUP);
+        assert_true(status->limits[0].limit_mib == 2048);
+        assert_null(status->limits[0].problem);
+        rig_end_client(rig, client, SIGTERM);
+        rig_wait_for_clients(rig, GPU_A, 0);
+        assert_true(has_limit(rig, LIMIT)); /* it is the container's, not the process's */
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE);
+        rig_wait(rig, has_no_limit, NULL, "the limit is taken away");
+}
+
+static void test_a_limit_is_found_after_a_restart_and_taken_away_with_its_grant(void **state)
+{
+        struct rig *rig = *state;
+        const pid_t client = start_with_a_limited_client(rig);
+
+        rig_wait(rig, has_limit, LIMIT, "the limit is set");
+        rig_end_client(rig, client, SIGTERM);
+        rig_leave(rig);
+        rig_start(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        rig_wait(rig, has_limit, LIMIT, "the limit is known again");
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE);
+        rig_wait(rig, has_no_limit, NULL, "the limit is taken away");
+}
+
+static void test_a_limit_that_somebody_changes_is_set_again(void **state)
+{
+        struct rig *rig = *state;
+
+        start_with_a_limited_client(rig);
+        rig_wait(rig, has_limit, LIMIT, "the limit is set");
+        rig_write(rig, limit_file(rig), "0 4294967296\n");
+        rig_wait(rig, has_limit, LIMIT, "the limit is set again");
+        assert_int_equal(unlink(limit_file(rig)), 0);
+        rig_wait(rig, has_limit, LIMIT, "the limit is set again");
+}
+
+static void test_a_limit_is_forgotten_with_the_folder_of_its_container(void **state)
+{
+        struct rig *rig = *state;
+        const pid_t client = start_with_a_limited_client(rig);
+
+        rig_wait(rig, has_limit, LIMIT, "the limit is set");
+        rig_end_client(rig, client, SIGTERM);
+        rig_wait_for_clients(rig, GPU_A, 0);
+        remove_cgroup(rig);
+        rig_wait(rig, has_no_limit, NULL, "the limit is forgotten");
+}
+
+static bool has_problem(struct rig *rig, const void *data)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status && status->n_limits == 1 && !status->limits[0].is_in_force && status->limits[0].problem &&
+               strstr(status->limits[0].problem, data);
+}
+
+static void test_a_driver_without_limits_of_containers_serves_and_says_so(void **state)
+{
+        struct rig *rig = *state;
+
+        start_with_a_limited_client(rig);
+        rig_wait(rig, has_limit, LIMIT, "the limit is set");
+        rig_drive(rig, "590.10.01", "", ""); /* the program stays that of 615: its driver lacks the functions */
+        unlink(limit_file(rig));
+        rig_wait(rig, has_problem, "FUNCTION_NOT_FOUND", "the problem is told");
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
+}
+
+static void test_a_container_that_names_no_namespace_has_no_limit_as_a_whole(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->system_root = rig_path(rig, "%s/system", rig->root);
+        make_cgroup(rig);
+        start_with_namespaces(rig);
+        assert_int_equal(grant_with(rig, "g1", 250, 2048).err.kind, ERROR_NONE);
+        put_into_container(rig, rig_client_at(rig, GPU_A "/pipe", NULL, "/dev/null"), CONTAINER);
+        rig_wait(rig, knows_container, NULL, "the client is known");
+        assert_string_equal(rig_status(rig, GPU_A)->clients[0].name_space, "default");
+        assert_int_equal(rig_status(rig, GPU_A)->n_limits, 0);
+}
+
+/* ---- grants that need nothing ---- */
+
 static void test_a_grant_that_needs_nothing_made_is_answered_with_the_tier(void **state)
 {
         struct rig *rig = *state;
@@ -604,6 +754,12 @@ int main(void)
                 TEST(test_a_daemon_that_refuses_its_limits_in_a_namespace_serves_without),
                 TEST(test_a_client_that_the_daemon_does_not_know_is_none),
                 TEST(test_a_client_in_a_namespace_is_terminated),
+                TEST(test_the_memory_of_a_container_is_limited_as_a_whole_until_its_grant_is_released),
+                TEST(test_a_limit_is_found_after_a_restart_and_taken_away_with_its_grant),
+                TEST(test_a_limit_that_somebody_changes_is_set_again),
+                TEST(test_a_limit_is_forgotten_with_the_folder_of_its_container),
+                TEST(test_a_driver_without_limits_of_containers_serves_and_says_so),
+                TEST(test_a_container_that_names_no_namespace_has_no_limit_as_a_whole),
                 TEST(test_a_grant_that_needs_nothing_made_is_answered_with_the_tier),
                 TEST(test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused),
                 TEST(test_a_client_is_known_with_its_pod_its_memory_and_its_limits),

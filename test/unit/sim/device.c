@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MIB(n) ((unsigned long long)(n) << 20)
@@ -160,6 +161,38 @@ static void test_a_compute_mode_that_was_set_outlives_shutdown(void **state)
         assert_int_equal(mode, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(sim_gpu(sim, 0), &mode));
         assert_int_equal(mode, NVML_COMPUTEMODE_DEFAULT);
+}
+
+static void test_memory_limits_belong_to_the_folder_of_a_cgroup_from_driver_615_on(void **state)
+{
+        struct sim *sim = *state;
+        char folder[] = "/tmp/warpshare-cgroup-XXXXXX";
+        nvmlSetMemoryLimits_v1_t wanted = {.nameSpace = mkdtemp(folder), .softLimit = MIB(1), .hardLimit = MIB(2048)};
+        nvmlGetMemoryLimits_v1_t limits = {.nameSpace = folder};
+
+        assert_non_null(wanted.nameSpace);
+        sim_start(sim, "driverVersion: 610.10.01\ngpus: [{model: A100-40GB, count: 2}]");
+        assert_nvml(NVML_ERROR_FUNCTION_NOT_FOUND, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
+        sim_start(sim, "driverVersion: 615.10.01\ngpus: [{model: A100-40GB, count: 2}]");
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
+        assert_nvml(NVML_SUCCESS, sim->nvmlShutdown()); /* it is the cgroup's, not the program's */
+        assert_nvml(NVML_SUCCESS, sim->nvmlInit_v2());
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMemoryLimits_v1(sim_gpu(sim, 0), &limits));
+        assert_true(limits.softLimit == MIB(1) && limits.hardLimit == MIB(2048));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMemoryLimits_v1(sim_gpu(sim, 1), &limits));
+        assert_true(limits.softLimit == 0 && limits.hardLimit == NVML_DEVICE_MEMORY_LIMIT_MAX);
+        wanted.softLimit = MIB(4096);
+        assert_nvml(NVML_ERROR_INVALID_ARGUMENT, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
+        wanted.softLimit = 0;
+        wanted.hardLimit = NVML_DEVICE_MEMORY_LIMIT_MAX;
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
+        assert_int_equal(rmdir(folder), 0); /* nothing is left in it */
+        assert_nvml(NVML_ERROR_NOT_FOUND, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
+        sim_start(
+                sim, "driverVersion: 615.10.01\ngpus:\n- model: A100-40GB\n  mig: {devices: [{profile: 3g.20gb}]}\n");
+        assert_nvml(NVML_SUCCESS, mkdir(folder, 0700));
+        assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlDeviceSetMemoryLimits_v1(sim_mig(sim, 0, 0), &wanted));
+        assert_int_equal(rmdir(folder), 0);
 }
 
 static void test_process_lists_ask_for_room(void **state)
@@ -361,6 +394,7 @@ int main(void)
                 SIM_TEST(test_a_derived_uuid_is_always_the_same_and_never_twice),
                 SIM_TEST(test_memory_adds_up),
                 SIM_TEST(test_a_compute_mode_that_was_set_outlives_shutdown),
+                SIM_TEST(test_memory_limits_belong_to_the_folder_of_a_cgroup_from_driver_615_on),
                 SIM_TEST(test_process_lists_ask_for_room),
                 SIM_TEST(test_processes_come_from_a_directory_too),
                 SIM_TEST(test_topology_follows_numa_unless_told),

@@ -607,6 +607,28 @@ def test_servers_and_namespaces_limit_their_clients(sim):
     assert beside.ends() == 5 and not (sim.pipe / 'gpu_0').exists()
 
 
+def test_what_clients_of_one_cgroup_have_together_is_limited(sim):
+    """The limit as the simulated NVML leaves it; cgroups of clients as the kernel would tell them."""
+    system = sim.folder / 'system'
+    cgroup = system / 'sys/fs/cgroup/kubepods/pod-1/container'
+    cgroup.mkdir(parents=True)
+    (cgroup / ('warpshare-sim-limit.' + GPU[0])).write_text('0 %d\n' % (2048 << 20))
+    sim.scenario('system-root: %s' % system)
+    sim.start()
+    first, second, beside = (sim.client().wait('connected') for _ in range(3))
+    for client, path in ((first, 'container'), (second, 'container/made-by-the-tenant'), (beside, 'other')):
+        (system / 'proc' / str(client.pid)).mkdir(parents=True)
+        (system / 'proc' / str(client.pid) / 'cgroup').write_text('0::/kubepods/pod-1/%s\n' % path)
+    first.tell('allocate 1500')
+    first.wait('allocated 1500')
+    second.tell('allocate 549')
+    second.wait('allocated 0')
+    second.tell('allocate 548')
+    second.wait('allocated 548')
+    beside.tell('allocate 4000')
+    beside.wait('allocated 4000')
+
+
 @needs_root
 def test_users_do_not_wait_for_each_other_with_interface_3(sim):
     sim.scenario(version=615)
