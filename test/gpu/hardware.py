@@ -78,12 +78,13 @@ class Hardware:
         self.options = ['--cuda-library', os.environ['WARPSHARE_CUDA_SIM_LIBRARY'],
                         '--nvml-library', os.environ['WARPSHARE_NVML_SIM']]
 
-    def start(self, *arguments, daemon=None, device=None, **variables):
-        """A probe, without MPS or as a client of |daemon|."""
+    def start(self, *arguments, daemon=None, device=None, cgroup=None, **variables):
+        """A probe, without MPS or as a client of |daemon|; in the folder |cgroup|."""
         environment = {**self.environment, **(daemon.variables if daemon else {}), **variables}
         if device:
             environment['CUDA_VISIBLE_DEVICES'] = device
-        return subprocess.Popen([WARPSHARE, 'probe', '--json', *self.options, *arguments], env=environment, text=True,
+        enter = ['sh', '-c', 'echo $$ >"$0"/cgroup.procs && exec "$@"', cgroup] if cgroup else []
+        return subprocess.Popen([*enter, WARPSHARE, 'probe', '--json', *self.options, *arguments], env=environment, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def probe(self, *arguments, **more):

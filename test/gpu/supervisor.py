@@ -83,13 +83,13 @@ class Supervisor:
         of = {'container': client['containerId']} if client.get('containerId') else {}
         return self.call(do='terminate', daemon=self.name, client=client['pid'], **of)
 
-    def apply(self, threads_permille, limit_mib):
+    def apply(self, threads_permille, limit_mib, provisioning='uniform', tier='default'):
         facts = self.hardware.facts
         unit = {'uuid': self.hardware.uuid, 'gpuUuid': self.hardware.uuid, 'index': '0', 'name': facts['device']['name'],
                 'isMig': False, 'memoryBytes': facts['memory']['totalMib'] << 20, 'replicas': 10,
                 'sms': facts['multiprocessors']['told'], 'limitMib': limit_mib, 'clients': 48}
         answer = self.call(do='apply', generation=1, daemons=[{
-            'name': self.name, 'resource': 'nvidia.com/gpu', 'provisioning': 'uniform', 'tierLimit': 'default',
+            'name': self.name, 'resource': 'nvidia.com/gpu', 'provisioning': provisioning, 'tierLimit': tier,
             'threadsPermille': threads_permille, 'units': [unit]}])
         assert answer['ok'], answer
 
