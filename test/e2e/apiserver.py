@@ -367,6 +367,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if wants_bookmark and time.monotonic() >= next_bookmark:
                 self.chunk({'type': 'BOOKMARK', 'object': {'metadata': {'resourceVersion': str(seen)}}})
                 next_bookmark = time.monotonic() + self.api.bookmark_interval
+                state['bookmark'] = seen
+                store.lock.notify_all()
             if state['order'] == 'end' or (time.monotonic() >= deadline and state['order'] != 'freeze'):
                 self.chunk(b'')
                 return
@@ -539,7 +541,7 @@ class ApiServer:
     # ---- for handlers ----
 
     def new_watch(self, request):
-        state = {'request': request, 'order': None, 'raw': None}
+        state = {'request': request, 'order': None, 'raw': None, 'bookmark': 0}
         with self.store.lock:
             self.watches.append(state)
             self.store.lock.notify_all()
