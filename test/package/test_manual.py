@@ -12,7 +12,6 @@ PAGES = os.path.join(FOLDER, 'man1')
 BASH = os.path.join(FOLDER, 'completions')
 ZSH = os.path.join(FOLDER, 'site-functions')
 FISH = os.path.join(FOLDER, 'vendor_completions.d')
-BELOW = {'mps': ['status', 'mount-shm', 'uninstall'], 'mps-control-daemon': ['mount-shm']}
 
 # Where the cursor is goes into COMP_WORDS as bash itself would put it.
 ASK_BASH = '''
@@ -31,6 +30,12 @@ def run(*words, **more):
     return done.stdout
 
 
+def below(*words):
+    """The commands below one: its usage has a line for each."""
+    usage = run(WARPSHARE, *words, '--help').split('\n\n')[0]
+    return re.findall(r'^ {7}(?:warpshare )?%s ([a-z][a-z-]+)' % ' '.join(words), usage, re.MULTILINE)
+
+
 def commands():
     """All of them, as words after the program's name; what --help lists is the table."""
     text = run(WARPSHARE, '--help')
@@ -38,8 +43,8 @@ def commands():
     assert {'agent', 'plan', 'mps'} <= set(found)
     for name in found:
         yield [name]
-        for below in BELOW.get(name, []):
-            yield [name, below]
+        for word in below(name):
+            yield [name, word]
 
 
 ALL = [[], *commands()]
@@ -147,8 +152,8 @@ def test_zsh_hears_every_option():
         said = run('zsh', '-f', '-c', script, 'ask', os.path.join(ZSH, '_warpshare'), *words)
         offered = set(re.findall(r'^--([a-z][a-z-]+)=?\[', said, re.MULTILINE))
         assert {flag for flag, _ in flags(words)} <= offered, words
-        for below in BELOW.get(words[0] if len(words) == 1 else '', []):
-            assert re.search('^%s:' % below, said, re.MULTILINE), words
+        for word in below(*words) if words else []:
+            assert re.search('^%s:' % word, said, re.MULTILINE), words
 
 
 def test_files_for_shells_are_correct():
