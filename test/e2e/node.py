@@ -49,15 +49,15 @@ def sharing(kind, replicas, **more):
     return config
 
 
-class Agent:
-    """A process of the program; its standard error is read all the time, so that lines can be waited for."""
+class Process:
+    """A process whose standard error is read all the time, so that lines can be waited for."""
 
-    def __init__(self, arguments, environment, prefix=()):
+    def __init__(self, command, environment):
         self.started = time.monotonic()
         self._lines = []
         self._changed = threading.Condition(threading.RLock())
         self.process = subprocess.Popen(
-            [*prefix, WARPSHARE, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, errors='replace')
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -149,6 +149,13 @@ class Agent:
     def memory_kib(self, what='VmRSS'):
         with open('/proc/%d/status' % self.pid, encoding='ascii') as status:
             return int(re.search(r'^%s:\s+(\d+) kB' % what, status.read(), re.MULTILINE).group(1))
+
+
+class Agent(Process):
+    """A process of the program."""
+
+    def __init__(self, arguments, environment, prefix=()):
+        super().__init__([*prefix, WARPSHARE, *arguments], environment)
 
 
 class _MpsConversation(socketserver.StreamRequestHandler):
