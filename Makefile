@@ -4,9 +4,10 @@ BUILD := build
 PYTHON := /usr/bin/python3
 FUZZ_SECONDS ?= 60
 DEMO_ARGS ?=
+IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run check unit asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
+.PHONY: all run image check unit asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -23,6 +24,9 @@ all: $(BUILD)/main/build.ninja ## build, into build/main
 run: $(BUILD)/main/build.ninja ## the main job: a simulated node, three pods, a GPU that fails and comes back
 	@ninja -C $(BUILD)/main --quiet
 	@$(BUILD)/main/src/cmd/warpshare demo $(DEMO_ARGS)
+
+image: bootstrap ## the container image, without a container engine: an OCI archive in build/image
+	@deploy/container/build $(IMAGE_ARGS)
 
 check: bootstrap ## all tests: unit and end to end, plain, under address+undefined and thread sanitizers; lint
 	@tools/check

@@ -1,0 +1,155 @@
+"""What is in the image, and that each of its commands starts there, with nothing else around it."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from image import ENVIRONMENT, ROOTFS, SOURCE, needs_containers
+
+ARCHIVE = os.environ['WARPSHARE_IMAGE']
+BUDGET = 10e6  # bytes, compressed: DESIGN.md section 11
+LINKS = ('nvidia-device-plugin', 'mps-control-daemon', 'gpu-feature-discovery', 'config-manager')
+
+
+@pytest.fixture(scope='module')
+def blobs():
+    with tarfile.open(ARCHIVE) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
+
+
+def blob(blobs, descriptor):
+    data = blobs['blobs/sha256/' + descriptor['digest'][len('sha256:'):]]
+    assert len(data) == descriptor['size']
+    return data
+
+
+def manifest_of(blobs):
+    return json.loads(blob(blobs, json.loads(blobs['index.json'])['manifests'][0]))
+
+
+def read(*parts):
+    with open(os.path.join(SOURCE, *parts), encoding='utf-8') as file:
+        return file.read()
+
+
+def test_the_archive_is_an_oci_layout_whose_digests_are_right(blobs):
+    assert json.loads(blobs['oci-layout']) == {'imageLayoutVersion': '1.0.0'}
+    for name, data in blobs.items():
+        if name.startswith('blobs/'):
+            assert hashlib.sha256(data).hexdigest() == os.path.basename(name)
+    manifest = manifest_of(blobs)
+    config = json.loads(blob(blobs, manifest['config']))
+    assert config['os'] == 'linux' and len(config['rootfs']['diff_ids']) == len(manifest['layers']) == 1
+
+
+def test_the_image_is_smaller_than_its_budget(blobs):
+    assert sum(layer['size'] for layer in manifest_of(blobs)['layers']) < BUDGET
+
+
+def test_the_configuration_asks_the_container_toolkit_for_the_driver(blobs):
+    config = json.loads(blob(blobs, manifest_of(blobs)['config']))['config']
+    assert dict(pair.split('=', 1) for pair in config['Env']) == ENVIRONMENT
+    assert config['Entrypoint'] == ['nvidia-device-plugin']
+    version = re.search(r"^  version: '(.*)',", read('meson.build'), re.MULTILINE).group(1)
+    assert config['Labels']['org.opencontainers.image.version'] == version
+
+
+def test_the_dockerfile_says_the_same_as_the_configuration():
+    text = read('deploy/container/Dockerfile').replace('\\\n', ' ')
+    said = dict(re.findall(r'([A-Z_]+)=(\S+)', re.search(r'^ENV (.*)', text, re.MULTILINE).group(1)))
+    assert said == ENVIRONMENT
+    assert 'ENTRYPOINT ["nvidia-device-plugin"]' in text
+
+
+def test_the_same_files_make_the_same_archive(tmp_path):
+    copy = tmp_path / 'copy'
+    shutil.copytree(ROOTFS, copy, symlinks=True)
+    for path in (ROOTFS, copy):
+        subprocess.run(
+            [os.path.join(SOURCE, 'deploy/container/oci'), '--output', tmp_path / (os.path.basename(path) + '.tar'), '--version', '1',
+             '--revision', 'r', '--epoch', '1700000000', 'amd64=%s' % path], check=True, stdout=subprocess.DEVNULL)
+    assert (tmp_path / 'rootfs.tar').read_bytes() == (tmp_path / 'copy.tar').read_bytes()
+
+
+def test_everything_inside_has_its_licence_and_its_line_in_the_bill_of_materials():
+    with open(os.path.join(ROOTFS, 'usr/share/doc/warpshare/sbom.spdx.json'), encoding='utf-8') as file:
+        document = json.load(file)
+    names = {package['name'] for package in document['packages']}
+    rows = [line.split() for line in read('deploy/container/packages').splitlines() if line and not line.startswith('#')]
+    assert names == {row[2] if row[0] == 'source' else row[1] for row in rows if row[0] != 'build'} | {'warpshare'}
+    assert all(package['versionInfo'] for package in document['packages'])
+    for name in names:
+        assert os.path.getsize(os.path.join(ROOTFS, 'usr/share/doc', name, 'copyright')) > 0
+    identifiers = {package['SPDXID'] for package in document['packages']}
+    assert {link['relatedSpdxElement'] for link in document['relationships']} == identifiers
+
+
+def test_no_program_needs_a_library_that_is_not_inside():
+    there = {name for _, _, names in os.walk(os.path.join(ROOTFS, 'usr')) for name in names}
+    looked_at = 0
+    for folder, _, names in os.walk(os.path.join(ROOTFS, 'usr')):
+        for path in (os.path.join(folder, name) for name in names):
+            if os.path.islink(path):
+                continue
+            with open(path, 'rb') as file:
+                if file.read(4) != b'\x7fELF':
+                    continue
+            text = subprocess.run(['readelf', '-d', path], stdout=subprocess.PIPE, text=True, check=True).stdout
+            needed = set(re.findall(r'\(NEEDED\).*\[(.*)\]', text))
+            assert needed <= there, '%s needs %s' % (path, ', '.join(sorted(needed - there)))
+            looked_at += 1
+    assert looked_at >= 5
+
+
+@needs_containers
+def test_every_command_starts_in_the_bare_root(pod):
+    status, output = pod.run('warpshare', '--help')
+    assert status == 0
+    commands = re.findall(r'^  ([a-z-]+) ', output, re.MULTILINE)
+    assert {'agent', 'mps', 'plan', 'doctor', 'probe', *LINKS} <= set(commands)
+    # All in one container, since each costs a root.
+    status, output = pod.run(
+        '/bin/sh', '-c', 'for one; do warpshare $one --help >/tmp/help || exit 1; grep -q "^usage: " /tmp/help || exit 1; done; '
+        'for one in %s; do $one --help >/tmp/help || exit 1; grep -q $one /tmp/help || exit 1; done; echo all' % ' '.join(LINKS),
+        'sh', *commands)
+    assert (status, output) == (0, 'all\n')
+
+
+@needs_containers
+def test_the_shell_has_what_the_operators_scripts_call(pod):
+    status, output = pod.run(
+        '/bin/sh', '-c', 'set -e; for one in cat sleep lsmod grep mount umount tail [ test; do command -v $one; done >/dev/null; '
+        'lsmod 2>/dev/null | head -n 1 >/dev/null; [ "$(echo 3 | tail -n 1)" = 3 ]; sleep 0; mount | grep -q " / "; echo fine')
+    assert (status, output) == (0, 'fine\n')
+
+
+@needs_containers
+def test_a_plan_for_simulated_gpus_is_made_inside(pod):
+    status, output = pod.run(
+        '/bin/sh', '-c', 'echo "{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 20}]}}}" >/tmp/config; '
+        'warpshare plan --model H200 --gpus 4 --config-file /tmp/config --mps-root /run/nvidia/mps')
+    assert status == 0 and 'nvidia.com/gpu: 80\n' in output, output
+
+
+@needs_containers
+def test_the_libraries_that_are_loaded_when_needed_are_found(pod):
+    """The agent with metrics, and with credentials for an API server that is not there."""
+    path = os.path.join(pod.host, 'kubeconfig')
+    with open(path, 'w', encoding='utf-8') as file:
+        json.dump({
+            'apiVersion': 'v1', 'kind': 'Config', 'current-context': 'c',
+            'contexts': [{'name': 'c', 'context': {'cluster': 'c', 'user': 'u'}}],
+            'clusters': [{'name': 'c', 'cluster': {'server': 'https://127.0.0.1:1'}}],
+            'users': [{'name': 'u', 'user': {'token': 'x'}}]}, file)
+    status, output = pod.run(
+        '/bin/sh', '-c', 'mkdir /tmp/kubelet; warpshare agent --metrics-address 127.0.0.1:0 '
+        '--kubelet-socket /tmp/kubelet/kubelet.sock --node-name n1 --kubeconfig /kubeconfig --fail-on-init-error=false & '
+        'agent=$!; for library in libmicrohttpd.so.12 libcurl.so.4; do '
+        'until grep -q $library /proc/$agent/maps; do [ -e /proc/$agent ] || exit 1; sleep 0.1; done; done; '
+        'kill $agent; wait $agent && echo both are loaded', mounts={'/kubeconfig': path})
+    assert status == 0 and output.endswith('both are loaded\n'), output
