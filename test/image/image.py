@@ -70,6 +70,11 @@ class Container(Process):
              *('%s=%s' % (source, target) for target, source in (mounts or {}).items()),
              '--', '/usr/bin/env', '-i', *('%s=%s' % pair for pair in variables.items()), *arguments], dict(os.environ))
 
+    def signal(self, number):
+        """To the container's first process: the one that nsenter waits for."""
+        with open('/proc/%d/task/%d/children' % (self.process.pid, self.process.pid), encoding='ascii') as children:
+            os.kill(int(children.read().split()[0]), number)
+
 
 class Pod:
     """Containers that see each other's processes, as with shareProcessNamespace; without it each has a pod of its own here.
