@@ -2,6 +2,8 @@
 mounts and configuration managers. Only where the simulation is comes from us.
 """
 import os
+import shutil
+import stat
 import sys
 
 import yaml
@@ -45,6 +47,7 @@ class OperatorNode(Pod):
         os.link(self.api.token_file, self.at('account/token'))
         self.write('account/namespace', 'gpu-operator')
         self.write('entrypoint.sh', ENTRYPOINT, 0o700)
+        self.make_driver()
         self.gpus()
 
     def finish(self):
@@ -61,6 +64,15 @@ class OperatorNode(Pod):
             file.write(text)
         os.chmod(self.at(name + '.new'), mode)
         os.rename(self.at(name + '.new'), self.at(name))
+
+    def make_driver(self):
+        """Its installation and device nodes, as far as a CDI specification names them."""
+        for folder in (self.at('driver/dev'), self.at('driver') + LIBRARIES):
+            os.makedirs(folder)
+        for name in ('libcuda.so.550.163.01', 'libnvidia-ml.so.550.163.01'):
+            shutil.copy(os.path.join(ROOTFS, 'usr/lib/warpshare/libwarpshare-nvml-sim.so'), self.at('driver') + LIBRARIES + '/' + name)
+        for name in ('nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm'):
+            os.mknod(self.at('driver/dev', name), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
 
     def gpus(self, **changes):
         """Two of them; |changes| are keys of each in the scenario."""
