@@ -154,6 +154,7 @@ void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps
                 .pid = run->launch ? mps_launch_pid(run->launch) : 0,
                 .adopted = run->launch && mps_launch_is_adopted(run->launch),
                 .restarts = run->restarts,
+                .repairs = run->repairs,
                 .can = run->can,
                 .tier = mps_run_tier(run),
                 .threads_permille = run->threads_permille,

@@ -12,6 +12,7 @@
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
 #define LOOKS_BETWEEN_TRIMS 64U
+#define LOOKS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
 
 static void on_turn(uv_timer_t *turn);
@@ -68,6 +69,10 @@ static void note_observation(struct mps_run *run)
                         run->seen->n_clients);
         else if (run->seen->waiting)
                 notice = xstrdup(run->seen->waiting);
+        else if (run->tampered)
+                notice = xstrdup(run->tampered);
+        if (run->tampered && run->tampered_looks-- == 0)
+                run_set_text(&run->tampered, NULL);
         if (notice && (!run->notice || strcmp(notice, run->notice) != 0))
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", notice));
         run_set_text(&run->notice, notice);
@@ -114,6 +119,8 @@ static void on_looked(struct mps_observation *observation, const struct error *e
         if (run->looks++ % LOOKS_BETWEEN_TRIMS == 0)
                 mps_folder_trim_log(&run->folder);
         judge_observation(run);
+        if (run->looks % LOOKS_BETWEEN_VERIFICATIONS == 0)
+                run_verify(run);
         if (is_new)
                 run_tell(run, false);
         if (run_is_looking(run) && !run->look)

@@ -1,6 +1,7 @@
 /*
  * Private to mps/daemon_*.c: what they share of one daemon. daemon_run.c has the machine and its actions,
- * daemon_start.c leads to a process, daemon_configure.c to its settings, daemon_look.c watches it, daemon_describe.c tells of it.
+ * daemon_start.c leads to a process, daemon_configure.c to its settings, daemon_look.c watches it, daemon_verify.c its settings,
+ * daemon_describe.c tells of it.
  */
 #pragma once
 
@@ -12,6 +13,7 @@
 
 struct prepare;
 struct configure;
+struct verify;
 
 struct mps_run {
         struct mps_run_context *context;
@@ -35,6 +37,11 @@ struct mps_run {
         struct prepare *prepare;     /* NVML is being asked before a start */
         struct configure *configure; /* it is being configured */
         struct mps_look *look;       /* it is being looked at */
+        struct verify *verify;       /* its settings are being read */
+        unsigned int repairs;        /* settings that were set back, ever */
+        char *tampered;              /* what the last of them was, while it is to be told */
+        unsigned int tampered_looks; /* for so many looks more */
+        pid_t deaf_server;           /* the server whose settings are not gone by, since it does not follow */
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int looks;
@@ -98,6 +105,13 @@ void run_prepare_is_late(struct mps_run *run);
 /* daemon_describe.c */
 /* The most that the server takes on one of its units; 0: not known. */
 unsigned int run_most_clients(const struct mps_run *run);
+
+/* daemon_verify.c */
+#define RUN_TAMPERED_LOOKS 150U /* five minutes, as a rule */
+/* Reads what was set, and sets back what differs. */
+void run_verify(struct mps_run *run);
+/* Only with the control that it asks closed, or from within. */
+void run_stop_verifying(struct mps_run *run);
 
 /* daemon_configure.c */
 void run_configure(struct mps_run *run);

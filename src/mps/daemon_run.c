@@ -103,6 +103,7 @@ static void close_control(struct mps_run *run, struct mps_control *control)
 void run_drop_control(struct mps_run *run)
 {
         run_stop_configuring(run);
+        run_stop_verifying(run);
         run->look = mps_look_cancel(run->look);
         close_control(run, TAKE_PTR(run->control));
         uv_timer_stop(&run->turn);
@@ -187,6 +188,7 @@ static void forget_process(struct mps_run *run)
         arena_done(&run->started_arena);
         run->seen = mps_observation_free(run->seen);
         run_set_text(&run->notice, NULL);
+        run_set_text(&run->tampered, NULL);
 }
 
 static void carry_out(struct mps_run *run, enum mps_command command)
@@ -403,6 +405,7 @@ static void release(struct mps_run *run)
         mps_folder_done(&run->folder);
         free(run->reason);
         free(run->notice);
+        free(run->tampered);
         free(run->name);
         free(run);
         if (closed)

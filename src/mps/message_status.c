@@ -82,6 +82,7 @@ static json_t *of_daemon(const struct mps_daemon_status *daemon)
         message_put_uint(object, "pid", (uint64_t)MAX(daemon->pid, 0));
         json_object_set_new(object, "adopted", json_boolean(daemon->adopted));
         message_put_uint(object, "restarts", daemon->restarts);
+        message_put_uint(object, "repairs", daemon->repairs);
         message_put_uint(object, "can", daemon->can);
         message_put_text(object, "tier", mps_tier_name(daemon->tier));
         message_put_uint(object, "threadsPermille", daemon->threads_permille);
@@ -220,6 +221,7 @@ static void to_daemon(struct message_in *in, const json_t *object, struct mps_da
                 .pid = to_pid(in, object, "pid"),
                 .adopted = message_bool(in, object, "adopted"),
                 .restarts = (unsigned int)message_uint(in, object, "restarts", 0, UINT32_MAX),
+                .repairs = (unsigned int)message_uint(in, object, "repairs", 0, UINT32_MAX),
                 .can = (unsigned int)message_uint(in, object, "can", 0, UINT32_MAX),
                 .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
                 .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),

@@ -23,6 +23,11 @@ static double value_restarts(const struct mps_daemon_status *daemon)
         return daemon->restarts;
 }
 
+static double value_repairs(const struct mps_daemon_status *daemon)
+{
+        return daemon->repairs;
+}
+
 static double value_since(const struct mps_daemon_status *daemon)
 {
         return (double)daemon->since;
@@ -52,6 +57,8 @@ static const struct {
         {"warpshare_mps_daemon_state_since_seconds", EXPOSITION_GAUGE,
                 "When the daemon came into its state, since the epoch.", value_since},
         {"warpshare_mps_daemon_restarts_total", EXPOSITION_COUNTER, "Starts after faults.", value_restarts},
+        {"warpshare_mps_daemon_settings_restored_total", EXPOSITION_COUNTER,
+                "Settings that somebody had changed and that were set back.", value_repairs},
         {"warpshare_mps_daemon_servers", EXPOSITION_GAUGE, "MPS servers of the daemon.", value_servers},
         {"warpshare_mps_daemon_active_thread_ratio", EXPOSITION_GAUGE,
                 "Default active thread percentage of a client, as read back, from 0 to 1.", value_threads},

@@ -83,6 +83,7 @@ struct mps_daemon_status {
         pid_t pid;                     /* 0: no process */
         bool adopted;                  /* it was alive already when `warpshare mps` started */
         unsigned int restarts;         /* after faults, since `warpshare mps` started */
+        unsigned int repairs;          /* settings that somebody had changed and that were set back, the same */
         unsigned int can;              /* MPS_CAN_* */
         enum mps_tier tier;            /* the best that both it and the configuration allow */
         unsigned int threads_permille; /* defaults, as read back */

@@ -265,6 +265,7 @@ static struct mps_daemon_status statuses[] = {
                 .pid = 80,
                 .adopted = true,
                 .restarts = 3,
+                .repairs = 2,
                 .can = MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE,
                 .tier = MPS_TIER_VERIFIED,
                 .threads_permille = 50,
@@ -301,6 +302,7 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_int_equal(first->pid, 80);
         assert_true(first->adopted);
         assert_int_equal(first->restarts, 3);
+        assert_int_equal(first->repairs, 2);
         assert_int_equal(first->can, MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE);
         assert_int_equal(first->tier, MPS_TIER_VERIFIED);
         assert_int_equal(first->threads_permille, 50);

@@ -1,0 +1,144 @@
+/* Settings of a daemon that serves, which somebody else changes. */
+#include "supervisor_rig.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
+
+static void start(struct rig *rig, const char *version, const char *behaviour)
+{
+        const struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+
+        rig_drive(rig, version, "", "");
+        rig_behave(rig, rig_path(rig, "version: %.3s\n%s", version, behaviour));
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+}
+
+static bool was_repaired(struct rig *rig, const void *data)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status->repairs && status->notice && strstr(status->notice, data);
+}
+
+/* It has served all the time. */
+static void expect_repair(struct rig *rig, const char *difference, const char *question, const char *answer)
+{
+        const int64_t since = rig_status(rig, GPU_A)->since;
+
+        rig_wait(rig, was_repaired, difference, difference);
+        assert_string_equal(rig_ask(rig, GPU_A, question), answer);
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
+        assert_true(rig_status(rig, GPU_A)->since == since);
+}
+
+static void test_a_default_percentage_is_set_back_and_told(void **state)
+{
+        struct rig *rig = *state;
+
+        start(rig, "535.261.03", "");
+        rig_ask(rig, GPU_A, "set_default_active_thread_percentage 90");
+        expect_repair(rig,
+                "somebody changed its settings: default active thread percentage: 90.0 instead of 25.0 %; it was set back",
+                "get_default_active_thread_percentage", "25.0\n");
+}
+
+static void test_a_default_memory_limit_is_set_back_and_told(void **state)
+{
+        struct rig *rig = *state;
+
+        start(rig, "550.163.01", "");
+        rig_ask(rig, GPU_A, "set_default_device_pinned_mem_limit 0 0G");
+        expect_repair(rig, "default memory limit of " GPU_A ": 0 instead of 8192 MiB",
+                "get_default_device_pinned_mem_limit 0", "8G\n");
+}
+
+static void test_what_a_live_server_allows_is_set_back(void **state)
+{
+        struct rig *rig = *state;
+        pid_t server;
+
+        start(rig, "550.163.01", "");
+        rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        server = rig_status(rig, GPU_A)->servers[0].pid;
+        rig_ask(rig, GPU_A, rig_path(rig, "set_active_thread_percentage %d 80", (int)server));
+        expect_repair(rig,
+                rig_path(rig, "active thread percentage of its server %d: 80.0 instead of 25.0 %%", (int)server),
+                rig_path(rig, "get_active_thread_percentage %d", (int)server), "25.0\n");
+        rig_ask(rig, GPU_A, rig_path(rig, "set_device_pinned_mem_limit %d 0 16G", (int)server));
+        expect_repair(rig,
+                rig_path(rig, "memory limit of its server %d on " GPU_A ": 16384 instead of 8192 MiB", (int)server),
+                rig_path(rig, "get_device_pinned_mem_limit %d 0", (int)server), "8G\n");
+}
+
+static void test_a_server_that_does_not_follow_is_left_alone(void **state)
+{
+        struct rig *rig = *state;
+
+        start(rig, "550.163.01", "on get_active_thread_percentage: answer 33.3\n");
+        rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        rig_ask(rig, GPU_A,
+                "set_default_active_thread_percentage 90"); /* that this is set back tells that all goes on */
+        expect_repair(rig, "default active thread percentage: 90.0 instead", "get_default_active_thread_percentage",
+                "25.0\n");
+        rig_ask(rig, GPU_A, "set_default_device_pinned_mem_limit 0 0G");
+        rig_wait(rig, was_repaired, "default memory limit", "the memory limit is set back");
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->repairs, 2); /* of the server nothing */
+}
+
+static void test_a_default_that_cannot_be_set_back_ends_the_serving(void **state)
+{
+        struct rig *rig = *state;
+
+        start(rig, "550.163.01", "");
+        rig_behave(rig, "version: 550\non get_default_active_thread_percentage: answer 90.0\n");
+        rig_wait_for_state(rig, GPU_A, MPS_FAULT);
+        assert_non_null(strstr(rig_status(rig, GPU_A)->reason, "25.0 was set, its control daemon says 90.0"));
+}
+
+static void test_a_server_of_interface_3_is_set_back(void **state)
+{
+        struct rig *rig = *state;
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+
+        daemon.provisioning = PROVISIONING_HALF;
+        daemon.threads_permille = 700;
+        rig_drive(rig, "615.10.01", "", "");
+        rig_behave(rig, "version: 615\n");
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
+        assert_int_equal(
+                system(rig_path(rig, /* NOLINT(cert-env33-c) */
+                        "CUDA_MPS_PIPE_DIRECTORY=%s/" GPU_A "/pipe WARPSHARE_MPS_SIM=%s/mps.sim "
+                        "%s/nvidia-cuda-mps-control server set uid_%u --active-thread-percentage=95 >/dev/null",
+                        rig->mps, rig->root, getenv("WARPSHARE_MPS_SIM_BIN"), geteuid())),
+                0);
+        rig_wait(rig, was_repaired, "95", "the server is set back");
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(test_a_default_percentage_is_set_back_and_told),
+                TEST(test_a_default_memory_limit_is_set_back_and_told),
+                TEST(test_what_a_live_server_allows_is_set_back),
+                TEST(test_a_server_that_does_not_follow_is_left_alone),
+                TEST(test_a_default_that_cannot_be_set_back_ends_the_serving),
+                TEST(test_a_server_of_interface_3_is_set_back),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
