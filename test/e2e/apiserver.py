@@ -16,6 +16,7 @@ import fnmatch
 import functools
 import http.server
 import json
+import os
 import pathlib
 import socket
 import ssl
@@ -67,6 +68,11 @@ def certificates():
         files[f'{name}.crt'] = certificate.public_bytes(serialization.Encoding.PEM)
         files[f'{name}.key'] = pem_of_key(key)
     return files
+
+
+def agent_rules():
+    """All that the agent may do in a cluster: for ApiServer.allow()."""
+    return json.loads((pathlib.Path(os.environ['WARPSHARE_SOURCE']) / 'deploy' / 'rbac.json').read_text(encoding='utf-8'))
 
 
 # ---- what was asked ----
