@@ -33,7 +33,7 @@ Shares each GPU of NODE, or of all nodes that have one, among REPLICAS container
   -h, --help        this text
 
   scripts/setup.sh 20 aggregate gpu-node-1 registry.example.com/warpshare
-  scripts/setup.sh 20 individual all registry.example.com/warpshare v0.1.0 registry-secret
+  scripts/setup.sh 20 individual all registry.example.com/warpshare 0.1.0 registry-secret
   scripts/setup.sh --remove all
 
 What it changes: the namespace, a service account for each of two DaemonSets with a cluster role, the DaemonSets, the ConfigMap

@@ -44,6 +44,11 @@ def probe():
     return next(one for one in objects(f'{DEPLOY}/workloads/probe.yaml') if one['kind'] == 'Deployment')
 
 
+def test_the_probe_is_of_the_charts_image(program):
+    container = chart.render(program).one('DaemonSet', 'warpshare-agent')['spec']['template']['spec']['containers'][0]
+    assert probe()['spec']['template']['spec']['containers'][0]['image'] == container['image']
+
+
 @pytest.mark.parametrize('status', [0, 1, 3])
 def test_a_replica_is_ready_when_its_grant_holds_and_only_then(tmp_path, status):
     container = probe()['spec']['template']['spec']['containers'][0]

@@ -53,7 +53,7 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 
 {{- define "warpshare.image" -}}
-image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default (printf "v%s" .Chart.AppVersion)) | quote }}
+image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
