@@ -129,6 +129,7 @@ static int take_own(struct arguments *arguments, const struct option *option, co
         const char **ret, struct arena *arena, struct error *err)
 {
         const char *value = inline_value;
+        const char *earlier = *ret;
 
         if (option->type == OPTION_BOOL)
                 value = value ? value : "true";
@@ -136,8 +137,23 @@ static int take_own(struct arguments *arguments, const struct option *option, co
                 value = take_value(arguments, inline_value);
         if (!value)
                 return error_set(err, ERROR_INVALID, "--%s: needs a value", option->flag);
+        if (option_is_list(option) && earlier && *earlier)
+                value = arena_printf(arena, "%s,%s", earlier, value);
         if (option_check(option, value, arena, ret, err) < 0)
                 return error_prefix(err, "%s", option->flag);
+        return 0;
+}
+
+/* Those that the command line has not set. */
+static int settle_own(const struct command_line *line, const char **values, struct arena *arena,
+        char *const *environment, struct error *err)
+{
+        for (size_t i = 0; i < line->n_own; i++) {
+                if (!values[i] && option_from_environment(&line->own[i], environment, arena, &values[i], err) < 0)
+                        return -1;
+                if (!values[i])
+                        values[i] = line->own[i].fallback;
+        }
         return 0;
 }
 
@@ -150,7 +166,7 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
 
         rest[n_rest++] = arena_strdup(arena, argc > 0 ? argv[0] : "");
         for (size_t i = 0; i < line->n_own; i++)
-                values[i] = line->own[i].fallback;
+                values[i] = NULL;
         for (arguments.position = 1; arguments.position < argc; arguments.position++) {
                 char *word = argv[arguments.position];
                 const char *name = word + strspn(word, "-");
@@ -175,7 +191,11 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
                 if (!equals && option && option->type != OPTION_BOOL && arguments.position + 1 < argc)
                         rest[n_rest++] = argv[++arguments.position];
         }
-        return option_set_parse(set, arena, n_rest, rest, pick_environment(line, arena, environment), err);
+        if (option_set_parse(set, arena, n_rest, rest, pick_environment(line, arena, environment), err) < 0)
+                return -1;
+        if (set->help || set->version)
+                return 0; /* to be answered even where the environment is broken */
+        return settle_own(line, values, arena, environment, err);
 }
 
 void command_line_print_help(const struct command_line *line, struct strbuf *text)

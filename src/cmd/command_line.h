@@ -50,7 +50,7 @@ int command_line_refuse(const struct command_line *line, const struct error *err
 /* Standard output is for somebody who likes colours: a terminal, and no NO_COLOR. */
 bool command_line_wants_colours(void);
 
-/* |values|: of |own|, by position; the default where nothing is set. |argv| without what stands before the flags. */
+/* |values|: of |own|, by position; the default where nothing is set, on the command line or in its variables. |argv| without what stands before the flags. */
 int command_line_parse(const struct command_line *line, struct option_set *set, const char **values,
         struct arena *arena, int argc, char *const *argv, char *const *environment, struct error *err) MUST_USE;
 

@@ -147,28 +147,35 @@ static const char *environment_get(char *const *environment, const char *name)
         return NULL;
 }
 
+int option_from_environment(
+        const struct option *option, char *const *environment, struct arena *arena, const char **ret, struct error *err)
+{
+        const char *value = NULL;
+        const char *name = NULL;
+
+        *ret = NULL;
+        for (size_t i = 0; !value && i < ARRAY_SIZE(option->environment) && option->environment[i]; i++) {
+                name = option->environment[i];
+                value = environment_get(environment, name);
+        }
+        if (!value || (!*value && option->choices))
+                return 0;
+        if (!*value && option->type == OPTION_BOOL)
+                value = "false";
+        if (option_check(option, value, arena, ret, err) < 0)
+                return error_prefix(err, "%s (environment variable %s)", option->flag, name);
+        return 0;
+}
+
 static int read_environment(struct option_set *set, struct arena *arena, char *const *environment, struct error *err)
 {
         for (size_t i = 0; i < option_count; i++) {
-                const struct option *option = &option_table[i];
-                const char *value = NULL;
-                const char *name = NULL;
-
                 if (set->values[i])
                         continue; /* the command line wins */
-                for (size_t j = 0; !value && j < ARRAY_SIZE(option->environment) && option->environment[j]; j++) {
-                        name = option->environment[j];
-                        value = environment_get(environment, name);
-                }
-                if (!value)
-                        continue;
-                if (!*value && option->choices)
-                        continue;
-                if (!*value && option->type == OPTION_BOOL)
-                        value = "false";
-                if (option_check(option, value, arena, &set->values[i], err) < 0)
-                        return error_prefix(err, "%s (environment variable %s)", option->flag, name);
-                set->sources[i] = OPTION_ENVIRONMENT;
+                if (option_from_environment(&option_table[i], environment, arena, &set->values[i], err) < 0)
+                        return -1;
+                if (set->values[i])
+                        set->sources[i] = OPTION_ENVIRONMENT;
         }
         return 0;
 }

@@ -71,6 +71,12 @@ int option_set_parse(struct option_set *set, struct arena *arena, int argc, char
 /* The value set on command line or in the environment, or NULL. |flag| must be in the table. */
 const char *option_set_get(const struct option_set *set, const char *flag);
 
+/*
+ * What |environment| says about the option, checked; |*ret| is NULL where it says nothing. Errors name the variable.
+ */
+int option_from_environment(const struct option *option, char *const *environment, struct arena *arena,
+        const char **ret, struct error *err) MUST_USE;
+
 bool option_is_list(const struct option *option);
 
 /* Position in the table. |flag| must be in it; aliases do not count. */

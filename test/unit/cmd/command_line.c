@@ -4,11 +4,19 @@
 
 #include "base/macro.h"
 #include "cmd/command_line.h"
+#include "config/word.h"
 
 static const char *const shared[] = {"mps-directory", "driver-root-ctr-path", "mig-strategy", "log-level", NULL};
 static const struct option own[] = {
         {.flag = "grace", .type = OPTION_STRING, .fallback = "20", .argument = "SECONDS", .help = "how long"},
-        {.flag = "quiet", .type = OPTION_BOOL, .fallback = "false", .help = "say nothing"},
+        {.flag = "quiet", .environment = {"QUIET"}, .type = OPTION_BOOL, .fallback = "false", .help = "say nothing"},
+        {.flag = "fallbacks",
+                .environment = {"FALLBACKS"},
+                .type = OPTION_LIST,
+                .choices = config_fallback_words,
+                .fallback = "",
+                .argument = "LIST",
+                .help = "one after the other"},
 };
 static const struct command_line line = {shared, own, ARRAY_SIZE(own)};
 
@@ -118,7 +126,8 @@ static void test_help_has_all_options_and_no_others(void **state UNUSED)
 
 static void test_options_that_help_leaves_out_count_all_the_same(void **state UNUSED)
 {
-        static const char *const expected[] = {"grace", "quiet", "check", "print-schema", "help", "version"};
+        static const char *const expected[] = {
+                "grace", "quiet", "fallbacks", "check", "print-schema", "help", "version"};
         const struct command_line all = {
                 .own = own, .n_own = ARRAY_SIZE(own), .lists_own_only = true, .is_agent = true};
         const struct option *option;
@@ -132,6 +141,28 @@ static void test_options_that_help_leaves_out_count_all_the_same(void **state UN
         assert_int_equal(count, ARRAY_SIZE(expected) + option_count);
 }
 
+static void test_own_options_are_read_from_the_environment_by_the_rules_of_the_shared_ones(void **state UNUSED)
+{
+        static char *said[] = {(char *)(uintptr_t) "QUIET=1", (char *)(uintptr_t) "FALLBACKS=single, named", NULL};
+        static char *empty[] = {(char *)(uintptr_t) "QUIET=", (char *)(uintptr_t) "FALLBACKS=", NULL};
+        static char *wrong[] = {(char *)(uintptr_t) "FALLBACKS=any", NULL};
+        struct error err;
+
+        assert_ok(parse((const char *const[]){NULL}, said, &err), &err);
+        assert_string_equal(values[1], "true");
+        assert_string_equal(values[2], "single,named");
+        assert_ok(parse((const char *const[]){"--quiet=false", "--fallbacks=empty", "--fallbacks", "named", NULL}, said,
+                          &err),
+                &err);
+        assert_string_equal(values[1], "false");
+        assert_string_equal(values[2], "empty,named");
+        assert_ok(parse((const char *const[]){NULL}, empty, &err), &err);
+        assert_string_equal(values[1], "false");
+        assert_string_equal(values[2], "");
+        assert_fails(parse((const char *const[]){NULL}, wrong, &err), &err, ERROR_INVALID,
+                "fallbacks (environment variable FALLBACKS): 'any' is not a known value, use named, single or empty");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -142,6 +173,8 @@ int main(void)
                 cmocka_unit_test_teardown(test_what_is_wrong_is_said, empty_arena),
                 cmocka_unit_test(test_help_has_all_options_and_no_others),
                 cmocka_unit_test(test_options_that_help_leaves_out_count_all_the_same),
+                cmocka_unit_test_teardown(
+                        test_own_options_are_read_from_the_environment_by_the_rules_of_the_shared_ones, empty_arena),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
