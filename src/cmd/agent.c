@@ -13,6 +13,7 @@
 #include <warpshare_commit.h>
 
 #include "cmd/agent_api.h"
+#include "cmd/agent_config.h"
 #include "cmd/agent_metrics.h"
 #include "cmd/command.h"
 #include "cmd/generation.h"
@@ -22,7 +23,6 @@
 #include "cmd/report.h"
 #include "cmd/restart.h"
 #include "gpu/monitor.h"
-#include "io/filewatch.h"
 #include "kubelet/plugins.h"
 #include "metrics/http.h"
 
@@ -38,7 +38,7 @@ struct agent {
         uv_loop_t loop;
         const struct option_set *options;
         struct settings *settings; /* the newest that was valid */
-        struct filewatch *file;    /* NULL: no configuration file */
+        struct agent_config *configs;
         struct gpu_monitor *monitor;
         struct plugins *plugins;
         struct holdings *holdings;
@@ -114,7 +114,7 @@ static void stop(struct agent *agent, int status)
                 uv_close((uv_handle_t *)&agent->signals[i], NULL);
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
-        agent->file = filewatch_close(agent->file);
+        agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
         plugins_close(agent->plugins, on_plugins_closed, agent);
@@ -130,7 +130,8 @@ static void stop(struct agent *agent, int status)
 /* After a restart there were GPUs a moment ago, and pods hold them: then it waits whatever the configuration says. */
 static bool must_leave(const struct agent *agent)
 {
-        return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0;
+        return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0 &&
+               agent_config_is_settled(agent->configs);
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -187,6 +188,7 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
         complain(&agent->bad_plan,
                 agent->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
                 err);
+        agent_config_refuse(agent->configs, err);
         if (agent->current)
                 keep_current(agent, inventory);
         agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, RETRY_MAX_MS) : RETRY_MS;
@@ -204,6 +206,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         agent->current = next;
         agent->refused = inventory_free(agent->refused);
         complaint_settle(&agent->bad_plan);
+        agent_config_in_force(agent->configs);
         agent->retry_ms = 0;
         uv_timer_stop(&agent->retry);
 }
@@ -232,6 +235,11 @@ static void on_inventory(struct inventory *inventory, void *data)
         if (!before || !inventory_is_same(before, inventory))
                 report_inventory(inventory);
         node_report_inventory(agent->report, inventory);
+        if (agent_config_is_waiting(agent->configs)) { /* and when it comes, the GPUs are read again */
+                inventory_free(agent->refused);
+                agent->refused = inventory;
+                return;
+        }
         if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0)
                 refuse(agent, inventory, &err);
         else
@@ -296,9 +304,7 @@ static void reload(struct agent *agent)
         struct settings *settings;
         struct error err;
 
-        if (agent->file)
-                filewatch_accept(agent->file); /* first: what changes from here on is told by the watch */
-        if (settings_new(&settings, agent->options, NULL, &err) < 0) {
+        if (agent_config_load(agent->configs, &settings, &err) < 0) {
                 complain(&agent->bad_config, "configuration refused, the one in force stays", &err);
                 node_report_config(agent->report, err.text);
                 return;
@@ -314,12 +320,9 @@ static void reload(struct agent *agent)
         gpu_monitor_rescan(agent->monitor); /* and its inventory makes the next generation */
 }
 
-static void on_file_changed(void *data)
+static void on_config_changed(void *data)
 {
-        struct agent *agent = data;
-
-        log_info("the configuration file changed", LOG_STR("file", agent->settings->config->path));
-        reload(agent);
+        reload(data);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -333,6 +336,7 @@ static void on_signal(uv_signal_t *handle, int number)
         }
         complaint_settle(&agent->bad_config); /* who asks is answered */
         complaint_settle(&agent->bad_plan);
+        agent_config_refresh(agent->configs);
         reload(agent);
         gpu_monitor_rescan(agent->monitor); /* also where the configuration is refused */
 }
@@ -353,7 +357,7 @@ static void consider_restart(struct agent *agent)
                 uv_timer_start(&agent->restart, on_restart, (uint64_t)wait * 1000, 0);
                 return;
         }
-        if (settings_new(&settings, agent->options, NULL, &err) < 0) {
+        if (agent_config_load(agent->configs, &settings, &err) < 0) {
                 complain(&agent->bad_restart, "a restart is needed, but the configuration file cannot be used", &err);
                 uv_timer_start(&agent->restart, on_restart, RESTART_RETRY_MS, 0);
                 return;
@@ -400,10 +404,12 @@ static char *write_metrics(void *data)
         struct agent *agent = data;
         const struct generation *current = agent->current;
         struct agent_metrics metrics = {.version = WARPSHARE_VERSION, .commit = WARPSHARE_COMMIT};
+        struct config_status config;
         struct arena scratch = ARENA_INIT;
         struct agent_metrics_resource *resources;
         char *text;
 
+        metrics.config = agent_config_status(agent->configs, &config) ? &config : NULL;
         metrics.n_resources = current ? current->plan->n_resources : 0;
         metrics.driver_version = current ? current->inventory->driver_version : NULL;
         metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
@@ -481,21 +487,6 @@ static int listen_to_signals(struct agent *agent, struct error *err)
         return 0;
 }
 
-/* The file is known from before it is read, so that no change falls between the two. */
-static int watch_file(struct agent *agent, struct error *err)
-{
-        const struct filewatch_options options = {
-                .path = option_set_get(agent->options, "config-file"),
-                .limit = CONFIG_FILE_LIMIT,
-                .changed = on_file_changed,
-                .data = agent,
-        };
-
-        if (!options.path || !*options.path)
-                return 0;
-        return filewatch_new(&agent->file, &agent->loop, &options, err);
-}
-
 static void report_to_cluster(struct agent *agent, const struct config *config)
 {
         const struct node_report_options options = {
@@ -550,7 +541,8 @@ static int start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
-        return 0;
+        /* Last, since it may replace the settings. */
+        return agent_config_connect(agent->configs, agent->api, config->node_name, agent->events, err);
 }
 
 static void close_handle(uv_handle_t *handle, void *data UNUSED)
@@ -563,7 +555,7 @@ static void close_handle(uv_handle_t *handle, void *data UNUSED)
 static int give_up(struct agent *agent, const char *what, const struct error *err)
 {
         log_error(what, LOG_ERR(err));
-        filewatch_close(agent->file);
+        agent_config_close(agent->configs);
         uv_walk(&agent->loop, close_handle, NULL);
         uv_run(&agent->loop, UV_RUN_DEFAULT);
         uv_loop_close(&agent->loop);
@@ -579,6 +571,8 @@ static void init_timer(struct agent *agent, uv_timer_t *timer)
 int agent_run(const struct option_set *options)
 {
         struct agent agent = {.options = options, .restarts = restart_read(getenv(RESTART_VARIABLE))};
+        const struct agent_config_options configs = {
+                .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
         struct error err;
 
         setup_log(options);
@@ -587,9 +581,9 @@ int agent_run(const struct option_set *options)
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.restart);
         /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
-        if (listen_to_signals(&agent, &err) < 0 || watch_file(&agent, &err) < 0)
+        if (listen_to_signals(&agent, &err) < 0 || agent_config_new(&agent.configs, &configs, &err) < 0)
                 return give_up(&agent, "cannot start", &err);
-        if (settings_new(&agent.settings, options, NULL, &err) < 0)
+        if (agent_config_begin(agent.configs, &agent.settings, &err) < 0)
                 return give_up(&agent, "configuration refused", &err);
         log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION), LOG_UINT("restarts", agent.restarts.count));
         report_config(agent.settings->config);

@@ -23,6 +23,29 @@ static void put_build(struct exposition *to, const struct agent_metrics *metrics
                 1);
 }
 
+/* ---- the configuration ---- */
+
+static void put_config(struct exposition *to, const struct config_status *config)
+{
+        if (!config)
+                return;
+        exposition_family(to, "warpshare_config_info", EXPOSITION_GAUGE, "1; which configuration is in force.");
+        if (config->name)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"name", config->name}, {"source", config->source}, {"by", config->by},
+                                {"hash", config->hash}),
+                        1);
+        exposition_family(to, "warpshare_config_generation", EXPOSITION_GAUGE,
+                "Configurations that were put in force, this one included; 0: none is.");
+        exposition_sample(to, EXPOSITION_LABELS(), config->name ? (double)config->generation : 0);
+        exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
+                "1 for what became of the newest configuration: accepted, refused or waiting; else 0.");
+        for (unsigned int i = 0; i <= CONFIG_REFUSED; i++)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"status", config_verdict_name((enum config_verdict)i)}),
+                        yes_or_no(config->verdict == (enum config_verdict)i));
+}
+
 /* ---- what is advertised ---- */
 
 static void put_device_count(
@@ -296,6 +319,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         struct exposition exposition = EXPOSITION_INIT;
 
         put_build(&exposition, metrics);
+        put_config(&exposition, metrics->config);
         put_resources(&exposition, metrics);
         put_units(&exposition, metrics);
         put_grants(&exposition, metrics);

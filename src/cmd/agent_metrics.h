@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "cmd/config_status.h"
 #include "cmd/node_events.h"
 #include "kubelet/device_list.h"
 #include "kubelet/holders.h"
@@ -32,7 +33,8 @@ struct agent_metrics_resource {
 struct agent_metrics {
         const char *version;
         const char *commit;
-        const char *driver_version; /* NULL: no driver */
+        const char *driver_version;         /* NULL: no driver */
+        const struct config_status *config; /* NULL: there is none but command line and environment */
         const struct agent_metrics_resource *resources;
         size_t n_resources;
         const struct mps_status *mps;    /* NULL: nobody tells */

@@ -24,6 +24,7 @@ extern const struct command command_main;
 const struct command *command_find(const struct command *table, const char *name);
 
 int command_agent(int argc, char **argv);
+int command_config_manager(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_device_plugin(int argc, char **argv);
 int command_doctor(int argc, char **argv);
@@ -33,6 +34,7 @@ int command_plan(int argc, char **argv);
 int command_probe(int argc, char **argv);
 
 extern const struct command_line command_agent_line;
+extern const struct command_line command_config_manager_line;
 extern const struct command_line command_demo_line;
 extern const struct command_line command_device_plugin_line;
 extern const struct command_line command_doctor_line;

@@ -17,6 +17,8 @@ const struct command command_table[] = {
                 command_device_plugin, &command_device_plugin_line, NULL},
         {"mps-control-daemon", "the MPS supervisor, in the place and with the manners of NVIDIA's",
                 command_mps_control_daemon, &command_mps_control_daemon_line, command_mps_control_daemon_table},
+        {"config-manager", "keep one configuration file as the node's label says, in the place of NVIDIA's",
+                command_config_manager, &command_config_manager_line, NULL},
         {0},
 };
 

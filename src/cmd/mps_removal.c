@@ -1,3 +1,4 @@
+#include "cmd/config_record.h"
 #include "cmd/mps_removal.h"
 
 #include <dirent.h>
@@ -251,7 +252,7 @@ static void remove_books(struct sweep *sweep, const char *root)
 
 static void remove_files(struct removals *removals, const char *root)
 {
-        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE};
+        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, CONFIG_RECORD_NAME};
         struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
         struct error err;
 

@@ -1,0 +1,140 @@
+#include "cmd/config_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cmd/report.h"
+#include "kube/object.h"
+
+#define PREFIX "warpshare.dev/config"
+
+struct config_report {
+        struct kube_client *client;
+        char *node;
+        json_t *newest;
+        bool is_newer; /* than what was sent last */
+        struct kube_call *call;
+        uv_timer_t retry;
+        uint64_t retry_ms;
+        struct complaint trouble;
+};
+
+/* ---- what is said ---- */
+
+static void put(json_t *annotations, const char *key, char *value)
+{
+        text_make_utf8(value);
+        json_object_set_new(annotations, key, json_string(value));
+        free(value);
+}
+
+json_t *config_report_node(const char *node, const struct config_status *status)
+{
+        json_t *object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
+        json_t *annotations = object_make(object, "metadata", "annotations", NULL);
+
+        if (status->name) {
+                put(annotations, PREFIX, xstrdup(status->name));
+                put(annotations, PREFIX "-source", xasprintf("%s, by %s", status->source, status->by));
+                put(annotations, PREFIX "-generation", xasprintf("%" PRIu64, status->generation));
+                put(annotations, PREFIX "-hash", xstrdup(status->hash));
+        }
+        put(annotations, PREFIX "-status",
+                status->verdict == CONFIG_ACCEPTED
+                        ? xstrdup(config_verdict_name(status->verdict))
+                        : xasprintf("%s: %s", config_verdict_name(status->verdict), status->why));
+        return object;
+}
+
+/* ---- the way there ---- */
+
+static void send_newest(struct config_report *report);
+
+static void on_retry(uv_timer_t *timer)
+{
+        send_newest(timer->data);
+}
+
+static void on_done(const struct kube_answer *answer, void *data)
+{
+        struct config_report *report = data;
+
+        report->call = NULL;
+        if (!answer->error) {
+                complaint_settle(&report->trouble);
+                report->retry_ms = 0;
+                if (report->is_newer)
+                        send_newest(report);
+                return;
+        }
+        complain(&report->trouble, "the node's annotations cannot be written, will try again", answer->error);
+        report->retry_ms =
+                report->retry_ms ? MIN(report->retry_ms * 2, CONFIG_REPORT_RETRY_MAX_MS) : CONFIG_REPORT_RETRY_MS;
+        uv_timer_start(&report->retry, on_retry, report->retry_ms, 0);
+}
+
+static void send_newest(struct config_report *report)
+{
+        _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
+        struct kube_request request = {
+                .method = KUBE_APPLY,
+                .body = report->newest,
+                .field_manager = CONFIG_REPORT_MANAGER,
+                .force = true,
+                .done = on_done,
+                .data = report,
+        };
+
+        strbuf_puts(&path, "/api/v1/nodes/");
+        object_escape(&path, report->node);
+        request.path = path.data;
+        report->is_newer = false;
+        report->call = kube_client_send(report->client, &request);
+}
+
+struct config_report *config_report_new(struct kube_client *client, const char *node)
+{
+        struct config_report *report = xcalloc(1, sizeof(*report));
+
+        report->client = client;
+        report->node = xstrdup(node);
+        uv_timer_init(kube_client_loop(client), &report->retry);
+        report->retry.data = report;
+        return report;
+}
+
+void config_report_tell(struct config_report *report, const struct config_status *status)
+{
+        json_t *node = config_report_node(report->node, status);
+
+        if (report->newest && json_equal(report->newest, node)) {
+                json_decref(node);
+                return;
+        }
+        json_decref(report->newest);
+        report->newest = node;
+        report->is_newer = true;
+        if (!report->call && !uv_is_active((uv_handle_t *)&report->retry))
+                send_newest(report);
+}
+
+static void free_report(uv_handle_t *handle)
+{
+        struct config_report *report = handle->data;
+
+        json_decref(report->newest);
+        free(report->node);
+        free(report);
+}
+
+struct config_report *config_report_close(struct config_report *report)
+{
+        if (!report)
+                return NULL;
+        report->call = kube_call_cancel(report->call);
+        uv_close((uv_handle_t *)&report->retry, free_report);
+        return NULL;
+}
