@@ -26,11 +26,11 @@
 #include "base/error.h"
 #include "kube/credentials.h"
 
-#define KUBE_TIMEOUT_MS UINT64_C(30000)           /* of a request that says nothing else, its repetitions included */
-#define KUBE_CONNECT_TIMEOUT_MS UINT64_C(10000)   /* for look-up, TCP and TLS */
-#define KUBE_RETRY_AFTER_LIMIT_MS UINT64_C(60000) /* longer is not believed */
-#define KUBE_ANSWER_LIMIT ((size_t)4 << 20)       /* bytes of one answer: etcd's objects end at 1.5 MiB */
-#define KUBE_EDIT_TRIES 8U                        /* of kube_client_edit(), as conflicts go */
+#define KUBE_TIMEOUT_MS UINT64_C(30000)            /* of a request that says nothing else, its repetitions included */
+#define KUBE_CONNECT_TIMEOUT_MS UINT64_C(10000)    /* for look-up, TCP and TLS */
+#define KUBE_RETRY_AFTER_LIMIT_MS UINT64_C(600000) /* longer is not believed */
+#define KUBE_ANSWER_LIMIT ((size_t)4 << 20)        /* bytes of one answer: etcd's objects end at 1.5 MiB */
+#define KUBE_EDIT_TRIES 8U                         /* of kube_client_edit(), as conflicts go */
 
 struct kube_client;
 struct kube_call;
@@ -76,7 +76,8 @@ struct kube_edit {
         const char *path;
         const char *status_path; /* where it is sent back, if not to |path|: "/api/v1/nodes/n1/status" */
         bool replace;            /* as PUT; else as merge patch of what |edit| changed, which needs the verb "patch" */
-        bool (*edit)(json_t *object, void *data); /* false: nothing to change; |done| gets what was read */
+        bool (*edit)(
+                json_t *object, void *data); /* false: nothing to change; |done| gets what was read. Must not cancel */
         const char *field_manager;
         uint64_t timeout_ms; /* for everything together */
         kube_done_fn *done;

@@ -328,12 +328,16 @@ static int on_close_socket(void *data, curl_socket_t fd)
         return close(fd);
 }
 
-static int on_new_socket(void *data UNUSED, curl_socket_t fd, curlsocktype purpose UNUSED)
+/* libcurl's own sockets would be inherited by children. */
+static curl_socket_t on_open_socket(void *data UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *address)
 {
         const unsigned int timeout = UNCONFIRMED_MS;
+        int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 
+        if (fd < 0)
+                return CURL_SOCKET_BAD;
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
-        return CURL_SOCKOPT_OK;
+        return fd;
 }
 
 /* ---- one transfer ---- */
@@ -381,7 +385,7 @@ static void set_callbacks(struct transfer *transfer)
         curl->easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
         curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
         curl->easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
-        curl->easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_new_socket);
+        curl->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
         curl->easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
         curl->easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, transport);
         curl->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);

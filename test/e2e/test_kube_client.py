@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import queue
+import re
 import shutil
 import socket
 import subprocess
@@ -334,6 +335,17 @@ def test_a_proxy_is_used_as_kubeconfig_and_environment_say(api, drive):
 
 
 # ---- what goes wrong ----
+
+def test_a_connection_is_not_inherited_by_children(api, driver):
+    api.put(NODES, node('n1'))
+    assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+    table = subprocess.run(['ss', '-Htnp', 'dport', '=', f':{api.port}'], capture_output=True, text=True, check=True).stdout
+    descriptors = re.findall(rf'pid={driver.process.pid},fd=(\d+)', table)
+    assert descriptors, table
+    for fd in descriptors:
+        with open(f'/proc/{driver.process.pid}/fdinfo/{fd}', encoding='ascii') as info:
+            assert int(re.search(r'flags:\s*(\d+)', info.read()).group(1), 8) & os.O_CLOEXEC
+
 
 @pytest.mark.parametrize('fault, kind', [({'action': 'drop'}, 'unavailable'), ({'action': 'drop', 'after': 200}, 'unavailable'),
                                          ({'action': 'rubbish'}, 'invalid'), ({'action': 'endless'}, 'invalid'),

@@ -163,6 +163,20 @@ static void test_a_pod_finds_its_server_by_environment(void **state UNUSED)
         }
 }
 
+static void test_outside_of_a_pod_there_are_none(void **state UNUSED)
+{
+        struct kube_credentials found;
+        struct error err;
+
+        unsetenv("KUBERNETES_SERVICE_HOST");
+        setenv("KUBERNETES_SERVICE_PORT", "443", 1);
+        assert_int_equal(kube_credentials_find(&found, NULL, &err), KUBE_CREDENTIALS_NONE);
+        assert_int_equal(kube_credentials_find(&found, "", &err), KUBE_CREDENTIALS_NONE);
+        assert_null(found.server);
+        assert_fails(kube_credentials_find(&found, "/nonexistent", &err), &err, ERROR_NOT_FOUND,
+                "kubeconfig: open '/nonexistent': No such file or directory");
+}
+
 static void test_an_environment_that_is_none_is_refused(void **state UNUSED)
 {
         static const char *const table[][2] = {{"10.0.0.1", "0"}, {"10.0.0.1", "65536"}, {"10.0.0.1", "https"},
@@ -219,6 +233,7 @@ int main(void)
                 cmocka_unit_test(test_json_is_read_as_well_and_one_context_needs_no_name),
                 cmocka_unit_test(test_what_cannot_be_used_is_named),
                 cmocka_unit_test(test_a_pod_finds_its_server_by_environment),
+                cmocka_unit_test(test_outside_of_a_pod_there_are_none),
                 cmocka_unit_test(test_an_environment_that_is_none_is_refused),
                 cmocka_unit_test(test_a_token_is_read_whenever_it_is_asked_for),
         };
