@@ -16,6 +16,7 @@ const char *guard_kind_name(enum guard_kind kind)
                 [GUARD_LIMIT] = "limit",
                 [GUARD_STRANGER] = "stranger",
                 [GUARD_CLAIM] = "claim",
+                [GUARD_VARIABLE] = "variable",
                 [GUARD_UNKNOWN] = "unknown",
         };
 

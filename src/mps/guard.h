@@ -13,6 +13,10 @@
  *             are the grant's. In the others a client's own variables, its partition or its namespace lower them, which no log tells.
  *   stranger  processes of a pod that has no grant on the unit
  *   claim     a process claims a grant that is not its pod's
+ *   variable  a program was started without the grant's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one, where nothing else
+ *             keeps it to its threads (tier verified): it may have up to what the daemon allows. Told of what /proc shows,
+ *             which is the environment at the start; what the program itself sets or unsets is not seen, and what it really
+ *             uses nobody counts. It never ends anybody.
  *   unknown   a process of which cannot be told whose it is: no PID, no pod in its cgroup, or no grant that could be its own while
  *             the owner of some is not known yet. Nothing is proved.
  *
@@ -43,8 +47,8 @@ struct guard_grant {
         enum mps_tier tier;
 };
 
-enum guard_kind { GUARD_MEMORY, GUARD_LIMIT, GUARD_STRANGER, GUARD_CLAIM, GUARD_UNKNOWN };
-const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "stranger", "claim", "unknown" */
+enum guard_kind { GUARD_MEMORY, GUARD_LIMIT, GUARD_STRANGER, GUARD_CLAIM, GUARD_VARIABLE, GUARD_UNKNOWN };
+const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "stranger", "claim", "variable", "unknown" */
 
 struct guard_finding {
         enum guard_kind kind;
@@ -56,10 +60,11 @@ struct guard_finding {
         const char *pod;          /* or NULL */
         const char *container_id; /* of |client|, or NULL */
         const char *grant;        /* that counts, or is claimed; NULL: none, or several */
-        uint64_t measured;        /* memory, stranger: MiB; limit: MiB or permille; unknown: processes; else 0 */
-        uint64_t granted;         /* in the same measure */
-        const char *text;         /* one sentence with all of it */
-        int64_t since;            /* milliseconds, on the clock of guard_look() */
+        uint64_t
+                measured; /* memory, stranger: MiB; limit: MiB or permille; variable: permille; unknown: processes; else 0 */
+        uint64_t granted; /* in the same measure */
+        const char *text; /* one sentence with all of it */
+        int64_t since;    /* milliseconds, on the clock of guard_look() */
 };
 
 struct guard_report {

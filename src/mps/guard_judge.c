@@ -11,8 +11,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Of one process at most: its two accounts', a limit of threads, one of memory, a claim. */
-#define FINDINGS_PER_CLIENT 5
+/* Of one process at most: its two accounts', a limit of threads, one of memory, a claim, a variable. */
+#define FINDINGS_PER_CLIENT 6
 
 struct owned {
         const struct guard_grant *grant;
@@ -32,6 +32,7 @@ struct account {
         bool is_by_claim;                /* nothing but the environment says that it is this grant */
         uint64_t limit_mib;              /* of all its grants; 0: none */
         unsigned int threads_permille;
+        bool is_by_variable;       /* of all its grants: nothing but the container's variable lowers its threads */
         bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
 
         bool is_mixed;                /* it has processes of several containers */
@@ -137,6 +138,7 @@ static struct account *account_of_grant(
         account.limit_mib = grant->limit_mib;
         account.threads_permille = grant->threads_permille;
         account.is_limited_elsewhere = grant->tier != MPS_TIER_DEFAULT;
+        account.is_by_variable = grant->tier == MPS_TIER_VERIFIED;
         return get_account(judge, &account, "grant", grant->id);
 }
 
@@ -158,6 +160,7 @@ static const struct guard_grant *match(
         bool has_own = false;
         bool is_limited = true;
 
+        sum->is_by_variable = true;
         *ret_count = 0;
         for (; owned; owned = owned->next) {
                 const struct guard_grant *grant = owned->grant;
@@ -169,6 +172,7 @@ static const struct guard_grant *match(
                 sum->limit_mib += grant->limit_mib;
                 sum->threads_permille = MIN(sum->threads_permille + grant->threads_permille, 1000);
                 sum->is_limited_elsewhere |= grant->tier != MPS_TIER_DEFAULT;
+                sum->is_by_variable &= grant->tier == MPS_TIER_VERIFIED;
                 if (grant->container_id && client->container_id) {
                         has_own = true;
                         found = grant;
@@ -368,6 +372,29 @@ static void judge_limits(struct judge *judge, const struct account *account, con
         }
 }
 
+/* One in a thousand is a matter of rounding. */
+static void judge_variable(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const unsigned int asked = client->asked_permille;
+        struct guard_finding *finding;
+        const char *how;
+
+        if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
+                (asked && asked <= account->threads_permille + 1))
+                return;
+        finding = add(judge, GUARD_VARIABLE, account, client,
+                arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
+                        account->unit ? account->unit : "", (int)client->pid));
+        finding->measured = asked;
+        finding->granted = account->threads_permille;
+        how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
+                    : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+        finding->text = arena_printf(judge->arena,
+                "%s: process %d was started %s, granted are %u.%u %% (%s): it may use what its daemon allows at most",
+                who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
+                account->threads_permille % 10, grant_text(judge, account));
+}
+
 static void judge_claim(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
         const struct guard_grant *claimed = client->grant ? map_find(&judge->by_id, client->grant) : NULL;
@@ -391,8 +418,10 @@ static void judge_client(struct judge *judge, const struct mps_daemon_status *da
         struct account *account = find_account(judge, daemon, client);
 
         count(account, client);
-        if (account->kind == ACCOUNT_GRANT || account->kind == ACCOUNT_POD)
+        if (account->kind == ACCOUNT_GRANT || account->kind == ACCOUNT_POD) {
                 judge_limits(judge, account, client);
+                judge_variable(judge, account, client);
+        }
         judge_claim(judge, account, client);
 }
 

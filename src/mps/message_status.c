@@ -26,6 +26,8 @@ static json_t *of_client(const struct mps_client *client)
         message_put_text(object, "containerId", client->container_id);
         message_put_text(object, "namespace", client->name_space);
         message_put_text(object, "grant", client->grant);
+        if (client->has_environment)
+                message_put_uint(object, "askedPermille", client->asked_permille);
         if (client->memory != UINT64_MAX)
                 message_put_uint(object, "memoryBytes", client->memory);
         message_put_uint(object, "threadsPermille", client->threads_permille);
@@ -134,6 +136,8 @@ static void to_client(struct message_in *in, const json_t *object, struct mps_cl
                 .container_id = message_text(in, object, "containerId", MESSAGE_ANY),
                 .name_space = message_text(in, object, "namespace", MESSAGE_ANY),
                 .grant = message_text(in, object, "grant", MESSAGE_ANY),
+                .has_environment = json_object_get(object, "askedPermille") != NULL,
+                .asked_permille = (unsigned int)message_uint(in, object, "askedPermille", 0, 1000),
                 .memory = json_object_get(object, "memoryBytes") ? message_uint(in, object, "memoryBytes", 0, INT64_MAX)
                                                                  : UINT64_MAX,
                 .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -204,16 +205,37 @@ static bool is_grant(const char *value)
         return length > 0 && length <= GRANT_MAX && strspn(value, allowed) == length;
 }
 
-static const char *read_grant(int folder, struct arena *arena)
+/* "35" or "33.3", above 0 and at most 100, as CUDA takes it; 0: nothing of that kind. */
+static unsigned int read_percentage(const char *value)
 {
-        static const char prefix[] = PROCESS_GRANT_VARIABLE "=";
+        char *end;
+        const double percentage = strtod(value, &end);
+
+        if (end == value || *end || !(percentage > 0 && percentage <= 100))
+                return 0;
+        return MAX((unsigned int)(percentage * 10 + 0.5), 1U);
+}
+
+/* The first of several counts, as for getenv(). */
+static const char *find_variable(const struct strbuf *environment, const char *prefix)
+{
+        for (const char *at = environment->data; at < environment->data + environment->size; at += strlen(at) + 1)
+                if (text_starts_with(at, prefix))
+                        return at + strlen(prefix);
+        return NULL;
+}
+
+static void read_environment(int folder, struct arena *arena, struct process *process)
+{
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *value;
 
         read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, &text);
-        for (const char *at = text.data; at < text.data + text.size; at += strlen(at) + 1)
-                if (text_starts_with(at, prefix))
-                        return is_grant(at + strlen(prefix)) ? arena_strdup(arena, at + strlen(prefix)) : NULL;
-        return NULL;
+        process->has_environment = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX;
+        value = find_variable(&text, PROCESS_GRANT_VARIABLE "=");
+        process->grant = value && is_grant(value) ? arena_strdup(arena, value) : NULL;
+        value = find_variable(&text, PROCESS_THREADS_VARIABLE "=");
+        process->asked_permille = value ? read_percentage(value) : 0;
 }
 
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err)
@@ -228,7 +250,7 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
         process.pid_namespace = read_namespace(folder);
         read_start(folder, "cgroup", PROCESS_CGROUP_MAX, &cgroup);
         process_parse_cgroup(cgroup.data, arena, &process);
-        process.grant = read_grant(folder, arena);
+        read_environment(folder, arena, &process);
         process.start_time = read_start_time(folder); /* last: it could not be read if the process had gone meanwhile */
         if (process.start_time == 0)
                 return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);

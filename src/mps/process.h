@@ -10,7 +10,8 @@
  *           ('_' for the '-' of the UID)
  *   …/crio-<container>.scope, docker-<container>.scope, and cgroups of the tenant's own below these
  *
- * The environment is the tenant's: whatever is taken from it is a claim.
+ * The environment is the tenant's: whatever is taken from it is a claim. And it is that with which the program was started: what a
+ * program sets or unsets for itself before it comes to CUDA is not to be seen.
  */
 #pragma once
 
@@ -25,17 +26,19 @@
 #define PROCESS_CGROUP_MAX ((size_t)64 * 1024)
 #define PROCESS_ENVIRONMENT_MAX ((size_t)1024 * 1024) /* what lies beyond is not looked at */
 #define PROCESS_GRANT_VARIABLE "WARPSHARE_GRANT"
+#define PROCESS_THREADS_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 struct process {
         pid_t pid;
-        uint64_t start_time;      /* ticks since boot: with the PID, it names the process */
-        uid_t uid;                /* effective; (uid_t)-1 unknown */
-        uint64_t pid_namespace;   /* inode; 0 unknown */
-        const char *pod_uid;      /* "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b", or NULL: not a pod's process */
-        const char *container_id; /* 64 hexadecimal digits, or NULL */
-        const char *
-                cgroup; /* the container's own folder in cgroup v2, "/kubepods.slice/…"; NULL: there is none to be seen */
-        const char *grant; /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
+        uint64_t start_time;         /* ticks since boot: with the PID, it names the process */
+        uid_t uid;                   /* effective; (uid_t)-1 unknown */
+        uint64_t pid_namespace;      /* inode; 0 unknown */
+        const char *pod_uid;         /* "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b", or NULL: not a pod's process */
+        const char *container_id;    /* 64 hexadecimal digits, or NULL */
+        const char *cgroup;          /* the container's own folder in cgroup v2, "/kubepods.slice/…", or NULL */
+        const char *grant;           /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
+        bool has_environment;        /* it could be read: what is unknown of it was not there */
+        unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE; 0: none that CUDA would take */
 };
 
 /*

@@ -42,14 +42,16 @@ enum {
 struct mps_client {
         pid_t pid; /* in the PID namespace of `warpshare mps`; 0: not visible from there */
         pid_t server;
-        uid_t uid;                /* (uid_t)-1 unknown */
-        const char *unit;         /* UUID, or NULL: the control daemon does not tell */
-        const char *pod_uid;      /* of its cgroup, or NULL: not a pod's process */
-        const char *container_id; /* the same */
-        const char *cgroup;       /* the container's folder: mps/process.h; not told to the agent */
-        const char *name_space;   /* v3: in which it is, as its control daemon says; or NULL */
-        const char *grant;        /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
-        uint64_t memory;          /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
+        uid_t uid;                   /* (uid_t)-1 unknown */
+        const char *unit;            /* UUID, or NULL: the control daemon does not tell */
+        const char *pod_uid;         /* of its cgroup, or NULL: not a pod's process */
+        const char *container_id;    /* the same */
+        const char *cgroup;          /* the container's folder: mps/process.h; not told to the agent */
+        const char *name_space;      /* v3: in which it is, as its control daemon says; or NULL */
+        const char *grant;           /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
+        bool has_environment;        /* it could be read, so the next is known; the same caution */
+        unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE when the program started; 0: none */
+        uint64_t memory;             /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
         unsigned int
                 threads_permille; /* that the server allows it, by its log; 0 unknown; in a namespace that of its server */
         uint64_t limit_mib;       /* the same; 0 unknown */

@@ -412,6 +412,65 @@ static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
+/* ---- variables ---- */
+
+static void test_a_program_that_was_started_without_its_thread_variable_is_told_and_never_ended(void **state UNUSED)
+{
+        static const struct {
+                enum mps_tier tier;
+                unsigned int granted;
+                bool has_environment;
+                unsigned int asked;
+                const char *expected;
+        } rows[] = {
+                {MPS_TIER_VERIFIED, 350, true, 0, "variable 11 g1"},
+                {MPS_TIER_VERIFIED, 350, true, 900, "variable 11 g1"},
+                {MPS_TIER_VERIFIED, 350, true, 350, ""},
+                {MPS_TIER_VERIFIED, 350, true, 351, ""}, /* rounding */
+                {MPS_TIER_VERIFIED, 350, true, 100, ""}, /* it may have less */
+                {MPS_TIER_VERIFIED, 350, false, 0, ""},  /* not readable: not known */
+                {MPS_TIER_VERIFIED, 1000, true, 0, ""},
+                /* where others than the variable see to it */
+                {MPS_TIER_DEFAULT, 350, true, 0, ""},
+                {MPS_TIER_PARTITION, 350, true, 0, ""},
+                {MPS_TIER_NAMESPACE, 350, true, 900, ""},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                _cleanup_(scene_done) struct scene scene;
+
+                scene_init(&scene);
+                set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, rows[i].granted, rows[i].tier});
+                set_clients(&scene, {.pid = 11,
+                                            .pod_uid = "p1",
+                                            .container_id = C1,
+                                            .memory = 1,
+                                            .has_environment = rows[i].has_environment,
+                                            .asked_permille = rows[i].asked});
+                assert_found(&scene, rows[i].expected);
+                assert_ending(&scene, "");
+        }
+}
+
+static void test_what_a_variable_was_and_should_be_is_said(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 350, MPS_TIER_VERIFIED});
+        set_clients(&scene, {.pid = 11,
+                                    .pod_uid = "p1",
+                                    .container_id = C1,
+                                    .memory = 1,
+                                    .has_environment = true,
+                                    .asked_permille = 905});
+        assert_found(&scene, "variable 11 g1");
+        assert_text(&scene,
+                "container c1c1c1c1c1c1 of pod default/train on GPU-a (daemon GPU-a): process 11 was started with "
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=90.5, granted are 35.0 % (grant g1): it may use what its daemon allows at "
+                "most");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -433,6 +492,8 @@ int main(void)
                 cmocka_unit_test(test_one_process_is_ended_at_a_time_and_the_next_later),
                 cmocka_unit_test(test_the_mode_decides_what_is_done),
                 cmocka_unit_test(test_whoever_has_no_container_is_not_ended),
+                cmocka_unit_test(test_a_program_that_was_started_without_its_thread_variable_is_told_and_never_ended),
+                cmocka_unit_test(test_what_a_variable_was_and_should_be_is_said),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

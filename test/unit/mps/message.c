@@ -239,6 +239,8 @@ static const struct mps_client clients[] = {
                 .container_id = "0a1b",
                 .name_space = "n1",
                 .grant = "g1",
+                .has_environment = true,
+                .asked_permille = 350,
                 .memory = UINT64_C(1) << 30,
                 .threads_permille = 350,
                 .limit_mib = 5687,
@@ -320,6 +322,8 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_true(first->clients[1].memory == UINT64_MAX);
         assert_null(first->clients[2].unit);
         assert_string_equal(first->clients[0].name_space, "n1");
+        assert_true(first->clients[0].has_environment && !first->clients[1].has_environment);
+        assert_int_equal(first->clients[0].asked_permille, 350);
         assert_int_equal(first->n_limits, 2);
         assert_string_equal(first->limits[0].cgroup, "/kubepods/pod1/c1");
         assert_true(first->limits[0].is_in_force);

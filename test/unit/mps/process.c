@@ -241,6 +241,36 @@ static void grant_is(struct fixture *f, const char *content, size_t size, const 
                 fail_msg("grant %s, expected %s", process.grant, expected);
 }
 
+static void threads_are(
+        struct fixture *f, const char *content, size_t size, bool has_environment, unsigned int expected)
+{
+        struct process process;
+        struct error err;
+
+        make_file(f, "environ", content, size);
+        assert_ok(process_read(&process, &f->arena, f->root, 4711, &err), &err);
+        assert_int_equal(process.has_environment, has_environment);
+        assert_int_equal(process.asked_permille, expected);
+}
+
+static void test_the_thread_variable_is_read_as_cuda_reads_it(void **state)
+{
+        struct fixture *f = *state;
+
+        make_process(f);
+        threads_are(f, "A=1\0CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=35\0", 41, true, 350);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3", 38, true, 333);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=0.01", 38, true, 1);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20\0CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=90", 73, true, 200);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=", 34, true, 0);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=101", 37, true, 0);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=-5", 36, true, 0);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=nan", 37, true, 0);
+        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=5 %", 37, true, 0);
+        threads_are(f, "PATH=/bin", 9, true, 0);
+        threads_are(f, "", 0, false, 0); /* not to be read is not the same as not there */
+}
+
 static void test_a_grant_is_a_word_of_its_own_form_or_none(void **state)
 {
         struct fixture *f = *state;
@@ -320,6 +350,7 @@ int main(void)
                 TEST(test_the_name_of_a_process_cannot_fake_its_start),
                 TEST(test_what_cannot_be_read_is_unknown),
                 TEST(test_a_process_that_is_not_there_is_not_found),
+                TEST(test_the_thread_variable_is_read_as_cuda_reads_it),
                 TEST(test_a_grant_is_a_word_of_its_own_form_or_none),
                 TEST(test_this_process_is_found_as_it_is),
         };
