@@ -62,9 +62,18 @@ static int write_all(int fd, const char *bytes, size_t size)
         return 0;
 }
 
+/* Its name begins with a dot: whoever reads all files of a folder, as node-feature-discovery does, passes over those. */
+static char *temporary_beside(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+        size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+
+        return xasprintf("%.*s.%s.XXXXXX", (int)folder, path, path + folder);
+}
+
 int file_write(const char *path, const void *content, size_t size, struct error *err)
 {
-        _free_ char *temporary = xasprintf("%s.XXXXXX", path);
+        _free_ char *temporary = temporary_beside(path);
         _close_ int fd = mkostemp(temporary, O_CLOEXEC);
 
         if (fd < 0)

@@ -17,5 +17,5 @@ char *file_folder(const char *path);
 /* Makes |path| a folder, and every folder that it is in: what is missing of them, with mode 0755. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;
 
-/* Writes to a temporary file beside |path| and renames it. The mode of a new file is 0644. */
+/* Writes to a temporary file beside |path|, hidden by a dot, and renames it. The mode of a new file is 0644. */
 int file_write(const char *path, const void *content, size_t size, struct error *err) MUST_USE;

@@ -14,6 +14,7 @@
 
 #include "cmd/agent_api.h"
 #include "cmd/agent_config.h"
+#include "cmd/agent_labels.h"
 #include "cmd/agent_metrics.h"
 #include "cmd/command.h"
 #include "cmd/generation.h"
@@ -46,7 +47,8 @@ struct agent {
         struct kube_client *api;      /* NULL, as the next two: the API server is not spoken to */
         struct node_events *events;
         struct node_report *report;
-        struct generation *current; /* NULL before the first inventory */
+        struct agent_labels *labels; /* NULL: none are wanted */
+        struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
         struct inventory *refused; /* the newest, when no generation could be made of it */
         struct complaint bad_config;
@@ -122,6 +124,7 @@ static void stop(struct agent *agent, int status)
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
+        agent->labels = agent_labels_close(agent->labels);
         agent->api = kube_client_close(agent->api, NULL, NULL); /* after all that has a watch of it */
 }
 
@@ -189,6 +192,7 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
                 agent->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
                 err);
         agent_config_refuse(agent->configs, err);
+        agent_labels_apply(agent->labels, agent->settings->config, inventory, NULL);
         if (agent->current)
                 keep_current(agent, inventory);
         agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, RETRY_MAX_MS) : RETRY_MS;
@@ -201,6 +205,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         apply(agent, next->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
+        agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
         generation_free(agent->previous);
         agent->previous = agent->current;
         agent->current = next;
@@ -541,6 +546,7 @@ static int start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
+        agent->labels = agent_labels_new(&agent->loop, agent->api, config);
         /* Last, since it may replace the settings. */
         return agent_config_connect(agent->configs, agent->api, config->node_name, agent->events, err);
 }

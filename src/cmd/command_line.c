@@ -86,7 +86,7 @@ static const struct option *find_shared(const struct command_line *line, const c
 static const struct option *find_own(const struct command_line *line, const char *name)
 {
         for (size_t i = 0; i < line->n_own; i++)
-                if (strcmp(line->own[i].flag, name) == 0)
+                if (is_called(&line->own[i], name))
                         return &line->own[i];
         return NULL;
 }

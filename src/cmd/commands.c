@@ -9,6 +9,8 @@ const struct command command_table[] = {
                 &command_demo_line, NULL},
         {"doctor", "say what is wrong on this node, what that means and what to do about it", command_doctor,
                 &command_doctor_line, NULL},
+        {"labels", "show the labels of this node, or take away those that were published", command_labels,
+                &command_labels_line, NULL},
         {"plan", "tell what a configuration makes of a node's GPUs, before anything runs", command_plan,
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
@@ -19,6 +21,8 @@ const struct command command_table[] = {
                 command_mps_control_daemon, &command_mps_control_daemon_line, command_mps_control_daemon_table},
         {"config-manager", "keep one configuration file as the node's label says, in the place of NVIDIA's",
                 command_config_manager, &command_config_manager_line, NULL},
+        {"gpu-feature-discovery", "labels of the node, in the place and with the manners of NVIDIA's program",
+                command_gpu_feature_discovery, &command_gpu_feature_discovery_line, NULL},
         {0},
 };
 

@@ -3,15 +3,21 @@
 #include "gpu/nvml_read.h"
 #include "gpu/platform.h"
 
-int node_read(struct inventory **ret, const struct config *config, struct error *err)
+enum platform_choice node_platform_choice(const struct config *config)
 {
         static const enum platform_choice choices[] = {
                 [DISCOVERY_AUTO] = PLATFORM_CHOICE_AUTO,
                 [DISCOVERY_NVML] = PLATFORM_CHOICE_NVML,
                 [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
         };
+
+        return choices[config->discovery];
+}
+
+int node_read(struct inventory **ret, const struct config *config, struct error *err)
+{
         const struct gpu_paths paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr};
-        enum platform_choice choice = choices[config->discovery];
+        enum platform_choice choice = node_platform_choice(config);
         enum platform platform = platform_detect(choice, &paths, config->nvml_library, platform_can_load);
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
         struct inventory *inventory;

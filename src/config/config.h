@@ -67,7 +67,7 @@ enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIE
 
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
-/* Where the labels of the node go: cmd/labels_output.h. */
+/* Where the labels of the node go: cmd/labels_publisher.h. */
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
