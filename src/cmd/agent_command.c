@@ -10,6 +10,7 @@
 
 #include "cmd/agent.h"
 #include "cmd/command.h"
+#include "cmd/config_folder.h"
 #include "config/config.h"
 
 #define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
@@ -45,24 +46,59 @@ static void print_warning(const char *text, void *data UNUSED)
         fprintf(stderr, "warning: %s\n", text);
 }
 
-static int check(const struct option_set *options)
+/* |text| NULL: the file that the options name, if any. */
+static bool check_one(const struct option_set *options, const struct config_text *text)
 {
-        struct arena arena = ARENA_INIT;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct config *config;
         struct error err;
-        int status = EXIT_FAILED;
 
-        if (config_build(options, &arena, &config, print_warning, NULL, &err) < 0) {
+        if (config_build_text(options, text, &arena, &config, print_warning, NULL, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
-        } else {
-                if (*config->path)
-                        printf("config '%s' is valid\n", config->path);
-                else
-                        puts("the configuration is valid, without a file");
-                status = 0;
+                return false;
         }
-        arena_done(&arena);
-        return status;
+        if (*config->path)
+                printf("config '%s' is valid\n", config->path);
+        else
+                puts("the configuration is valid, without a file");
+        return true;
+}
+
+/* Each that a label may name. */
+static bool check_folder(const struct option_set *options, const char *folder, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct config_names names;
+        bool is_good = true;
+
+        if (config_folder_list(&names, folder, &arena, err) < 0)
+                return false;
+        err->text[0] = '\0';
+        for (size_t i = 0; i < names.count; i++) {
+                _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+                struct config_text text = {.name = names.names[i]};
+
+                if (config_folder_read(folder, text.name, &content, err) < 0)
+                        return false;
+                text.text = content.data;
+                text.size = content.size;
+                is_good = check_one(options, &text) && is_good;
+        }
+        return is_good;
+}
+
+static int check(const struct option_set *options)
+{
+        const char *folder = command_line_get(options, "config-dir");
+        struct error err = {0};
+        bool is_good;
+
+        if (!*folder || *command_line_get(options, "config-file"))
+                return check_one(options, NULL) ? 0 : EXIT_FAILED;
+        is_good = check_folder(options, folder, &err);
+        if (err.text[0])
+                fprintf(stderr, "%s\n", err.text);
+        return is_good ? 0 : EXIT_FAILED;
 }
 
 static int print_schema(void)

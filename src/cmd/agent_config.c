@@ -34,7 +34,8 @@ struct agent_config {
         struct agent_config_options options;
         enum { BY_NOTHING, FROM_FILE, BY_NAME } kind;
 
-        const char *path; /* of the file */
+        const char *path; /* of the file, "" without one */
+        const char *map;  /* the ConfigMap, "" without one */
         struct filewatch *file;
 
         struct config_rules rules;
@@ -389,11 +390,24 @@ static int start_by_name(struct agent_config *config, const char *folder, const 
         return 0;
 }
 
+/* What the environment says about one of the three does not count where the command line names another. "" : not this one. */
+static const char *pick(const struct option_set *options, const char *flag)
+{
+        static const char *const flags[] = {"config-file", "config-dir", "config-map"};
+        const char *value = command_line_get(options, flag);
+
+        for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+                if (options->sources[option_find(flag)] == OPTION_ENVIRONMENT && *command_line_get(options, flags[i]) &&
+                        options->sources[option_find(flags[i])] == OPTION_FLAG)
+                        return "";
+        return value;
+}
+
 int agent_config_new(struct agent_config **ret, const struct agent_config_options *options, struct error *err)
 {
-        const char *path = command_line_get(options->options, "config-file");
-        const char *folder = command_line_get(options->options, "config-dir");
-        const char *map = command_line_get(options->options, "config-map");
+        const char *path = pick(options->options, "config-file");
+        const char *folder = pick(options->options, "config-dir");
+        const char *map = pick(options->options, "config-map");
         struct agent_config *config;
         int rc = 0;
 
@@ -404,6 +418,7 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
         config = xcalloc(1, sizeof(*config));
         config->options = *options;
         config->path = path;
+        config->map = map;
         drop_version(&config->wanted);
         drop_version(&config->loaded);
         drop_version(&config->current);
@@ -439,7 +454,7 @@ static void watch_label(struct agent_config *config, const char *node)
 int agent_config_connect(struct agent_config *config, struct kube_client *client, const char *node,
         struct node_events *events, struct error *err)
 {
-        const char *map = command_line_get(config->options.options, "config-map");
+        const char *map = config->map;
 
         config->events = events;
         config->is_connected = true;

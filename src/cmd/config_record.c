@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "config/config.h"
+#include "cmd/command_line.h"
 
 /* A content may need six characters for one in JSON. */
 #define RECORD_LIMIT (6 * CONFIG_FILE_LIMIT + 4096)
@@ -67,4 +67,21 @@ int config_record_write(const struct config_record *record, const char *path, st
                 return error_set(err, ERROR_INVALID, "the configuration '%s' cannot be recorded: its name is not UTF-8",
                         record->name);
         return file_write(path, text, strlen(text), err);
+}
+
+int config_record_of_node(
+        struct config_text *ret, const struct option_set *options, struct arena *arena, struct error *err)
+{
+        struct config_record record;
+        const char *path;
+        int rc;
+
+        if (*command_line_get(options, "config-file") ||
+                (!*command_line_get(options, "config-dir") && !*command_line_get(options, "config-map")))
+                return CONFIG_RECORD_NONE;
+        path = arena_printf(arena, "%s/" CONFIG_RECORD_NAME, command_line_get(options, "mps-directory"));
+        rc = config_record_read(&record, path, arena, err);
+        if (rc == 0)
+                *ret = (struct config_text){*record.name ? record.name : "(empty)", record.content, record.size};
+        return rc;
 }

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cmd/command.h"
 #include "cmd/command_line.h"
+#include "cmd/config_record.h"
 #include "cmd/doctor.h"
 
 #define FINDINGS_MAX ((size_t)256 * 1024) /* bytes that one check may say */
@@ -171,9 +172,12 @@ static void on_config_warning(const char *text, void *data)
 static const struct config *read_config(struct option_set *set, struct arena *arena, json_t *findings)
 {
         const struct config *config;
+        struct config_text text;
         struct error err;
+        int rc = config_record_of_node(&text, set, arena, &err);
 
-        if (config_build(set, arena, &config, on_config_warning, findings, &err) == 0) {
+        if (rc >= 0 && config_build_text(
+                               set, rc == 0 ? &text : NULL, arena, &config, on_config_warning, findings, &err) == 0) {
                 _free_ char *found = *config->path ? xasprintf("'%s' is valid", config->path)
                                                    : xstrdup("the options are valid; no file is named");
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cmd/command.h"
 #include "cmd/command_line.h"
+#include "cmd/config_record.h"
 #include "cmd/node_read.h"
 #include "cmd/plan_view.h"
 #include "cmd/simulator.h"
@@ -207,10 +208,14 @@ static int show(struct option_set *set, const char *const *values, struct plan_v
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct warnings warnings = {arena, view};
         const struct config *config;
+        struct config_text text;
         struct plan *plan;
+        int rc;
 
-        if (simulate(set, values, view, arena, err) < 0 ||
-                config_build(set, arena, &config, add_warning, &warnings, err) < 0)
+        if (simulate(set, values, view, arena, err) < 0)
+                return -1;
+        rc = config_record_of_node(&text, set, arena, err);
+        if (rc < 0 || config_build_text(set, rc == 0 ? &text : NULL, arena, &config, add_warning, &warnings, err) < 0)
                 return -1;
         if (node_read(&inventory, config, err) < 0)
                 return view->simulated ? -1 : error_prefix(err, "this node (--model plans for a simulated one)");

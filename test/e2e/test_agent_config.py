@@ -3,12 +3,13 @@ import hashlib
 import http.client
 import json
 import os
+import subprocess
 
 import pytest
 
 from apiserver import ApiServer
 from configmap import MountedConfigMap, text_of
-from node import DEADLINE, GPU, sharing
+from node import DEADLINE, GPU, WARPSHARE, sharing
 
 LABEL = 'nvidia.com/device-plugin.config'
 NODES = '/api/v1/nodes'
@@ -364,3 +365,33 @@ def test_options_that_cannot_be_end_the_start(node, options, text):
     agent.expected_status = 1
     assert agent.wait() == 1
     agent.wait_log('cannot start.*' + text)
+
+
+def test_the_command_line_beats_another_source_in_the_environment(node, mounted):
+    node.environment['WARPSHARE_CONFIG_DIR'] = mounted.folder
+    node.config(BIG)
+    node.kubelet.start()
+    node.start()
+    node.wait_counts(20)
+
+
+# ---- other commands ----
+
+def test_all_configurations_of_a_folder_can_be_checked_at_once(mounted):
+    command = [WARPSHARE, 'agent', '--check', '--config-dir', mounted.folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "config 'big' is valid\nconfig 'default' is valid\nconfig 'small' is valid\n"
+    mounted.swap(**{**CONFIGS, 'big': BAD})
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == "config 'big' line 2: sharing: 5, must be a mapping\n"
+    assert done.stdout == "config 'default' is valid\nconfig 'small' is valid\n"
+
+
+def test_plan_in_the_agents_container_shows_what_is_in_force(node, cluster, mounted):
+    start(node, cluster, source=('--config-dir', mounted.folder))
+    node.wait_counts(8)
+    cluster.wait_status('accepted')
+    done = subprocess.run(
+        [WARPSHARE, 'plan', '--mps-directory', node.mps_root, '--nvml-library', node.library], capture_output=True, text=True,
+        check=True, env={**os.environ, 'WARPSHARE_CONFIG_DIR': mounted.folder, 'WARPSHARE_SIM_SCENARIO': node.scenario_path})
+    assert "config 'small'" in done.stdout and '\nnvidia.com/gpu: 8\n' in done.stdout, done.stdout
