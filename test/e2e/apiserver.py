@@ -124,7 +124,7 @@ def parse_path(request):
 
 @dataclasses.dataclass
 class Fault:
-    action: str  # status, drop, hang, rubbish, endless, gone
+    action: str  # status, drop, hang, rubbish, endless, gone, rotate (the token, before it is looked at)
     verb: str = '*'
     resource: str = '*'
     times: int = 1
@@ -290,6 +290,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.cut()
         elif fault.action == 'rubbish':
             self.send(200, b'{"kind": "NodeList", "items": [}}}\x00\xff' * 10)
+        elif fault.action == 'rotate':
+            self.api.rotate_token()
+            return False
         elif fault.action == 'endless':
             self.endless()
         else:
