@@ -449,6 +449,20 @@ static bool is_lost(nvmlReturn_t code)
         return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
 }
 
+/* A driver that cannot list the processes says nothing of the GPU by that; the memory every driver has to tell. */
+static nvmlReturn_t read_processes_of(
+        const struct nvml *nvml, nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)
+{
+        const nvmlReturn_t code = NVML_CALL(nvml, device_get_mps_processes, device, count, infos);
+        nvmlMemory_t memory;
+        nvmlReturn_t other;
+
+        if (code == NVML_SUCCESS || is_lost(code))
+                return code;
+        other = nvml->device_get_memory(device, &memory);
+        return is_lost(other) ? other : code;
+}
+
 static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, const struct nvml *nvml,
         nvmlProcessInfo_t *infos, bool *ret_reopen)
 {
@@ -458,7 +472,7 @@ static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, cons
         struct error err;
 
         if (code == NVML_SUCCESS)
-                code = NVML_CALL(nvml, device_get_mps_processes, device, &count, infos);
+                code = read_processes_of(nvml, device, &count, infos);
         if (is_lost(code)) {
                 nvml_fail(nvml, code, "NVML", &err);
                 unit->lost = arena_strdup(&usage->arena, err.text);

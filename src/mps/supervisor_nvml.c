@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "mps/compute_mode.h"
 
-#define LOOKS_BETWEEN_LIMITS 15U  /* of containers: whether they are still in force */
-#define LOOKS_WITHOUT_CLIENTS 15U /* of which one asks NVML where no client is */
+#define LOOKS_BETWEEN_LIMITS 15U /* of containers: whether they are still in force */
+#define LOOKS_WITHOUT_CLIENTS 5U /* of which one asks NVML where no client is */
 
 /* ---- compute modes ---- */
 

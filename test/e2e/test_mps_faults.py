@@ -127,6 +127,18 @@ def test_a_gpu_that_is_lost(stage):
     stage.check_other()
 
 
+def test_a_gpu_that_is_lost_under_a_daemon_without_clients(stage):
+    """Nothing else befalls the daemon: it answers, and nobody computes on its GPU."""
+    position = int(stage.struck[4])
+    stage.node.gpus(2, changes={position: {'lost': True}})
+    stage.falls('is lost')
+    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.struck)
+    with pytest.raises(ProcessLookupError):
+        os.kill(stage.daemon['pid'], 0)
+    stage.node.gpus(2)
+    stage.comes_back()
+
+
 def test_a_limit_that_a_daemon_refuses(stage):
     stage.node.befall(stage.struck, 'on set_default_device_pinned_mem_limit: ignore')
     kill(stage.daemon['pid'])

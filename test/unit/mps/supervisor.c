@@ -426,6 +426,41 @@ static void test_a_lost_gpu_is_a_fault_until_it_is_back(void **state)
         assert_untouched(rig, other);
 }
 
+static bool has_no_process(struct rig *rig, const void *name)
+{
+        const struct mps_daemon_status *status = rig_status(rig, name);
+
+        return status->state == MPS_FAULT && status->pid == 0 && status->reason &&
+               strstr(status->reason, "GPU_IS_LOST");
+}
+
+/* Nobody computes on the node, so no call of CUDA tells it. */
+static void lose_under_an_idle_daemon(struct rig *rig, const char *how)
+{
+        const pid_t first = pid_of(rig, GPU_A);
+        const pid_t other = pid_of(rig, GPU_B);
+
+        rig_drive(rig, "550.163.01", how, "");
+        rig_wait(rig, has_no_process, GPU_A, "the daemon of the lost GPU is ended, and not started again");
+        assert_true(kill(first, 0) < 0);
+        rig_drive(rig, "550.163.01", "", "");
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_untouched(rig, other);
+}
+
+static void test_a_gpu_that_is_lost_under_an_idle_daemon_ends_it_until_it_is_back(void **state)
+{
+        struct rig *rig = *state;
+
+        rig_start_both(rig);
+        lose_under_an_idle_daemon(rig, ", lost: true");
+        /* Where a driver cannot list the processes of MPS, something else has to tell. */
+        rig_drive(rig, "550.163.01", ", errors: {nvmlDeviceGetMPSComputeRunningProcesses: NOT_SUPPORTED}", "");
+        lose_under_an_idle_daemon(rig,
+                ", errors: {nvmlDeviceGetMPSComputeRunningProcesses: NOT_SUPPORTED, nvmlDeviceGetMemoryInfo: GPU_IS_LOST, "
+                "nvmlDeviceGetComputeMode: GPU_IS_LOST}");
+}
+
 /* ---- without the supervisor ---- */
 
 static void test_a_daemon_outlives_the_supervisor_and_is_adopted(void **state)
@@ -612,6 +647,7 @@ int main(void)
                 TEST(test_an_option_that_the_program_does_not_know_is_left_out),
                 TEST(test_a_client_of_another_user_is_explained),
                 TEST(test_a_lost_gpu_is_a_fault_until_it_is_back),
+                TEST(test_a_gpu_that_is_lost_under_an_idle_daemon_ends_it_until_it_is_back),
                 TEST(test_a_daemon_outlives_the_supervisor_and_is_adopted),
                 TEST(test_without_a_record_a_daemon_is_found_by_its_lock),
                 TEST(test_a_daemon_that_died_meanwhile_is_started_anew),
