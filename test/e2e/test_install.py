@@ -7,16 +7,21 @@ import tempfile
 import pytest
 import yaml
 
+from apiserver import ApiServer
+from configmap import MountedConfigMap
 from mps_node import node, uuid_of  # noqa: F401 -- a fixture
 from node import DEADLINE, GPU
 
 DEPLOY = os.path.join(os.environ['WARPSHARE_SOURCE'], 'deploy')
 
 
-def manifest():
+def manifest(kind, name=None):
     with open(f'{DEPLOY}/manifests/mps.yaml', encoding='utf-8') as file:
-        configs = next(one for one in yaml.safe_load_all(file) if one['kind'] == 'ConfigMap')
-    return {'flags': {'mpsRoot': '/run/nvidia/mps'}, **yaml.safe_load(configs['data']['default'])}
+        return next(one for one in yaml.safe_load_all(file) if one['kind'] == kind and name in (None, one['metadata']['name']))
+
+
+def container(name):
+    return manifest('DaemonSet', f'warpshare-{name}')['spec']['template']['spec']['containers'][0]
 
 
 def confined(capabilities):
@@ -39,18 +44,40 @@ def supervisors_capabilities():
         return re.findall(r'"([A-Z_]+)"', re.search(r'"warpshare.confined" \(list \. \(list ([^)]*)\)', file.read()).group(1))
 
 
-def test_the_rights_that_the_chart_gives_without_privileges_are_enough(node):
-    node.programs.start('--system-root', node.system_root, prefix=confined(supervisors_capabilities()))
-    node.config(manifest())
+def start_as_the_manifest_says(node, api, configs):
+    """Both processes, without privileges; paths and addresses are the test's."""
+    supervisor, agent = container('mps'), container('agent')
+    assert (supervisor['command'], agent['command']) == (['warpshare', 'mps'], ['warpshare', 'agent'])
+    node.programs.start('--system-root', node.system_root, *supervisor['args'], prefix=confined(supervisors_capabilities()))
+    assert agent['securityContext']['capabilities'] == {'drop': ['ALL']}
+    node.environment.update({entry['name']: entry.get('value', {'NODE_NAME': 'n1'}.get(entry['name'], 'x')) for entry in agent['env']})
+    node.environment.update(KUBECONFIG=api.kubeconfig(), WARPSHARE_CONFIG_DIR=configs.folder,
+                            WARPSHARE_METRICS_ADDRESS='127.0.0.1:0')
     node.kubelet.start()
-    node.start('--log-level=debug', prefix=confined([]))
-    node.wait_counts(8)
-    node.admit('pod')
-    assert node.client('pod').connected()['percentage'] == '25.0'
+    node.start(prefix=confined([]))
+
+
+def test_with_the_rights_of_the_manifest_a_configuration_comes_by_label_and_is_served(node, tmp_path):
+    rules = manifest('ClusterRole')['rules'] + [{**rule, 'namespaced': True} for rule in manifest('Role')['rules']]
+    configs = MountedConfigMap(str(tmp_path / 'configs'), **manifest('ConfigMap')['data'],
+                               half='sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}')
+    with ApiServer(tmp_path / 'api', namespace='warpshare') as api:
+        api.allow(rules)
+        api.put('/api/v1/nodes', {'metadata': {'name': 'n1'}})
+        start_as_the_manifest_says(node, api, configs)
+        node.wait_counts(8)
+        api.patch('/api/v1/nodes', 'n1', {'metadata': {'labels': {'nvidia.com/device-plugin.config': 'half'}}})
+        node.agent.wait_log('MPS daemon ready', 4)  # two, and the two that have other limits
+        node.wait_counts(4, 8)  # ids that were there stay, unhealthy
+        node.kubelet.admit('pod', GPU, 1)
+        assert node.client('pod').connected()['percentage'] == '50.0'
+        api.wait_for(lambda: api.get('/api/v1/nodes', 'n1')['metadata'].get('annotations', {}).get('warpshare.dev/config') == 'half')
+        assert node.agent.stop() == 0
+        assert not [(request.verb, request.path) for request in api.requests if request.status == 403]
 
 
 def test_the_manifest_for_mps_gives_each_of_four_containers_a_quarter(node):
-    node.start_all(manifest())
+    node.start_all({'flags': {'mpsRoot': '/run/nvidia/mps'}, **yaml.safe_load(manifest('ConfigMap')['data']['default'])})
     node.wait_counts(8)
     for pod in ('a', 'b', 'c', 'd'):
         node.admit(pod)
