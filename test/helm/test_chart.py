@@ -72,7 +72,7 @@ def accepted(command, container, **more):
     variables = {**environment(container), **more}
     known = set(re.findall(r'\b[A-Z][A-Z0-9_]{3,}\b', subprocess.run(
         [WARPSHARE, *command, '--help'], capture_output=True, text=True, check=True).stdout))
-    assert variables.keys() - known - FOREIGN - {'DP_DISABLE_HEALTHCHECKS', 'NAMESPACE'} == set()
+    assert variables.keys() - known - FOREIGN - {'DP_DISABLE_HEALTHCHECKS'} == set()
     if command == ['agent']:
         variables = {name: value for name, value in variables.items() if value is not None}
         done = subprocess.run([WARPSHARE, 'agent', '--check'], env={**variables, 'PATH': os.environ['PATH']},
