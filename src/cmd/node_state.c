@@ -120,12 +120,11 @@ bool node_state_has_condition(const json_t *node)
 
 json_t *node_state_status(const char *node, json_t *condition)
 {
-        json_t *conditions = json_array();
+        json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
 
         if (condition)
-                json_array_append_new(conditions, condition);
-        return json_pack("{s:s, s:s, s:{s:s}, s:{s:o}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node,
-                "status", "conditions", conditions);
+                json_object_set_new(body, "status", json_pack("{s:[o]}", "conditions", condition));
+        return body;
 }
 
 /* Since when the condition says what it says. */

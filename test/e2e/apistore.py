@@ -82,6 +82,10 @@ def set_leaf(object_, path, value):
         object_[path[-1]] = copy.deepcopy(value)
 
 
+def is_item_key(path):
+    return len(path) > 1 and isinstance(path[-2], tuple) and path[-2][0] == path[-1]
+
+
 def remove_leaf(object_, path):
     """Containers that become empty by it go as well, as long as they were made for it."""
     way = []
@@ -90,7 +94,8 @@ def remove_leaf(object_, path):
         object_ = step_into(object_, step, False)
         if object_ is None:
             return
-    object_.pop(path[-1], None)
+    if not is_item_key(path):  # by which the item is found as long as anything else of it is there
+        object_.pop(path[-1], None)
     for outer, step in reversed(way):
         inner = step_into(outer, step, False)
         only_key = isinstance(step, tuple) and set(inner) == {step[0]}
@@ -238,7 +243,7 @@ class Store:
             for paths in others.values():
                 paths.discard(path)
         after = copy.deepcopy(before)
-        for path in mine - set(wanted):
+        for path in sorted(mine - set(wanted), key=is_item_key):
             if not any(path in paths for paths in others.values()):
                 remove_leaf(after, path)
         for path, value in wanted.items():

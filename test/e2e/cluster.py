@@ -1,0 +1,70 @@
+"""A node in a cluster: the stand-in API server, with exactly the rights of deploy/rbac.json, and the node's object in it."""
+import json
+import os
+
+import pytest
+
+from apiserver import ApiServer
+
+NODES = '/api/v1/nodes'
+NAME = 'n1'
+
+with open(os.path.join(os.environ['WARPSHARE_SOURCE'], 'deploy/rbac.json'), encoding='utf-8') as file:
+    RULES = json.load(file)
+
+
+class Cluster:
+    def __init__(self, folder):
+        self.api = ApiServer(folder)
+        self.api.allow(RULES)
+        self.api.put(NODES, {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': NAME}, 'spec': {}, 'status': {
+            'conditions': [{'type': 'Ready', 'status': 'True', 'reason': 'KubeletReady'}]}}, manager='kubelet')
+
+    def options(self):
+        """Of an agent that is in it."""
+        return ['--kubeconfig', self.api.kubeconfig(), '--node-name', NAME]
+
+    def node(self):
+        return self.api.get(NODES, NAME)
+
+    def events(self, reason=None, namespace='default', kind=None):
+        return [event for event in self.api.all('/api/v1/namespaces/%s/events' % namespace)
+                if reason in (None, event['reason']) and kind in (None, event['involvedObject']['kind'])]
+
+    def wait_event(self, reason, namespace='default', kind='Node', count=1):
+        """The newest event of that reason, as soon as there are so many of them."""
+        return self.api.wait_for(lambda: (self.events(reason, namespace, kind)[count - 1:] or [None])[-1])
+
+    def condition(self, type_):
+        found = [one for one in self.node()['status']['conditions'] if one['type'] == type_]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def taints(self):
+        return self.node()['spec'].get('taints') or []
+
+    def annotations(self):
+        """Of the node, but those that tell its configuration."""
+        return {key: value for key, value in (self.node()['metadata'].get('annotations') or {}).items()
+                if not key.startswith('warpshare.dev/config')}
+
+    def edits(self):
+        """Requests that change the node by what was read of it: those of its taints."""
+        return [one for one in self.api.asked('patch', 'nodes') if one.content_type == 'application/merge-patch+json']
+
+    def wait_configured(self):
+        """Until its configuration is told, so that nothing more is heard of it."""
+        self.api.wait_for(lambda: 'warpshare.dev/config-status' in (self.node()['metadata'].get('annotations') or {}))
+
+    def refused(self):
+        """Requests that the rights did not allow."""
+        return [(one.verb, one.path) for one in self.api.requests if one.status == 403]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    refused = made.refused()
+    made.api.close()
+    assert not refused, 'deploy/rbac.json does not allow: %s' % refused

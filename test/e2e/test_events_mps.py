@@ -1,0 +1,61 @@
+"""What happens under MPS, as Kubernetes events on the node and on the pods that it concerns."""
+import os
+import signal
+
+from cluster import cluster  # noqa: F401 -- a fixture
+from mps_node import kill, node, share, uuid_of  # noqa: F401 -- a fixture
+from node import GPU
+
+
+def messages(cluster, reason, namespace):
+    """On the node and on the pod, which are told the same."""
+    on_node = cluster.wait_event(reason)
+    on_pod = cluster.wait_event(reason, namespace, 'Pod')
+    assert on_node['message'] == on_pod['message'] and on_node['type'] == on_pod['type']
+    return on_pod
+
+
+def test_a_fault_of_a_daemon_and_its_end_are_told_to_the_pods_on_its_unit(node, cluster):
+    node.start_mps()
+    node.start_agent(share(10, provisioning='weighted', failRequestsGreaterThanOne=True, placement='distributed'),
+                     *cluster.options())
+    node.wait_counts(20)
+    for pod in ('one', 'two'):
+        node.kubelet.admit(pod, GPU, 1, namespace='team-' + pod)
+    struck = node.unit('one')
+    assert struck != node.unit('two')
+    kill(node.daemon(struck)['pid'])
+    event = messages(cluster, 'MPSDaemonFault', 'team-one')
+    assert event['message'].startswith("MPS daemon '%s' of %s is at fault, its replicas wait: " % (struck, GPU))
+    assert event['type'] == 'Warning' and event['involvedObject']['uid'] == node.kubelet.pods['one'].uid
+    event = messages(cluster, 'MPSDaemonRecovered', 'team-one')
+    assert (event['type'], event['message']) == ('Normal', "MPS daemon '%s' of %s is ready again" % (struck, GPU))
+    assert not cluster.events(namespace='team-two')
+
+
+def test_what_the_guard_finds_is_told_to_the_pod_that_has_more_than_its_share(node, cluster):
+    node.gpus(1)
+    node.start_mps()
+    node.start_agent(share(20, provisioning='weighted', guard='terminate'), *cluster.options())
+    node.wait_counts(20)
+    node.admit('greedy', 3, namespace='team')
+    greedy = [node.client('greedy'), node.client('greedy')]
+    for client, amount in zip(greedy, (4500, 4000)):
+        client.connected()
+        assert client.allocate(amount) == amount
+    event = messages(cluster, 'MPSGrantViolated', 'team')
+    assert event['message'].startswith('a grant does not hold: ') and '8500 MiB in 2 processes' in event['message']
+    assert event['involvedObject']['uid'] == node.kubelet.pods['greedy'].uid
+    assert messages(cluster, 'MPSClientTerminated', 'team')['message'].startswith('ending an MPS client: ')
+    assert messages(cluster, 'MPSGrantHolds', 'team')['type'] == 'Normal'
+
+
+def test_a_node_without_warpshare_mps_says_so_once(node, cluster):
+    node.start_agent(share(20), *cluster.options())
+    event = cluster.wait_event('MPSUnavailable')
+    assert event['type'] == 'Warning' and '`warpshare mps`' in event['message']
+    node.start_mps()
+    node.wait_counts(40)
+    os.kill(node.supervisor.pid, signal.SIGKILL)
+    node.supervisor.expected_status = -signal.SIGKILL
+    cluster.api.wait_for(lambda: sum(event['count'] for event in cluster.events('MPSUnavailable')) == 2)
