@@ -15,6 +15,8 @@ const struct command command_table[] = {
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
+        {"uninstall", "take away what is left on this node and at its object in the API", command_uninstall,
+                &command_uninstall_line, NULL},
         {"nvidia-device-plugin", "the agent, in the place and with the manners of NVIDIA's plugin",
                 command_device_plugin, &command_device_plugin_line, NULL},
         {"mps-control-daemon", "the MPS supervisor, in the place and with the manners of NVIDIA's",

@@ -1,0 +1,151 @@
+"""warpshare uninstall: what is left on a node and at its object in the API goes, what is in use or somebody else's stays."""
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from cluster import NAME, NODES, cluster  # noqa: F401 -- a fixture
+from node import DEADLINE, GPU, WARPSHARE, sharing, v100s
+
+TAINT_OPTION = '--node-taint=nvidia.com/gpu-sharing=unavailable:NoSchedule'
+CONDITION = '--node-condition=GPUSharingReady'
+SPEC = 'k8s.device-plugin.nvidia.com-gpu.json'
+
+
+@pytest.fixture
+def uninstall(node):
+    """Runs the command with the node's paths; (status, {what: [(outcome, where, note)]}, standard error)."""
+    node.cdi_root = os.path.join(node.folder, 'cdi')
+
+    def run(*arguments):
+        done = subprocess.run(
+            [WARPSHARE, 'uninstall', '--output=json', '--kubelet-socket', node.kubelet.socket, '--mps-directory', node.mps_root,
+             '--pod-resources-socket', node.kubelet.pod_resources, '--cdi-root', node.cdi_root,
+             '--labels-file', os.path.join(node.folder, 'gfd'), '--nvml-library', node.library, *arguments],
+            capture_output=True, text=True, timeout=2 * DEADLINE, check=False,
+            env={**os.environ, 'WARPSHARE_SIM_SCENARIO': node.scenario_path})
+        things = {}
+        for row in json.loads(done.stdout)['things'] if done.stdout else []:
+            things.setdefault(row['what'], []).append((row['outcome'], row['where'], row['note']))
+        return done.returncode, things, done.stderr
+    return run
+
+
+def outcomes(things):
+    return {what: sorted({row[0] for row in rows}) for what, rows in things.items()}
+
+
+def leave_everything(node, cluster):
+    """An agent that was killed with a node that is marked."""
+    os.mkdir(node.cdi_root)
+    with open(os.path.join(node.cdi_root, SPEC), 'w', encoding='ascii') as file:
+        file.write('{}')
+    labels = os.path.join(node.folder, 'gfd')
+    node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, CONDITION, '--labels-output=file', '--labels-file', labels,
+                   *cluster.options())
+    node.wait(lambda: os.path.exists(labels), 'the file of labels is there')
+    node.scenario(v100s(lost=True), events=[{'gpu': position, 'xid': 79} for position in range(4)])
+    cluster.api.wait_for(lambda: cluster.taints() and cluster.condition('GPUSharingReady'))
+    node.agent.kill()
+    assert node.sockets()
+    cluster.api.patch(NODES, NAME, {'metadata': {'annotations': {'warpshare.dev/config': 'a', 'theirs': 'b'}}})
+
+
+def test_everything_that_a_killed_agent_left_goes_and_a_second_time_there_is_nothing(node, cluster, uninstall):
+    leave_everything(node, cluster)
+    status, things, _ = uninstall(*cluster.options())
+    assert status == 0, things
+    assert {'kubelet socket': ['removed'], 'CDI specification': ['removed'], 'taint': ['removed'], 'annotations': ['removed'],
+            'condition': ['removed'], 'labels file': ['removed']}.items() <= outcomes(things).items()
+    assert not node.sockets() and not os.listdir(node.cdi_root) and not os.path.exists(os.path.join(node.folder, 'gfd'))
+    assert not cluster.taints() and not cluster.condition('GPUSharingReady') and cluster.condition('Ready')
+    assert cluster.node()['metadata']['annotations'] == {'theirs': 'b'}
+    assert 'warpshare.dev/config' in things['annotations'][0][2] and not cluster.annotations().keys() - {'theirs'}
+    status, things, _ = uninstall(*cluster.options())
+    assert status == 0 and set(sum(outcomes(things).values(), [])) == {'absent'}
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(node, cluster, uninstall):
+    leave_everything(node, cluster)
+    before = cluster.node(), node.sockets()
+    status, things, _ = uninstall('--dry-run', *cluster.options())
+    assert status == 0 and (cluster.node(), node.sockets()) == before
+    _, done, _ = uninstall(*cluster.options())
+    assert done == things
+
+
+def test_it_refuses_while_an_agent_runs(node, uninstall):
+    node.start_all(sharing('timeSlicing', 4))
+    status, things, error = uninstall()
+    assert (status, things) == (1, {})
+    assert error == "an agent runs here (it has the lock on '%s'): end it first, or use --force\n" % node.directory
+    assert node.sockets()
+    status, things, _ = uninstall('--force')
+    assert status == 1 and things['kubelet socket'] == [('left', node.directory, 'an agent runs here')]
+    assert node.kubelet.admit('pod', GPU, 1)
+
+
+def test_specifications_stay_while_a_container_holds_a_gpu(node, uninstall):
+    os.mkdir(node.cdi_root)
+    path = os.path.join(node.cdi_root, SPEC)
+    with open(path, 'w', encoding='ascii') as file:
+        file.write('{}')
+    kubelet = node.start_all(sharing('timeSlicing', 4))
+    kubelet.admit('pod', GPU, 1)
+    assert node.agent.stop() == 0
+    status, things, _ = uninstall()
+    (outcome, where, note), = things['CDI specification']
+    assert (status, outcome, where) == (1, 'left', path) and note.startswith('1 containers hold GPUs')
+    kubelet.remove_pod('pod')
+    assert uninstall()[0] == 0 and not os.path.exists(path)
+
+
+def test_specifications_stay_where_nvidias_plugin_serves(node, uninstall):
+    os.mkdir(node.cdi_root)
+    path = os.path.join(node.cdi_root, SPEC)
+    with open(path, 'w', encoding='ascii') as file:
+        file.write('{}')
+    name = os.path.join(node.directory, 'nvidia-gpu.sock')
+    with socket.socket(socket.AF_UNIX) as plugin:
+        plugin.bind(name)
+        plugin.listen()
+        status, things, _ = uninstall()
+    assert status == 1 and things['CDI specification'][0][2].startswith("NVIDIA's device plugin serves on '%s'" % name)
+    assert uninstall()[0] == 0 and not os.path.exists(path)  # it left its socket, and listens no more
+
+
+def test_what_the_api_server_refuses_is_left_with_its_reason(node, cluster, uninstall):
+    leave_everything(node, cluster)
+    cluster.api.allow([])
+    status, things, _ = uninstall(*cluster.options())
+    (outcome, _, note), = things['marks of the node']
+    assert (status, outcome) == (1, 'left') and 'forbidden' in note
+    assert cluster.taints()
+    cluster.api.requests.clear()
+
+
+def test_outside_a_cluster_the_node_is_not_looked_at(node, uninstall):
+    status, things, _ = uninstall()
+    assert status == 0 and things['marks of the node'] == [('unseen', '', 'no node name: --node-name, NODE_NAME')]
+
+
+def test_a_configuration_that_cannot_be_used_keeps_nothing(node, uninstall):
+    node.config('version: v2\n')
+    open(os.path.join(node.directory, 'warpshare-gpu-1-1.sock'), 'w', encoding='ascii').close()  # no socket: not ours
+    stale = os.path.join(node.directory, 'warpshare-gpu-2-1.sock')
+    with socket.socket(socket.AF_UNIX) as plugin:
+        plugin.bind(stale)
+    status, things, error = uninstall('--config-file', node.config_path)
+    assert status == 0 and error.startswith('warpshare uninstall: without the configuration file: config ')
+    assert things['kubelet socket'] == [('removed', stale, '')]
+    os.unlink(os.path.join(node.directory, 'warpshare-gpu-1-1.sock'))
+
+
+def test_the_table_is_for_people(node, uninstall):
+    done = subprocess.run([WARPSHARE, 'uninstall', '--dry-run', '--kubelet-socket', node.kubelet.socket, '--cdi-root',
+                           node.cdi_root, '--mps-directory', node.folder + '/none', '--labels-file', node.folder + '/gfd'],
+                          capture_output=True, text=True, timeout=DEADLINE, check=True)
+    assert done.stdout.splitlines()[0].split() == ['WHAT', 'OUTCOME', 'WHERE', 'NOTE']
+    assert ['kubelet', 'socket', 'was', 'not', 'there', node.directory, '-'] in [line.split() for line in done.stdout.splitlines()]
