@@ -67,9 +67,13 @@ def environment(container):
     return {entry['name']: entry.get('value') for entry in container.get('env', [])}
 
 
-def accepted(command, container, **more):
+def accepted(command, container, configs, folder):
     """Whether the program takes what the chart says to it, without a word of warning; names of variables it has to know."""
-    variables = {**environment(container), **more}
+    variables = environment(container)
+    if 'WARPSHARE_CONFIG_DIR' in variables:
+        variables['WARPSHARE_CONFIG_DIR'] = str(folder)
+        for name, text in configs.items():
+            (folder / name).write_text(text, encoding='utf-8')
     known = set(re.findall(r'\b[A-Z][A-Z0-9_]{3,}\b', subprocess.run(
         [WARPSHARE, *command, '--help'], capture_output=True, text=True, check=True).stdout))
     assert variables.keys() - known - FOREIGN - {'DP_DISABLE_HEALTHCHECKS'} == set()
@@ -81,17 +85,18 @@ def accepted(command, container, **more):
 
 
 @pytest.mark.parametrize('name', ['default', *VALUES])
-def test_kubernetes_and_the_programs_take_what_is_rendered(program, name):
+def test_kubernetes_and_the_programs_take_what_is_rendered(program, tmp_path, name):
     rendered = chart.render(program, VALUES.get(name, {}))
     for one in rendered.objects:
         kubernetes_api.check(one)
     names = [(one['kind'], one['metadata'].get('namespace'), one['metadata']['name']) for one in rendered.objects]
     assert len(set(names)) == len(names)
     assert '<no value>' not in ''.join(rendered.texts.values()) + rendered.notes
+    configs = [one['data'] for one in rendered.all('ConfigMap')] or [{'a': 'version: v1'}]  # else somebody else's
     for daemons in rendered.all('DaemonSet'):
         for container in daemons['spec']['template']['spec']['containers']:
             assert container['command'][0] == 'warpshare'
-            accepted(container['command'][1:], container)
+            accepted(container['command'][1:], container, configs[0], tmp_path)
 
 
 def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
