@@ -296,5 +296,7 @@ int command_mps_control_daemon(int argc, char **argv)
         take_full_name(argv);
         if (!command_line_read(&command_mps_control_daemon_line, &set, NULL, &arena, argc, argv, &status))
                 return status;
+        /* Where MPS is on the host is for the plugin, which mounts it; NVIDIA's charts do not tell it to this program. */
+        set.values[option_find("mps-root")] = command_line_get(&set, "mps-directory");
         return run_dropin(&set);
 }

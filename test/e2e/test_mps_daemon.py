@@ -16,8 +16,8 @@ HEADER = r'[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} [\w.-]+:\d+\] '
 
 
 def sharing(replicas, **more):
-    return {'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'},
-            'sharing': {'mps': {'resources': [{'name': GPU, 'replicas': replicas}], **more}}}
+    """As admins write it: where MPS is on the host is told to the plugin alone, by its chart."""
+    return {'version': 'v1', 'sharing': {'mps': {'resources': [{'name': GPU, 'replicas': replicas}], **more}}}
 
 
 # ---- what is wanted ----
