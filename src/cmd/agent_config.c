@@ -18,6 +18,8 @@
 #include "cmd/report.h"
 #include "io/filewatch.h"
 
+/* Who has nothing to begin with waits so long for the label before the default has to do. */
+#define PATIENCE_MS UINT64_C(3000)
 #define BY_FILE "file"
 #define BY_RECORD "last good"
 
@@ -44,6 +46,8 @@ struct agent_config {
         bool is_connected;
         struct config_source *source;
         struct node_label *label;
+        uv_timer_t patience;
+        bool is_late; /* the label could not be had in time */
         bool is_settled;
 
         struct version wanted;
@@ -274,8 +278,8 @@ static bool choose(struct agent_config *config)
                 known.has_label = true;
                 known.label = node_label_value(config->label);
         }
-        choice = known.has_label ? config_choose(&config->rules, &known, &arena)
-                                 : config_choose_early(&config->rules, &known, &arena);
+        choice = known.has_label || !config->is_late ? config_choose(&config->rules, &known, &arena)
+                                                     : config_choose_early(&config->rules, &known, &arena);
         if (!known.has_label && config->wanted.name)
                 return false; /* something serves, or is about to */
         if (choice.kind == CONFIG_CHOICE_NONE) {
@@ -322,9 +326,20 @@ static void on_label(void *data)
         follow(config);
 }
 
-static void on_label_trouble(const struct error *error, void *data UNUSED)
+static void on_late(uv_timer_t *timer)
 {
+        struct agent_config *config = timer->data;
+
+        config->is_late = true;
+        follow(config);
+}
+
+static void on_label_trouble(const struct error *error, void *data)
+{
+        struct agent_config *config = data;
+
         log_warn("the node's label cannot be read, will try again", LOG_ERR(error));
+        on_late(&config->patience);
 }
 
 static void on_map_trouble(const struct error *error, void *data UNUSED)
@@ -384,10 +399,7 @@ static int start_by_name(struct agent_config *config, const char *folder, const 
         begin_with_record(config);
         if (!*folder)
                 return 0; /* the API server is asked when there is a client */
-        if (start_source(config, folder, NULL, err) < 0)
-                return -1;
-        choose(config);
-        return 0;
+        return start_source(config, folder, NULL, err);
 }
 
 /* What the environment says about one of the three does not count where the command line names another. "" : not this one. */
@@ -417,6 +429,8 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
                         "others hold several, of which the node's label names one");
         config = xcalloc(1, sizeof(*config));
         config->options = *options;
+        uv_timer_init(options->loop, &config->patience);
+        config->patience.data = config;
         config->path = path;
         config->map = map;
         drop_version(&config->wanted);
@@ -449,6 +463,7 @@ static void watch_label(struct agent_config *config, const char *node)
         };
 
         config->label = node_label_new(&options);
+        uv_timer_start(&config->patience, on_late, PATIENCE_MS, 0);
 }
 
 int agent_config_connect(struct agent_config *config, struct kube_client *client, const char *node,
@@ -598,6 +613,19 @@ void agent_config_in_force(struct agent_config *config)
                 tell(config, CONFIG_ACCEPTED, NULL);
 }
 
+static void free_config(uv_handle_t *handle)
+{
+        struct agent_config *config = handle->data;
+
+        drop_version(&config->wanted);
+        drop_version(&config->loaded);
+        drop_version(&config->current);
+        drop_version(&config->recorded);
+        free(config->record);
+        free(config->why);
+        free(config);
+}
+
 struct agent_config *agent_config_close(struct agent_config *config)
 {
         if (!config)
@@ -606,12 +634,6 @@ struct agent_config *agent_config_close(struct agent_config *config)
         config_source_close(config->source);
         node_label_close(config->label);
         config_report_close(config->report);
-        drop_version(&config->wanted);
-        drop_version(&config->loaded);
-        drop_version(&config->current);
-        drop_version(&config->recorded);
-        free(config->record);
-        free(config->why);
-        free(config);
+        uv_close((uv_handle_t *)&config->patience, free_config);
         return NULL;
 }
