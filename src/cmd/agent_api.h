@@ -9,7 +9,7 @@
 
 /*
  * NULL where there is none, after a line in the log that says what is missing: at info where nothing was asked for, as error where what was
- * given cannot be used. Nothing is sent, and libcurl is loaded beside the loop, so that it costs the start no time.
+ * given cannot be used. Nothing is sent, and libcurl is not loaded before the first request.
  *
  * Close it with kube_client_close(), after all watches of it.
  */

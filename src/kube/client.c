@@ -163,13 +163,13 @@ static void send_now(struct kube_call *call)
                 .on_end = on_end,
                 .data = call,
         };
+        int rc = 0;
 
-        int rc = -1;
-
-        if (call->client->failure.kind != ERROR_NONE)
+        if (call->client->failure.kind != ERROR_NONE) {
                 call->failure = call->client->failure;
-        else if (!call->client->is_ready)
-                return; /* its turn comes in on_ready() */
+                rc = -1;
+        } else if (!call->client->is_ready)
+                transport_load(call->client->transport); /* its turn comes in on_ready() */
         else
                 rc = transfer_start(&call->transfer, call->client->transport, &request, &call->failure);
         if (rc < 0) {

@@ -1,7 +1,7 @@
 /*
  * A client of the Kubernetes API on libuv's loop, over libcurl: requests and their answers. It knows no kind of object.
  *
- * libcurl is loaded by a thread when a client is made (kube/library.h), and name look-ups are done by threads of its own: nothing
+ * libcurl is loaded by a thread for the first request (kube/library.h), and name look-ups are done by threads of its own: nothing
  * here blocks but reading the token, a small file. Where there is no libcurl, every request fails with that. Connections are kept
  * and shared by all requests of a client; HTTP/2 is used where libcurl and the server have it. A proxy comes from the kubeconfig,
  * else from HTTPS_PROXY and NO_PROXY.

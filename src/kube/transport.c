@@ -32,6 +32,7 @@ struct transport {
         struct list ready;
         struct list sockets;
         unsigned int n_open; /* handles that are not closed yet, and the work */
+        bool is_loading;     /* or loaded */
         bool is_closing;
         void (*closed)(void *data);
         void *data;
@@ -482,10 +483,18 @@ int transport_new(struct transport **ret, const struct transport_options *option
         list_init(&transport->ready);
         list_init(&transport->sockets);
         uv_timer_init(options->loop, &transport->timer);
-        uv_queue_work(options->loop, &transport->work, load, on_loaded);
-        transport->n_open = 2;
+        transport->n_open = 1;
         *ret = transport;
         return 0;
+}
+
+void transport_load(struct transport *transport)
+{
+        if (transport->is_loading)
+                return;
+        transport->is_loading = true;
+        transport->n_open++;
+        uv_queue_work(transport->options.loop, &transport->work, load, on_loaded);
 }
 
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data)

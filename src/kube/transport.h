@@ -50,14 +50,17 @@ struct transport_options {
         const struct kube_credentials *credentials; /* borrowed, must live as long */
         const char *user_agent;                     /* NULL: "warpshare/<version>" */
         /*
-         * libcurl is loaded by a thread, since that takes as long as all the rest of a start. No transfer may be started before
-         * this came, nor at all where it came with an error: there is no libcurl then.
+         * Comes once after transport_load(). No transfer may be started before it, nor at all where it came with an error: there is
+         * no libcurl then.
          */
         void (*on_ready)(const struct error *error, void *data);
         void *data;
 };
 
 int transport_new(struct transport **ret, const struct transport_options *options, struct error *err) MUST_USE;
+
+/* Loads libcurl, by a thread, since that takes longer than all the rest of a start. Once is enough, and more does nothing. */
+void transport_load(struct transport *transport);
 
 /* Cancels all transfers. |closed| comes from the loop, when the last handle is closed. Accepts NULL: it never comes then. */
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data);

@@ -30,9 +30,10 @@ def test_without_name_or_credentials_the_agent_serves_and_loads_no_libcurl(node,
 def test_with_both_it_says_to_whom_and_as_whom(node, api):
     api.put('/api/v1/nodes', {'metadata': {'name': 'n1'}})
     node.environment.update(NODE_NAME='n1', KUBECONFIG=api.kubeconfig())
-    node.start_all(sharing('mps', 20))
+    node.start_all(sharing('mps', 20), '--labels-output', 'node')
     node.agent.wait_log(f'info  API server server={api.url} as="kubeconfig \'.*/kubeconfig\'" node=n1')
-    node.wait(lambda: has_libcurl(node.agent), 'libcurl is loaded')
+    api.wait_for(lambda: api.asked(resource='nodes'))
+    assert has_libcurl(node.agent)
     assert node.agent.stop() == 0
 
 
