@@ -216,6 +216,20 @@ void doctor_check_shm(struct doctor *doctor)
 
 /* ---- daemons ---- */
 
+/* One for all: what keeps the driver from it is the same for each. */
+static void check_container_limits(struct doctor *doctor, const struct mps_daemon_status *daemon)
+{
+        for (size_t i = 0; i < daemon->n_limits; i++)
+                if (daemon->limits[i].problem) {
+                        doctor_tell(doctor, DOCTOR_NOTE,
+                                "each process of a container keeps to the limit, all of them together may have more",
+                                "cgroup v2 and a driver that limits the memory of cgroups (615); else nothing",
+                                "%s: the memory of a container as a whole is not limited: %s", daemon->name,
+                                daemon->limits[i].problem);
+                        return;
+                }
+}
+
 static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *daemon)
 {
         if (daemon->state != MPS_READY && daemon->state != MPS_DRAINING)
@@ -225,6 +239,11 @@ static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *
                         daemon->reason ? daemon->reason : "no reason known");
         if (daemon->notice)
                 doctor_tell(doctor, DOCTOR_WRONG, NULL, NULL, "%s: %s", daemon->name, daemon->notice);
+        check_container_limits(doctor, daemon);
+        if (daemon->repairs)
+                doctor_tell(doctor, DOCTOR_NOTE, "clients that connected meanwhile have what they got",
+                        "see control.log for who: a tenant may not change limits of a daemon of root from driver 550 on",
+                        "%u settings of %s were changed by somebody and set back", daemon->repairs, daemon->name);
         if (daemon->restarts)
                 doctor_tell(doctor, DOCTOR_NOTE, "each restart cost its clients their work", "see the supervisor's log",
                         "%s was restarted %u times", daemon->name, daemon->restarts);

@@ -81,9 +81,9 @@ def test_a_namespace_limits_its_clients(hardware, supervisor):
         pytest.skip('MPS namespaces need driver 615; here the tier is ' + daemon['tier'])
     answer = supervisor.call(do='grant', grant={'id': 'g1', 'daemon': supervisor.name, 'unit': hardware.uuid,
                                                 'threadsPermille': 200, 'limitMib': limit})
-    assert answer['ok'] and answer['grant']['tier'] == 'namespace', answer
+    assert answer['ok'] and answer['granted']['tier'] == 'namespace', answer
     inside = hardware.probe('--memory', str(limit + 64), daemon=supervisor,
-                            CUDA_MPS_PIPE_DIRECTORY=os.path.join(supervisor.folder, answer['grant']['pipe']))
+                            CUDA_MPS_PIPE_DIRECTORY=os.path.join(supervisor.folder, answer['granted']['pipe']))
     say('in a namespace', limit=limit, allocated=inside.json['memory']['allocatedMib'],
         sms=inside.json['multiprocessors']['told'])
     beside = hardware.probe('--memory', str(limit * 6 + 64), daemon=supervisor)
