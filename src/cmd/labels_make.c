@@ -15,14 +15,14 @@ static void add_warning(const char *text, void *data)
 
 static void tell(struct labels_warnings *warnings, const struct strbuf *text)
 {
-        const char *line = text->data;
+        _free_ char *lines = xstrdup(text->data);
 
         if (warnings->text && strcmp(warnings->text, text->data) == 0)
                 return;
         free(warnings->text);
         warnings->text = xstrdup(text->data);
-        for (; *line; line += strcspn(line, "\n") + 1)
-                log_text(LOG_WARN, "%.*s", (int)strcspn(line, "\n"), line);
+        for (char *rest = NULL, *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+                log_text(LOG_WARN, "%s", line);
 }
 
 static void warn_nobody(const char *text UNUSED, void *data UNUSED)

@@ -250,8 +250,8 @@ def test_the_agent_keeps_the_nodefeature_with_the_rights_it_has(node, api):
     api.wait_for(lambda: api.get(FEATURES, FEATURE)['spec']['labels']['nvidia.com/gpu.replicas'] == '1')
     assert agent.stop() == 0
     version = api.get(FEATURES, FEATURE)['metadata']['resourceVersion']
-    node.start('--labels-output', 'nodefeature', '--node-name', NODE, '--kubeconfig', api.kubeconfig())
     seen = len(api.asked('get', 'nodefeatures'))
+    node.start('--labels-output', 'nodefeature', '--node-name', NODE, '--kubeconfig', api.kubeconfig())
     api.wait_for(lambda: len(api.asked('get', 'nodefeatures')) > seen)
     node.wait(lambda: node.kubelet.allocatable(GPU) == 4, 'GPUs are allocatable')
     assert node.agent.stop() == 0
