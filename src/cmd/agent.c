@@ -14,6 +14,7 @@
 
 #include "cmd/agent_api.h"
 #include "cmd/agent_config.h"
+#include "cmd/agent_handover.h"
 #include "cmd/agent_labels.h"
 #include "cmd/agent_metrics.h"
 #include "cmd/command.h"
@@ -43,6 +44,7 @@ struct agent {
         struct gpu_monitor *monitor;
         struct plugins *plugins;
         struct holdings *holdings;
+        struct agent_handover *handover;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
         struct kube_client *api;      /* NULL, as the next two: the API server is not spoken to */
         struct node_events *events;
@@ -119,6 +121,7 @@ static void stop(struct agent *agent, int status)
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        agent_handover_close(TAKE_PTR(agent->handover));
         plugins_close(agent->plugins, on_plugins_closed, agent);
         holdings_close(agent->holdings, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
@@ -166,14 +169,14 @@ static void lose(struct agent *agent, const char *uuid)
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
 static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
-        const struct plan *plan = agent->current->plan;
+        const struct plan *plan = agent->current->handover->plan;
 
         apply(agent, plan);
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
                 for (size_t j = 0; j < resource->n_units; j++)
-                        if (!generation_unit_is_there(&resource->units[j], inventory))
+                        if (!inventory_has(inventory, resource->units[j].uuid))
                                 lose(agent, resource->units[j].uuid);
         }
 }
@@ -202,7 +205,9 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
 static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
-        apply(agent, next->plan);
+        generation_serve(next, agent_handover_judge(agent->handover, next->plan));
+        agent_handover_follow(agent->handover, next->handover);
+        apply(agent, next->handover->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
         agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
@@ -214,6 +219,50 @@ static void put_in_force(struct agent *agent, struct generation *next)
         agent_config_in_force(agent->configs);
         agent->retry_ms = 0;
         uv_timer_stop(&agent->retry);
+}
+
+/* ---- what kubelet says of who holds what ---- */
+
+/* No inventory comes with it: what is ill stays ill. */
+static void apply_again(struct agent *agent, const struct plan *plan)
+{
+        holdings_apply(agent->holdings, plan);
+        plugins_apply_again(agent->plugins, plan);
+        for (size_t i = 0; i < plan->n_resources; i++)
+                for (size_t j = 0; j < plan->resources[i].n_units; j++)
+                        if (!plugins_is_healthy(agent->plugins, plan->resources[i].units[j].uuid))
+                                holdings_set_health(agent->holdings, plan->resources[i].units[j].uuid, false);
+}
+
+static void on_change_told(const struct handover_pending *pending, bool is_pending, void *data)
+{
+        struct agent *agent = data;
+
+        if (is_pending)
+                node_events_tell(agent->events, NODE_EVENT_CHANGE_PENDING,
+                        "%s: %s is held as it was (%s) and becomes \"%s\" when its containers have ended: %s",
+                        pending->resource, pending->unit, pending->from, pending->to, pending->holders);
+        else
+                node_events_tell(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now", pending->resource,
+                        pending->unit, pending->to);
+}
+
+static void on_held(void *data)
+{
+        struct agent *agent = data;
+        struct handover *next;
+
+        if (agent->stopping || !agent->current)
+                return;
+        next = agent_handover_judge(agent->handover, agent->current->plan);
+        agent_handover_tell(agent->handover, next);
+        if (handover_is_same(agent->current->handover, next)) {
+                handover_free(next);
+                return;
+        }
+        agent_handover_follow(agent->handover, next);
+        apply_again(agent, next->plan);
+        generation_serve(agent->current, next);
 }
 
 /* ---- what the monitor says ---- */
@@ -415,11 +464,13 @@ static char *write_metrics(void *data)
         char *text;
 
         metrics.config = agent_config_status(agent->configs, &config) ? &config : NULL;
-        metrics.n_resources = current ? current->plan->n_resources : 0;
+        metrics.n_resources = current ? current->handover->plan->n_resources : 0;
+        metrics.pending = current ? current->handover->pending : NULL;
+        metrics.n_pending = current ? current->handover->n_pending : 0;
         metrics.driver_version = current ? current->inventory->driver_version : NULL;
         metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
         for (size_t i = 0; i < metrics.n_resources; i++)
-                measure_resource(agent, &current->plan->resources[i], &scratch, &resources[i]);
+                measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
         holdings_measure(agent->holdings, &scratch, resources, &metrics);
         metrics.events = node_events_counts(agent->events);
         text = agent_metrics_write(&metrics);
@@ -513,8 +564,13 @@ static int start(struct agent *agent, struct error *err)
                 [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
         };
         const struct config *config = agent->settings->config;
-        struct holdings_options holdings = {
-                .loop = &agent->loop, .config = config, .on_change = on_holdings_changed, .data = agent};
+        struct holdings_options holdings = {.loop = &agent->loop,
+                .config = config,
+                .on_change = on_holdings_changed,
+                .on_held = on_held,
+                .data = agent};
+        struct agent_handover_options handover = {
+                .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};
         struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
@@ -542,6 +598,8 @@ static int start(struct agent *agent, struct error *err)
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
                 return -1;
         report_to_cluster(agent, config);
+        handover.holdings = agent->holdings;
+        agent->handover = agent_handover_new(&handover);
         plugins.broker = holdings_broker(agent->holdings);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;

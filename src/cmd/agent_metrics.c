@@ -73,6 +73,20 @@ static void put_resources(struct exposition *to, const struct agent_metrics *met
                         (double)metrics->resources[i].resource->n_units);
 }
 
+static void put_pending(struct exposition *to, const struct agent_metrics *metrics)
+{
+        exposition_family(to, "warpshare_change_pending_devices", EXPOSITION_GAUGE,
+                "Devices of the unit that containers hold otherwise than the configuration has it; the change waits for them.");
+        for (size_t i = 0; i < metrics->n_pending; i++) {
+                const struct handover_pending *pending = &metrics->pending[i];
+
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"resource", pending->resource}, {"unit", pending->unit},
+                                {"from", pending->from}, {"to", pending->to}),
+                        (double)pending->n_devices);
+        }
+}
+
 /* ---- families with one value a unit ---- */
 
 static double unit_healthy(const struct agent_metrics_resource *of, size_t unit)
@@ -322,6 +336,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_config(&exposition, metrics->config);
         put_resources(&exposition, metrics);
         put_units(&exposition, metrics);
+        put_pending(&exposition, metrics);
         put_grants(&exposition, metrics);
         put_mps(&exposition, metrics);
         put_guard(&exposition, metrics);

@@ -11,6 +11,7 @@
 #include "mps/faults.h"
 #include "mps/guard.h"
 #include "share/grants.h"
+#include "share/handover.h"
 
 struct agent_metrics_grant {
         const struct grant *grant;   /* share/grants.h */
@@ -37,6 +38,8 @@ struct agent_metrics {
         const struct config_status *config; /* NULL: there is none but command line and environment */
         const struct agent_metrics_resource *resources;
         size_t n_resources;
+        const struct handover_pending *pending;
+        size_t n_pending;
         const struct mps_status *mps;    /* NULL: nobody tells */
         const struct mps_faults *faults; /* NULL: none are counted */
         const struct guard_finding *const *standing;

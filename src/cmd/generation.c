@@ -97,6 +97,8 @@ struct generation *generation_free(struct generation *generation)
 {
         if (!generation)
                 return NULL;
+        handover_free(generation->handover_before);
+        handover_free(generation->handover);
         if (generation->plan)
                 plan_done(generation->plan);
         arena_done(&generation->arena);
@@ -106,14 +108,9 @@ struct generation *generation_free(struct generation *generation)
         return NULL;
 }
 
-bool generation_unit_is_there(const struct unit *unit, const struct inventory *inventory)
+void generation_serve(struct generation *generation, struct handover *next)
 {
-        const struct gpu *gpu = inventory_find(inventory, unit->gpu->uuid);
-
-        if (!gpu || !unit->mig)
-                return gpu != NULL;
-        for (size_t i = 0; i < gpu->n_mig_devices; i++)
-                if (strcmp(gpu->mig_devices[i].uuid, unit->uuid) == 0)
-                        return true;
-        return false;
+        handover_free(generation->handover_before);
+        generation->handover_before = generation->handover;
+        generation->handover = next;
 }

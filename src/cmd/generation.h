@@ -1,6 +1,6 @@
 /*
- * A generation: the config, the inventory and the plan that belong together. Immutable once built; the agent keeps the one in
- * force and the one before it, which kubelet may still ask for.
+ * A generation: the config, the inventory and the plan that belong together. Immutable once built, but for how much of the plan is
+ * served already (share/handover.h); the agent keeps the one in force and the one before it, which kubelet may still ask for.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "config/option.h"
 #include "gpu/health.h"
 #include "gpu/inventory.h"
-#include "share/plan.h"
+#include "share/handover.h"
 
 /* One reading of the configuration. Shared by the generations that were built from it. */
 struct settings {
@@ -29,7 +29,9 @@ struct generation {
         struct settings *settings;
         struct inventory *inventory;
         struct arena arena;
-        struct plan *plan;
+        struct plan *plan;                /* what the config wants */
+        struct handover *handover;        /* what of it is served now; NULL until it is in force */
+        struct handover *handover_before; /* kubelet may still ask for it; NULL: none of this generation */
 };
 
 /*
@@ -40,5 +42,5 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
         enum log_level warnings, struct error *err) MUST_USE;
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 
-/* The inventory has the unit: its GPU or its MIG device. */
-bool generation_unit_is_there(const struct unit *unit, const struct inventory *inventory);
+/* |next|, which it takes over, is in force instead of the one before; the one before that goes. */
+void generation_serve(struct generation *generation, struct handover *next);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "cmd/holdings_parts.h"
@@ -26,42 +27,119 @@ static void free_books(struct book *books, size_t n_books)
         free(books);
 }
 
-/* The book of the resource before, with what it holds, or a new one with what is on record. */
-static void open_book(struct holdings *holdings, struct book *book, const struct resource *resource,
-        struct book *before, size_t n_before)
+static void open_book(struct book *book, const struct resource *resource, bool is_leaving)
 {
-        struct book *old = holdings_find_book_among(before, n_before, resource->name);
-
-        book->resource = resource;
+        *book = (struct book){.resource = resource, .is_leaving = is_leaving};
         book->ill = xcalloc(resource->n_units, sizeof(*book->ill));
         book->kept_back = xcalloc(resource->n_devices, sizeof(*book->kept_back));
-        if (old) {
-                book->grants = TAKE_PTR(old->grants);
-                grants_set_resource(book->grants, resource, resource->max_per_request);
-        } else {
-                book->grants = grants_new(resource, resource->max_per_request);
-                holdings_load_book(holdings, book);
+}
+
+static bool had_name(const struct book *before, size_t n_before, const char *name)
+{
+        for (size_t i = 0; i < n_before; i++)
+                if (strcmp(before[i].resource->name, name) == 0)
+                        return true;
+        return false;
+}
+
+/* The grants of one name: to the book that has their unit. |main| is NULL where the name is not shared by MPS any more. */
+static void hand_grants_on(struct holdings *holdings, struct book *main, struct book *leaving, size_t n_leaving,
+        struct book *before, size_t n_before)
+{
+        const char *name = main ? main->resource->name : leaving[0].resource->name;
+        struct book *old = holdings_find_book_among(before, n_before, name);
+
+        for (size_t i = 0; i < n_leaving; i++) {
+                leaving[i].grants = grants_new(leaving[i].resource, leaving[i].resource->max_per_request);
+                for (size_t j = 0; j < n_before; j++)
+                        if (strcmp(before[j].resource->name, name) == 0)
+                                grants_move(before[j].grants, leaving[i].grants);
         }
-        holdings_keep_back(holdings, book);
+        if (main && old) {
+                main->grants = TAKE_PTR(old->grants);
+                grants_set_resource(main->grants, main->resource, main->resource->max_per_request);
+        } else if (main) {
+                main->grants = grants_new(main->resource, main->resource->max_per_request);
+        }
+        for (size_t j = 0; main && j < n_before; j++)
+                if (before[j].grants && strcmp(before[j].resource->name, name) == 0)
+                        grants_move(before[j].grants, main->grants);
+        if (had_name(before, n_before, name))
+                return;
+        holdings_load_book(holdings, main ? main : leaving);
+        for (size_t i = main ? 0 : 1; i < n_leaving; i++)
+                grants_move((main ? main : leaving)->grants, leaving[i].grants);
+}
+
+/* The books of one name. */
+static void open_books(struct holdings *holdings, const struct resource *resource, struct book *before, size_t n_before)
+{
+        struct book *main = NULL;
+        struct book *leaving;
+
+        if (resource->strategy == SHARING_MPS) {
+                main = &holdings->books[holdings->n_books++];
+                open_book(main, resource, false);
+        }
+        leaving = &holdings->books[holdings->n_books];
+        for (size_t i = 0; i < resource->n_leaving; i++)
+                open_book(&holdings->books[holdings->n_books++], &resource->leaving[i], true);
+        if (main || resource->n_leaving)
+                hand_grants_on(holdings, main, leaving, resource->n_leaving, before, n_before);
+}
+
+static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *wanted, const char *name)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                if (strcmp(wanted->daemons[i].name, name) == 0)
+                        return &wanted->daemons[i];
+        return NULL;
+}
+
+/* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
+static void note_renewed(struct holdings *holdings, const struct mps_wanted *before, const struct mps_wanted *wanted)
+{
+        bool is_current = holdings->status && holdings->status->generation == holdings->generation;
+
+        if (is_current) {
+                map_done(&holdings->renewed);
+                arena_done(&holdings->renewed_arena);
+        }
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
+                const struct mps_daemon_wanted *old = find_daemon(before, daemon->name);
+
+                for (size_t j = 0; (!old || !mps_daemon_is_same(old, daemon)) && j < daemon->n_units; j++)
+                        map_add(&holdings->renewed, arena_strdup(&holdings->renewed_arena, daemon->units[j].uuid),
+                                holdings);
+        }
+        holdings->generation++;
 }
 
 void holdings_apply(struct holdings *holdings, const struct plan *plan)
 {
         struct book *before = holdings->books;
         size_t n_before = holdings->n_books;
+        size_t most = plan->n_resources;
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
+        struct mps_wanted wanted_before = {0};
 
+        if (holdings->plan)
+                mps_wanted_of(&wanted_before, &scratch, holdings->plan);
+        mps_wanted_of(&wanted, &scratch, plan);
+        note_renewed(holdings, &wanted_before, &wanted);
+        for (size_t i = 0; i < plan->n_resources; i++)
+                most += plan->resources[i].n_leaving;
         holdings->plan = plan;
-        holdings->books = xcalloc(plan->n_resources, sizeof(*holdings->books));
+        holdings->books = xcalloc(most, sizeof(*holdings->books));
         holdings->n_books = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
-                if (plan->resources[i].strategy == SHARING_MPS)
-                        open_book(
-                                holdings, &holdings->books[holdings->n_books++], &plan->resources[i], before, n_before);
+                open_books(holdings, &plan->resources[i], before, n_before);
+        for (size_t i = 0; i < holdings->n_books; i++)
+                holdings_keep_back(holdings, &holdings->books[i]);
         free_books(before, n_before);
-        mps_wanted_of(&wanted, &scratch, plan);
-        mps_link_apply(holdings->link, &wanted, ++holdings->generation);
+        mps_link_apply(holdings->link, &wanted, holdings->generation);
         arena_done(&scratch);
 }
 
@@ -69,7 +147,7 @@ void holdings_set_health(struct holdings *holdings, const char *uuid, bool healt
 {
         for (size_t i = 0; i < holdings->n_books; i++) {
                 struct book *book = &holdings->books[i];
-                const struct unit *unit = holdings_find_unit(book->resource, uuid);
+                const struct unit *unit = resource_find_unit(book->resource, uuid);
 
                 if (!unit)
                         continue;
@@ -85,6 +163,9 @@ static void free_holdings(struct holdings *holdings)
 {
         free_books(holdings->books, holdings->n_books);
         holders_free(holdings->holders);
+        holdings_forget_requests(holdings);
+        map_done(&holdings->renewed);
+        arena_done(&holdings->renewed_arena);
         guard_free(holdings->guard);
         mps_report_free(holdings->report);
         mps_faults_done(&holdings->faults);
@@ -104,6 +185,14 @@ static void start_timer(struct holdings *holdings, uv_timer_t *timer)
 static void tell_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
         holdings_tell_pods(data, unit, event, text);
+}
+
+static uint64_t now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err)
@@ -130,6 +219,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->broker = (struct broker){.hidden = holdings_hidden, .bind = holdings_bind, .data = holdings};
         list_init(&holdings->binds);
         list_init(&holdings->tellings);
+        holdings->generation = now_ms();
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
                 error_raise_errno(err, errno, "random bytes for the ids of grants");
                 goto failed;

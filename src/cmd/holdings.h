@@ -18,7 +18,7 @@
 #include "cmd/node_events.h"
 #include "config/config.h"
 #include "kubelet/broker.h"
-#include "share/plan.h"
+#include "share/handover.h"
 
 struct holdings;
 
@@ -28,6 +28,7 @@ struct holdings_options {
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
         struct node_events *events;    /* NULL: nobody is told. Must outlive the holdings */
+        void (*on_held)(void *data);   /* holdings_ask() has its answer */
         void *data;
 };
 
@@ -44,6 +45,15 @@ void holdings_set_health(struct holdings *holdings, const char *uuid, bool healt
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
 void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text);
+/*
+ * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
+ * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too. False where nobody
+ * has told so far.
+ */
+bool holdings_held(struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count);
+
+/* Asks kubelet for its list; on_held() follows, also where there is no answer. */
+void holdings_ask(struct holdings *holdings);
 
 /* Fills in what is held of each of |resources|, which |metrics| has, and the part of MPS and the guard. */
 void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,

@@ -20,7 +20,7 @@ int64_t holdings_now(void)
 struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name)
 {
         for (size_t i = 0; i < n_books; i++)
-                if (strcmp(books[i].resource->name, name) == 0)
+                if (!books[i].is_leaving && strcmp(books[i].resource->name, name) == 0)
                         return &books[i];
         return NULL;
 }
@@ -39,7 +39,11 @@ static bool is_ready(const struct holdings *holdings, const struct unit *unit)
 {
         const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
 
-        return !unit->shared || (daemon && daemon->state == MPS_READY);
+        if (!unit->shared)
+                return true;
+        /* What is ready may be the daemon of before, that is about to end. */
+        return daemon && daemon->state == MPS_READY &&
+               (holdings->status->generation == holdings->generation || !map_find(&holdings->renewed, unit->uuid));
 }
 
 void holdings_keep_back(struct holdings *holdings, struct book *book)
@@ -49,7 +53,7 @@ void holdings_keep_back(struct holdings *holdings, struct book *book)
 
         for (size_t i = 0; i < resource->n_units; i++)
                 grants_set_unit_health(book->grants, resource->units[i].uuid,
-                        !book->ill[i] && is_ready(holdings, &resource->units[i]));
+                        !book->ill[i] && !resource->units[i].is_kept && is_ready(holdings, &resource->units[i]));
         hidden = grants_hidden(book->grants);
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
@@ -83,13 +87,31 @@ static char *book_path(const struct holdings *holdings, const struct resource *r
         return path;
 }
 
+/* One file a name, whatever the terms. */
+static char *write_books(const struct holdings *holdings, const char *name)
+{
+        struct arena scratch = ARENA_INIT;
+        const struct grants **grants = ARENA_ARRAY(&scratch, const struct grants *, holdings->n_books);
+        size_t count = 0;
+        char *text;
+
+        for (size_t i = 0; i < holdings->n_books; i++)
+                if (strcmp(holdings->books[i].resource->name, name) == 0)
+                        grants[count++] = holdings->books[i].grants;
+        text = grants_write_all(grants, count);
+        arena_done(&scratch);
+        return text;
+}
+
 static void save_book(struct holdings *holdings, struct book *book)
 {
         _free_ char *path = book_path(holdings, book->resource);
-        _free_ char *text = grants_write(book->grants);
+        _free_ char *text = write_books(holdings, book->resource->name);
         struct error err;
 
-        book->changed = false;
+        for (size_t i = 0; i < holdings->n_books; i++)
+                if (strcmp(holdings->books[i].resource->name, book->resource->name) == 0)
+                        holdings->books[i].changed = false;
         if (file_write(path, text, strlen(text), &err) < 0)
                 complain(&holdings->bad_book, "the record of who holds what cannot be written", &err);
         else
@@ -120,14 +142,6 @@ void holdings_load_book(struct holdings *holdings, struct book *book)
                 log_warn("the record of who holds what is left aside", LOG_STR("file", path), LOG_ERR(&err));
 }
 
-const struct unit *holdings_find_unit(const struct resource *resource, const char *uuid)
-{
-        for (size_t i = 0; i < resource->n_units; i++)
-                if (strcmp(resource->units[i].uuid, uuid) == 0)
-                        return &resource->units[i];
-        return NULL;
-}
-
 /* ---- what kubelet says ---- */
 
 /* What was made for a grant goes with it; where nothing was, the daemon says so, and that is all. */
@@ -148,6 +162,29 @@ static void on_released(const char *id, void *data)
         mps_link_release(sync->holdings->link, id, on_made_released, NULL);
 }
 
+/* An entry belongs to the book by whose terms it was made. */
+static bool is_of_book(const struct book *book, const char *id)
+{
+        const struct device *device = map_find(&book->resource->by_id, id);
+
+        if (book->is_leaving || device)
+                return device && !book->resource->units[device->unit].is_kept;
+        for (size_t i = 0; i < book->resource->n_leaving; i++)
+                if (map_find(&book->resource->leaving[i].by_id, id))
+                        return false;
+        return true;
+}
+
+static size_t keep_own(const struct book *book, struct grants_held *held, size_t n_held)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < n_held; i++)
+                if (held[i].n_devices && is_of_book(book, held[i].devices[0]))
+                        held[kept++] = held[i];
+        return kept;
+}
+
 void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of)
 {
         struct sync sync = {.holdings = holdings};
@@ -156,6 +193,7 @@ void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as
         size_t n_held = holders_of(holdings->holders, book->resource->name, &scratch, &held);
         size_t before = grants_count(book->grants);
 
+        n_held = keep_own(book, held, n_held);
         grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
         if (sync.released || grants_count(book->grants) != before)
@@ -171,7 +209,7 @@ bool holdings_kubelet_is_young(const struct holdings *holdings)
 }
 
 /* kubelet's record beside its list. Without it, UIDs and init containers are unknown, and that is all. */
-static bool read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret)
+bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
@@ -187,13 +225,23 @@ void holdings_take_list(struct holdings *holdings, const struct pod_list *list)
 {
         struct arena scratch = ARENA_INIT;
         struct checkpoint checkpoint;
-        bool has_checkpoint = read_checkpoint(holdings, &scratch, &checkpoint);
+        bool has_checkpoint = holdings_read_checkpoint(holdings, &scratch, &checkpoint);
 
         complaint_settle(&holdings->bad_list);
+        if (has_checkpoint)
+                holdings_note_booked(holdings, &checkpoint);
         holders_free(holdings->holders);
         holdings->holders = holders_new(list, has_checkpoint ? &checkpoint : NULL);
         arena_done(&scratch);
         log_debug("kubelet has told which container holds what", LOG_UINT("containers", list->n_containers));
+}
+
+void holdings_sync_all(struct holdings *holdings)
+{
+        if (holdings_kubelet_is_young(holdings))
+                return;
+        for (size_t i = 0; i < holdings->n_books; i++)
+                holdings_sync_book(holdings, &holdings->books[i], holdings_now() - LIST_GRACE_S);
 }
 
 static void on_listed(const struct error *err, const struct pod_list *list, void *data)
@@ -205,10 +253,7 @@ static void on_listed(const struct error *err, const struct pod_list *list, void
                 return;
         }
         holdings_take_list(holdings, list);
-        if (holdings_kubelet_is_young(holdings))
-                return;
-        for (size_t i = 0; i < holdings->n_books; i++)
-                holdings_sync_book(holdings, &holdings->books[i], holdings_now() - LIST_GRACE_S);
+        holdings_sync_all(holdings);
 }
 
 static bool is_anything_held(const struct holdings *holdings)

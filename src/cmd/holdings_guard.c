@@ -19,6 +19,10 @@ static enum guard_mode guard_mode(const struct holdings *holdings)
 {
         const struct sharing_section *mps = holdings->plan ? holdings->plan->config->sharing.mps : NULL;
 
+        /* Who holds by terms of before is guarded by them, where there are no others. */
+        for (size_t i = 0; !mps && i < holdings->n_books; i++)
+                if (holdings->books[i].is_leaving)
+                        mps = holdings->books[i].resource->units[0].shared->section;
         return mps ? mps->guard : GUARD_OFF;
 }
 
@@ -165,7 +169,7 @@ void holdings_on_status(const struct mps_status *status, const char *reason, voi
 static struct agent_metrics_grant measure_grant(
         const struct holdings *holdings, const struct book *book, const struct grant *grant)
 {
-        const struct unit *unit = grant->unit ? holdings_find_unit(book->resource, grant->unit) : NULL;
+        const struct unit *unit = grant->unit ? resource_find_unit(book->resource, grant->unit) : NULL;
         struct agent_metrics_grant measured = {
                 .grant = grant,
                 .holder = holdings_holder_of(holdings, book, grant),
@@ -182,27 +186,31 @@ static struct agent_metrics_grant measure_grant(
         return measured;
 }
 
-static void measure_book(const struct holdings *holdings, const struct book *book, struct arena *arena,
-        struct agent_metrics_resource *resource)
+/* The grants of a name, also those by terms of before. */
+static void measure_books(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resource)
 {
-        size_t count = grants_count(book->grants);
-        struct agent_metrics_grant *grants = ARENA_ARRAY(arena, struct agent_metrics_grant, count);
+        struct agent_metrics_grant *grants;
+        size_t count = 0;
 
-        for (size_t i = 0; i < count; i++)
-                grants[i] = measure_grant(holdings, book, grants_get(book->grants, i));
-        resource->grants = grants;
-        resource->n_grants = count;
+        for (size_t i = 0; i < holdings->n_books; i++)
+                if (strcmp(holdings->books[i].resource->name, resource->resource->name) == 0)
+                        count += grants_count(holdings->books[i].grants);
+        resource->grants = grants = ARENA_ARRAY(arena, struct agent_metrics_grant, count);
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                const struct book *book = &holdings->books[i];
+
+                for (size_t j = 0; j < grants_count(book->grants); j++)
+                        if (strcmp(book->resource->name, resource->resource->name) == 0)
+                                grants[resource->n_grants++] =
+                                        measure_grant(holdings, book, grants_get(book->grants, j));
+        }
 }
 
 void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,
         struct agent_metrics *metrics)
 {
-        for (size_t i = 0; i < metrics->n_resources; i++) {
-                const struct book *book = holdings_find_book(holdings, resources[i].resource->name);
-
-                if (book)
-                        measure_book(holdings, book, arena, &resources[i]);
-        }
+        for (size_t i = 0; i < metrics->n_resources; i++)
+                measure_books(holdings, arena, &resources[i]);
         metrics->mps = holdings->status;
         metrics->faults = &holdings->faults;
         metrics->standing = holdings->found.standing;

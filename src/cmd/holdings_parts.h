@@ -33,7 +33,19 @@ struct book {
         bool *ill;       /* by unit: the GPU's own health */
         bool *kept_back; /* by device */
         bool changed;    /* since it was written */
+        bool is_leaving; /* |resource| has the terms of before: nothing new is entered */
 };
+
+/* A device that was asked for, until kubelet has it in its own books: so long no list says who holds it. */
+struct recent {
+        char *resource;
+        char *device;
+        int64_t since;
+        bool is_booked;
+        uint64_t booked_at; /* n_questions then */
+};
+
+#define MAX_RECENT ((size_t)1024)
 
 struct holdings {
         struct holdings_options options; /* its config may be gone: the paths are here */
@@ -48,6 +60,13 @@ struct holdings {
         const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
         struct pod_resources *pods;      /* NULL: kubelet is not asked */
         struct holders *holders;         /* of its newest answer; NULL: none yet */
+        struct recent *recent;           /* the oldest first */
+        size_t n_recent;
+        uint64_t n_questions; /* to kubelet, by holdings_ask() */
+        bool list_is_new;     /* in on_held(): |holders| is the answer to the newest of them */
+        struct arena over_arena;
+        struct map
+                over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
         uv_timer_t guard_timer; /* runs while there are clients, or findings */
@@ -59,7 +78,10 @@ struct holdings {
         uint64_t clients_ended_total;
         struct list binds;    /* requests that wait */
         struct list tellings; /* events whose pods are being asked for */
-        uint64_t generation;
+        uint64_t generation;  /* of what is wanted of the daemons: no agent before counted that far */
+        /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
+        struct map renewed;
+        struct arena renewed_arena;
         uint64_t incarnation; /* random: what the ids of grants begin with */
         uint64_t n_grants;
         struct complaint bad_list;
@@ -97,11 +119,22 @@ void holdings_keep_back(struct holdings *holdings, struct book *book);
 void holdings_note_change(struct holdings *holdings, struct book *book);
 void holdings_on_save(uv_timer_t *timer);
 void holdings_load_book(struct holdings *holdings, struct book *book);
-const struct unit *holdings_find_unit(const struct resource *resource, const char *uuid);
 void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of);
 bool holdings_kubelet_is_young(const struct holdings *holdings);
 void holdings_take_list(struct holdings *holdings, const struct pod_list *list);
 void holdings_on_list_timer(uv_timer_t *timer);
+
+/* Kubelet's own record; false where there is none. */
+bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret);
+void holdings_sync_all(struct holdings *holdings);
+
+/* ---- holdings_held.c: all that is held, under MPS or not ---- */
+
+void holdings_note_request(
+        struct holdings *holdings, const struct resource *resource, const char *const *ids, size_t n_ids);
+/* What is in kubelet's record is in its books. */
+void holdings_note_booked(struct holdings *holdings, const struct checkpoint *checkpoint);
+void holdings_forget_requests(struct holdings *holdings);
 
 /* ---- holdings_requests.c: from ids to a binding ---- */
 

@@ -75,9 +75,16 @@ static void tell_all(struct telling *telling)
 {
         const struct holdings *holdings = telling->holdings;
 
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                const struct book *book = &holdings->books[i];
+                const struct unit *unit = resource_find_unit(book->resource, telling->unit);
+
+                if (book->is_leaving && unit)
+                        tell_by_grants(telling, book, unit);
+        }
         for (size_t i = 0; i < holdings->plan->n_resources; i++) {
                 const struct resource *resource = &holdings->plan->resources[i];
-                const struct unit *unit = holdings_find_unit(resource, telling->unit);
+                const struct unit *unit = resource_find_unit(resource, telling->unit);
                 const struct book *book = holdings_find_book(holdings, resource->name);
 
                 if (unit && book)

@@ -107,7 +107,7 @@ static int settle(struct bind *bind, struct error *err)
         bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
         uv_timer_start(&bind->holdings->list_timer, holdings_on_list_timer, LIST_SOON_MS, LIST_INTERVAL_MS);
         holdings_note_change(bind->holdings, book);
-        unit = bind->unit ? holdings_find_unit(book->resource, bind->unit) : NULL;
+        unit = bind->unit ? resource_find_unit(book->resource, bind->unit) : NULL;
         bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
         if (unit)
                 make(bind, book->resource, unit);
@@ -160,6 +160,7 @@ void holdings_bind(const struct resource *resource, const char *const *ids, size
         struct bind *bind;
         struct error err;
 
+        holdings_note_request(holdings, resource, ids, n_ids);
         if (!holdings_find_book(holdings, resource->name)) {
                 bound(NULL, NULL, context);
                 return;

@@ -18,6 +18,7 @@
 #include "mps/message.h"
 #include "mps/record.h"
 #include "mps/supervisor.h"
+#include "share/mps_terms.h"
 
 #define GRACE_MS UINT64_C(5000)
 #define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
@@ -252,7 +253,7 @@ static void remove_books(struct sweep *sweep, const char *root)
 
 static void remove_files(struct removals *removals, const char *root)
 {
-        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, CONFIG_RECORD_NAME};
+        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, MPS_TERMS_FILE, CONFIG_RECORD_NAME};
         struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
         struct error err;
 

@@ -40,6 +40,32 @@ const struct gpu *inventory_find(const struct inventory *inventory, const char *
         return NULL;
 }
 
+const struct gpu *inventory_find_unit(
+        const struct inventory *inventory, const char *uuid, const struct mig_device **ret_mig)
+{
+        *ret_mig = NULL;
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+
+                if (strcmp(gpu->uuid, uuid) == 0)
+                        return gpu;
+                for (size_t j = 0; j < gpu->n_mig_devices; j++) {
+                        if (strcmp(gpu->mig_devices[j].uuid, uuid) != 0)
+                                continue;
+                        *ret_mig = &gpu->mig_devices[j];
+                        return gpu;
+                }
+        }
+        return NULL;
+}
+
+bool inventory_has(const struct inventory *inventory, const char *uuid)
+{
+        const struct mig_device *mig;
+
+        return inventory_find_unit(inventory, uuid, &mig) != NULL;
+}
+
 static bool texts_are_same(const char *const *a, size_t n_a, const char *const *b, size_t n_b)
 {
         if (n_a != n_b)

@@ -151,6 +151,13 @@ static inline void inventory_freep(struct inventory **inventory)
 
 const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid);
 
+/* The GPU with this UUID, or the one that the MIG device with it is on; NULL: neither. |ret_mig| is NULL for a whole GPU. */
+const struct gpu *inventory_find_unit(
+        const struct inventory *inventory, const char *uuid, const struct mig_device **ret_mig);
+
+/* There is a GPU or a MIG device with this UUID. */
+bool inventory_has(const struct inventory *inventory, const char *uuid);
+
 /* All of them: what NVIDIA's strategy "single" asks of the MIG devices of a node. */
 bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_attributes *b);
 

@@ -46,6 +46,29 @@ static void revive(struct device_list *list, const struct resource *resource)
         list->n_retired = kept;
 }
 
+/* Ids that are held by the terms of before: they are in the list, and nobody new gets one. After a start they were never in it. */
+static void add_leaving(struct device_list *list, const struct resource *resource)
+{
+        _cleanup_(map_done) struct map known = MAP_INIT;
+
+        if (resource->n_leaving == 0)
+                return;
+        for (size_t i = 0; i < list->n_retired; i++)
+                map_add(&known, list->retired[i], list);
+        for (size_t i = 0; i < resource->n_leaving; i++) {
+                const struct resource *leaving = &resource->leaving[i];
+
+                list->retired =
+                        xrealloc(list->retired, (list->n_retired + leaving->n_devices) * sizeof(*list->retired));
+                for (size_t j = 0; j < leaving->n_devices; j++) {
+                        const char *id = leaving->devices[j].id;
+
+                        if (!map_find(&resource->by_id, id) && map_add(&known, id, list))
+                                list->retired[list->n_retired++] = xstrdup(id);
+                }
+        }
+}
+
 /* Beyond what one message can carry, those that went first are the least likely to be held still. */
 static void forget_oldest(struct device_list *list, size_t n_devices)
 {
@@ -69,6 +92,7 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
                 if (before)
                         retire(list, before, resource);
                 revive(list, resource);
+                add_leaving(list, resource);
                 forget_oldest(list, resource->n_devices);
                 free(list->healthy);
                 free(list->usable);
@@ -87,7 +111,8 @@ bool device_list_refresh(struct device_list *list, device_list_health_fn *health
         for (size_t i = 0; resource && i < resource->n_units; i++)
                 list->healthy[i] = health(&resource->units[i], data);
         for (size_t i = 0; resource && i < resource->n_devices; i++) {
-                bool usable = list->healthy[resource->devices[i].unit] && !(hidden && hidden[i]);
+                bool usable = list->healthy[resource->devices[i].unit] && !(hidden && hidden[i]) &&
+                              !(resource->withheld && resource->withheld[i]);
 
                 changed = changed || usable != list->usable[i];
                 list->usable[i] = usable;

@@ -159,3 +159,30 @@ size_t holders_of(const struct holders *holders, const char *resource, struct ar
         *ret = held;
         return count;
 }
+
+static const char *say_holder(struct arena *arena, const struct holder *holder)
+{
+        if (holder->pod)
+                return arena_printf(arena, "%s/%s/%s", holder->pod_namespace, holder->pod, holder->container);
+        return holder->pod_uid ? arena_strdup(arena, holder->pod_uid) : NULL;
+}
+
+size_t holders_all(const struct holders *holders, struct arena *arena, struct handover_held **ret)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < holders->n_holdings; i++)
+                count += holders->holdings[i].n_devices;
+        *ret = ARENA_ARRAY(arena, struct handover_held, count);
+        count = 0;
+        for (size_t i = 0; i < holders->n_holdings; i++) {
+                const struct holding *holding = &holders->holdings[i];
+                const char *holder = say_holder(arena, &holding->holder);
+
+                for (size_t j = 0; j < holding->n_devices; j++)
+                        (*ret)[count++] = (struct handover_held){.resource = arena_strdup(arena, holding->resource),
+                                .device = arena_strdup(arena, holding->devices[j]),
+                                .holder = holder};
+        }
+        return count;
+}

@@ -10,6 +10,7 @@
 #include "kubelet/pod_resources.h"
 #include "share/checkpoint.h"
 #include "share/grants.h"
+#include "share/handover.h"
 
 struct holder {
         const char *pod_namespace; /* NULL, as the next two: an init container, of which the list does not know */
@@ -26,6 +27,9 @@ struct holders *holders_free(struct holders *holders); /* accepts NULL, returns 
 
 /* Who has the device now, or NULL. Of two, the one that the list has. */
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device);
+
+/* Every device that is held, of all resources, in |arena|. */
+size_t holders_all(const struct holders *holders, struct arena *arena, struct handover_held **ret);
 
 /* What containers hold of one resource, in |arena|. */
 size_t holders_of(const struct holders *holders, const char *resource, struct arena *arena, struct grants_held **ret);

@@ -341,9 +341,15 @@ struct plugin *plugin_new(const struct plugin_place *place, const char *resource
 static void publish(struct plugin *plugin)
 {
         struct device_list_counts counts = device_list_count(&plugin->list);
+        struct rpc_message *packed = device_list_pack(&plugin->list);
 
+        /* What changed may be none of kubelet's business: it writes a file for each list. */
+        if (plugin->packed && rpc_message_is_same(plugin->packed, packed)) {
+                rpc_message_unref(packed);
+                return;
+        }
         rpc_message_unref(plugin->packed);
-        plugin->packed = device_list_pack(&plugin->list);
+        plugin->packed = packed;
         for_each_stream(plugin, send_list);
         if (counts.hidden)
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),

@@ -69,6 +69,11 @@ static bool unit_is_healthy(const struct unit *unit, void *data)
         return find_unhealthy(data, unit->uuid) == ((struct plugins *)data)->n_unhealthy;
 }
 
+bool plugins_is_healthy(const struct plugins *plugins, const char *uuid)
+{
+        return find_unhealthy(plugins, uuid) == plugins->n_unhealthy;
+}
+
 static void clear_unhealthy(struct plugins *plugins)
 {
         while (plugins->n_unhealthy)
@@ -214,17 +219,24 @@ static void on_settle(uv_idle_t *idle)
         settle(idle->data);
 }
 
-void plugins_apply(struct plugins *plugins, const struct plan *plan)
+void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
                 settle(plugins);
         /* The plan before goes, and a request may come in this turn still. */
         LIST_FOR_EACH(link, &plugins->members)
                 plugin_forget_before(container_of(link, struct member, link)->plugin);
-        clear_unhealthy(plugins);
         plugins->plan = plan;
         plugins->plan_is_new = true;
         uv_idle_start(&plugins->settle, on_settle);
+}
+
+void plugins_apply(struct plugins *plugins, const struct plan *plan)
+{
+        if (plugins->plan_is_new)
+                settle(plugins);
+        clear_unhealthy(plugins);
+        plugins_apply_again(plugins, plan);
 }
 
 void plugins_refresh(struct plugins *plugins)

@@ -42,6 +42,12 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
  */
 void plugins_apply(struct plugins *plugins, const struct plan *plan);
 
+/* The same, but units are as healthy as they were: what changed is what is held, and no inventory was read. */
+void plugins_apply_again(struct plugins *plugins, const struct plan *plan);
+
+/* By the UUID of a unit: as it was said. */
+bool plugins_is_healthy(const struct plugins *plugins, const char *uuid);
+
 /* By the UUID of a unit. */
 void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy);
 

@@ -55,6 +55,21 @@ const bool *requests_hidden(const struct requests *requests, const struct resour
         return broker && resource ? broker->hidden(resource, broker->data) : NULL;
 }
 
+static bool is_not_for_now(const struct resource *resource, const struct device *device, const bool *hidden)
+{
+        size_t position = (size_t)(device - resource->devices);
+
+        return (hidden && hidden[position]) || (resource->withheld && resource->withheld[position]);
+}
+
+/* In a handover: an id that the wanted plan does not have, given back a moment ago. */
+static bool is_of_before(const struct resource *resource, const struct device *device)
+{
+        const struct unit *unit = &resource->units[device->unit];
+
+        return unit->is_kept || (size_t)(device - resource->devices) >= unit->first_device + unit->replicas;
+}
+
 /*
  * kubelet's list may be older than what is kept back now, so its ids are looked through. Where too few are left the answer is
  * shorter than what was asked for: kubelet fills it up, and the broker has the last word in Allocate.
@@ -65,16 +80,25 @@ static void leave_out_hidden(const struct requests *requests, struct prefer_requ
         const bool *hidden = requests_hidden(requests, resource);
         const char **available;
         size_t count = 0;
+        size_t n_own = 0;
 
-        if (!hidden)
+        if (!hidden && !resource->withheld)
                 return;
         available = ARENA_ARRAY(scratch, const char *, request->n_available);
         for (size_t i = 0; i < request->n_available; i++) {
                 const struct device *device = map_find(&resource->by_id, request->available[i]);
 
-                if (!device || !hidden[device - resource->devices])
-                        available[count++] = request->available[i];
+                if (device && is_not_for_now(resource, device, hidden))
+                        continue;
+                available[count++] = request->available[i];
+                if (device && is_of_before(resource, device))
+                        continue;
+                available[count - 1] = available[n_own];
+                available[n_own++] = request->available[i];
         }
+        /* The ids of before come last: the sooner they are free, the sooner their unit goes over. */
+        if (n_own + request->n_required >= request->size)
+                count = n_own;
         request->available = available;
         request->n_available = count;
         request->size = MIN(request->size, request->n_required + count);

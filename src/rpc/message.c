@@ -29,6 +29,11 @@ uint8_t *rpc_message_payload(struct rpc_message *message)
         return message->bytes + RPC_PREFIX_SIZE;
 }
 
+bool rpc_message_is_same(const struct rpc_message *a, const struct rpc_message *b)
+{
+        return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
 struct rpc_message *rpc_message_ref(struct rpc_message *message)
 {
         message->references++;

@@ -28,6 +28,8 @@ uint8_t *rpc_message_payload(struct rpc_message *message);
 struct rpc_message *rpc_message_ref(struct rpc_message *message);
 struct rpc_message *rpc_message_unref(struct rpc_message *message); /* accepts NULL, returns NULL */
 
+bool rpc_message_is_same(const struct rpc_message *a, const struct rpc_message *b); /* byte for byte */
+
 static inline void rpc_message_unrefp(struct rpc_message **message)
 {
         rpc_message_unref(*message);

@@ -124,14 +124,6 @@ static int collect_parts(const struct request *request, const char *const *ids, 
         return 0;
 }
 
-static const struct unit *find_unit(const struct resource *resource, const char *uuid)
-{
-        for (size_t i = 0; i < resource->n_units; i++)
-                if (strcmp(resource->units[i].uuid, uuid) == 0)
-                        return &resource->units[i];
-        return NULL;
-}
-
 /* All replicas are of the unit that the request is bound to: ids are tokens, and the books follow the grant. */
 static int bind_parts(const struct request *request, struct error *err)
 {
@@ -142,7 +134,7 @@ static int bind_parts(const struct request *request, struct error *err)
 
         if (!request->binding || !request->binding->unit || allocation->n_parts == 0)
                 return 0;
-        unit = find_unit(resource, request->binding->unit);
+        unit = resource_find_unit(resource, request->binding->unit);
         if (!unit)
                 return error_set(err, ERROR_NOT_FOUND,
                         "invalid request for resource '%s': it has no longer the unit '%.100s', which was chosen for this "

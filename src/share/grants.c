@@ -56,10 +56,9 @@ struct holding *holding_free(struct holding *holding)
 
 static uint32_t find_unit(const struct resource *resource, const char *uuid)
 {
-        for (size_t i = 0; uuid && i < resource->n_units; i++)
-                if (strcmp(resource->units[i].uuid, uuid) == 0)
-                        return (uint32_t)i;
-        return GRANTS_NO_UNIT;
+        const struct unit *unit = uuid ? resource_find_unit(resource, uuid) : NULL;
+
+        return unit ? (uint32_t)(unit - resource->units) : GRANTS_NO_UNIT;
 }
 
 /* The position of the unit that an id of this holding uses; GRANTS_NO_UNIT: one that is gone. */
@@ -156,6 +155,28 @@ void books_count(struct grants *grants)
         for (size_t i = 0; i < grants->n_all; i++)
                 hold(grants, grants->all[i]);
         books_hide(grants);
+}
+
+/* By the unit it is bound to, or by its first id. */
+static bool belongs_to(const struct holding *holding, const struct resource *resource)
+{
+        if (holding->unit)
+                return resource_find_unit(resource, holding->unit);
+        return map_find(&resource->by_id, holding->devices[0]);
+}
+
+void grants_move(struct grants *from, struct grants *to)
+{
+        size_t left = 0;
+
+        for (size_t i = 0; i < from->n_all; i++)
+                if (belongs_to(from->all[i], to->resource))
+                        books_add(to, from->all[i]);
+                else
+                        from->all[left++] = from->all[i];
+        from->n_all = left;
+        books_count(from);
+        books_count(to);
 }
 
 /* ---- a request ---- */

@@ -100,8 +100,13 @@ const struct grant *grants_get(const struct grants *grants, size_t position);
 /* The newest grant that has the id, or NULL. */
 const struct grant *grants_of_device(const struct grants *grants, const char *device);
 
+/* What is held of the units that |to| has goes over to it; the rest stays. */
+void grants_move(struct grants *from, struct grants *to);
+
 /* The books as JSON text, to survive the agent; the caller frees. */
 char *grants_write(const struct grants *grants);
+/* Several books of one name in one text. */
+char *grants_write_all(const struct grants *const *grants, size_t count);
 /*
  * And back, added to what is there: grants that are malformed, or whose id is there already, are left out. An error, and no
  * change, where the text is no JSON object with a list of grants or is longer than GRANTS_TEXT_MAX.

@@ -21,12 +21,18 @@ static json_t *write_grant(const struct grant *grant)
 
 char *grants_write(const struct grants *grants)
 {
+        return grants_write_all(&grants, 1);
+}
+
+char *grants_write_all(const struct grants *const *grants, size_t count)
+{
         json_t *list = json_array();
         json_t *root;
         char *text;
 
-        for (size_t i = 0; i < grants->n_all; i++)
-                json_array_append_new(list, write_grant(&grants->all[i]->grant));
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < grants[i]->n_all; j++)
+                        json_array_append_new(list, write_grant(&grants[i]->all[j]->grant));
         root = json_pack("{s:i, s:o}", "version", 1, "grants", list);
         text = json_dumps(root, JSON_COMPACT);
         json_decref(root);

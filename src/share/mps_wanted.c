@@ -113,12 +113,20 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
         struct mps_daemon_wanted *daemons;
         size_t n_units = 0;
 
-        for (size_t i = 0; i < plan->n_resources; i++)
+        for (size_t i = 0; i < plan->n_resources; i++) {
                 n_units += plan->resources[i].n_units;
+                for (size_t j = 0; j < plan->resources[i].n_leaving; j++)
+                        n_units += plan->resources[i].leaving[j].n_units;
+        }
         daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, n_units);
         *ret = (struct mps_wanted){.daemons = daemons};
-        for (size_t i = 0; i < plan->n_resources; i++)
-                ret->n_daemons += add_daemons(&daemons[ret->n_daemons], arena, plan, &plan->resources[i]);
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+
+                ret->n_daemons += add_daemons(&daemons[ret->n_daemons], arena, plan, resource);
+                for (size_t j = 0; j < resource->n_leaving; j++)
+                        ret->n_daemons += add_daemons(&daemons[ret->n_daemons], arena, plan, &resource->leaving[j]);
+        }
 }
 
 /* ---- comparison and log ---- */

@@ -237,9 +237,9 @@ static const char *replica_id(struct arena *arena, const char *uuid, size_t leng
         return id;
 }
 
-static void collect_devices(const struct plan_builder *builder, struct resource *resource)
+static void collect_devices(struct arena *arena, struct resource *resource)
 {
-        struct device *devices = ARENA_ARRAY(builder->arena, struct device, resource->n_devices);
+        struct device *devices = ARENA_ARRAY(arena, struct device, resource->n_devices);
         struct device *device = devices;
 
         map_reserve(&resource->by_id, resource->n_devices);
@@ -250,8 +250,7 @@ static void collect_devices(const struct plan_builder *builder, struct resource 
                 for (unsigned int replica = 0; replica < unit->replicas; replica++, device++) {
                         bool is_new;
 
-                        device->id =
-                                unit->shared ? replica_id(builder->arena, unit->uuid, length, replica) : unit->uuid;
+                        device->id = unit->shared ? replica_id(arena, unit->uuid, length, replica) : unit->uuid;
                         device->unit = (uint32_t)i;
                         device->replica = replica;
                         is_new = map_add(&resource->by_id, device->id, device);
@@ -266,8 +265,34 @@ static int fill_resource(const struct plan_builder *builder, struct resource *re
         collect_units(builder, resource);
         if (settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
                 return -1;
-        collect_devices(builder, resource);
+        collect_devices(builder->arena, resource);
         return 0;
+}
+
+void resource_set_units(struct resource *resource, struct arena *arena, struct unit *units, size_t n_units)
+{
+        resource->units = units;
+        resource->n_units = n_units;
+        resource->n_devices = 0;
+        for (size_t i = 0; i < n_units; i++) {
+                units[i].first_device = resource->n_devices;
+                resource->n_devices += units[i].replicas;
+        }
+        resource->by_id = (struct map)MAP_INIT;
+        collect_devices(arena, resource);
+}
+
+size_t device_id_split(const char *id, int64_t *ret_replica)
+{
+        size_t length = strlen(id);
+        const char *colons = strstr(id, "::");
+        uint64_t replica;
+
+        *ret_replica = -1;
+        if (!colons || colons == id || !text_to_uint(colons + 2, UINT32_MAX, &replica))
+                return length;
+        *ret_replica = (int64_t)replica;
+        return (size_t)(colons - id);
 }
 
 /* ---- the plan ---- */
@@ -326,6 +351,14 @@ const struct resource *plan_find(const struct plan *plan, const char *name)
         return NULL;
 }
 
+const struct unit *resource_find_unit(const struct resource *resource, const char *uuid)
+{
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (strcmp(resource->units[i].uuid, uuid) == 0)
+                        return &resource->units[i];
+        return NULL;
+}
+
 /* The profile, and the capabilities that its device nodes go by. */
 static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
 {
@@ -350,8 +383,26 @@ static bool share_is_same(
 static bool unit_is_same(const struct unit *a, const struct unit *b)
 {
         return strcmp(a->uuid, b->uuid) == 0 && strcmp(a->index, b->index) == 0 && a->memory == b->memory &&
-               a->replicas == b->replicas && !a->shared == !b->shared && a->gpu->numa_node == b->gpu->numa_node &&
-               a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
+               a->replicas == b->replicas && !a->shared == !b->shared && a->is_kept == b->is_kept &&
+               a->gpu->numa_node == b->gpu->numa_node && a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
+}
+
+/* In a handover ids no longer follow from the units, and some are withheld. */
+static bool withheld_is_same(const struct resource *a, const struct resource *b)
+{
+        if (a->n_leaving != b->n_leaving || !a->withheld != !b->withheld)
+                return false;
+        for (size_t i = 0; i < a->n_leaving; i++)
+                if (!resource_is_same(&a->leaving[i], &b->leaving[i]))
+                        return false;
+        if (!a->withheld)
+                return true;
+        if (a->n_devices != b->n_devices)
+                return false;
+        for (size_t i = 0; i < a->n_devices; i++)
+                if (a->withheld[i] != b->withheld[i] || strcmp(a->devices[i].id, b->devices[i].id) != 0)
+                        return false;
+        return true;
 }
 
 bool resource_is_same(const struct resource *a, const struct resource *b)
@@ -366,5 +417,5 @@ bool resource_is_same(const struct resource *a, const struct resource *b)
         for (size_t i = 0; i < a->n_units; i++)
                 if (!unit_is_same(&a->units[i], &b->units[i]) || !share_is_same(a, &a->units[i], b, &b->units[i]))
                         return false;
-        return true;
+        return withheld_is_same(a, b);
 }

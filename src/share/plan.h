@@ -61,6 +61,7 @@ struct unit {
         unsigned int replicas;                /* 1 when not shared */
         size_t position;                      /* of |gpu| in the inventory: gpu->links go by it */
         size_t first_device;                  /* position of its first device in the resource */
+        bool is_kept; /* of a plan in handover: nobody new gets it under its old terms, and its devices are those in use */
 };
 
 struct device {
@@ -85,6 +86,11 @@ struct resource {
         const struct device *devices;
         size_t n_devices;
         struct map by_id; /* device id → const struct device * */
+
+        /* Of a plan in handover (share/handover.h); else NULL and 0. */
+        const bool *withheld;           /* by device: not to be given to anybody now */
+        const struct resource *leaving; /* under MPS, with the terms of before: units that are held by them still */
+        size_t n_leaving;
 };
 
 struct plan {
@@ -107,6 +113,15 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 void plan_done(struct plan *plan);
 
 const struct resource *plan_find(const struct plan *plan, const char *name);
+
+/* The unit of |resource| with this UUID, or NULL. */
+const struct unit *resource_find_unit(const struct resource *resource, const char *uuid);
+
+/* The devices of |n_units| units that stand in a row, and the index; |first_device| of each is set. */
+void resource_set_units(struct resource *resource, struct arena *arena, struct unit *units, size_t n_units);
+
+/* "<uuid>::<n>" → the length of the UUID and n; "<uuid>" → its length and -1. */
+size_t device_id_split(const char *id, int64_t *ret_replica);
 
 /* True when kubelet and containers cannot tell the two apart: same name, ids, topology and limits. */
 bool resource_is_same(const struct resource *a, const struct resource *b);

@@ -1,0 +1,525 @@
+/*
+ * The plan to serve, made from the judgement: resource by resource, its units that go over, with the ids of before at their
+ * end, then what is kept of others.
+ */
+#include "share/handover.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "share/handover_parts.h"
+
+/* Names of holders in one line; who wants all of them asks kubelet. */
+#define MAX_HOLDERS 5
+
+/* The holds of one name, and within them of one unit: neighbours. */
+struct span {
+        const struct hold *holds;
+        size_t count;
+};
+
+static struct span span_of_unit(const struct hold *holds, size_t count)
+{
+        size_t n = 1;
+
+        while (n < count && strcmp(holds[n].resource, holds[0].resource) == 0 &&
+                strcmp(holds[n].uuid, holds[0].uuid) == 0)
+                n++;
+        return (struct span){.holds = holds, .count = n};
+}
+
+static struct span span_of_name(const struct judgement *judgement, const char *name)
+{
+        struct span span = {0};
+
+        for (size_t i = 0; i < judgement->n_holds; i++) {
+                if (strcmp(judgement->holds[i].resource, name) != 0)
+                        continue;
+                if (span.count++ == 0)
+                        span.holds = &judgement->holds[i];
+        }
+        return span;
+}
+
+/* Held, listed under this name, and not among the ids of the unit's new terms. */
+static bool is_extra(const struct hold *hold)
+{
+        return !hold->is_here && !hold->is_leaving;
+}
+
+static size_t count_extra(struct span span)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < span.count; i++)
+                count += is_extra(&span.holds[i]);
+        return count;
+}
+
+static bool goes_over(const struct site *site)
+{
+        return site && !site->waits;
+}
+
+/* ---- one resource ---- */
+
+struct build {
+        const struct judgement *judgement;
+        struct arena *arena;
+        struct resource *resource;
+        struct unit *units;
+        struct device *devices;
+        bool *withheld;
+        size_t room; /* for devices: a list is one message */
+        size_t n_free;
+};
+
+static void add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool withheld)
+{
+        struct resource *resource = build->resource;
+        struct device *device = &build->devices[resource->n_devices];
+
+        if (build->room == 0 || !map_add(&resource->by_id, id, device))
+                return;
+        build->room--;
+        *device = (struct device){.id = id, .unit = (uint32_t)unit, .replica = replica};
+        build->withheld[resource->n_devices++] = withheld;
+}
+
+/* Its own ids: those in use, and of the free ones as many as may be given. */
+static void add_own_devices(struct build *build, const struct site *site, const bool *is_held)
+{
+        const struct resource *wanted = site->resource;
+        const struct unit *unit = site->unit;
+        size_t used = site->n_here + site->n_elsewhere;
+        size_t left = used < unit->replicas ? unit->replicas - used : 0;
+        size_t position = build->resource->n_units;
+
+        build->n_free += left;
+        for (size_t i = unit->first_device; i < unit->first_device + unit->replicas; i++) {
+                bool is_free = !is_held[i];
+
+                add_device(build, wanted->devices[i].id, position, wanted->devices[i].replica, is_free && left == 0);
+                if (is_free && left > 0)
+                        left--;
+        }
+}
+
+/* Healthy or not is decided when it is known whether anything else is to be given. */
+static void add_extra_devices(struct build *build, struct span span, size_t position)
+{
+        for (size_t i = 0; i < span.count; i++)
+                if (is_extra(&span.holds[i]))
+                        add_device(build, arena_strdup(build->arena, span.holds[i].id), position,
+                                span.holds[i].replica < 0 ? 0 : (uint32_t)span.holds[i].replica, true);
+}
+
+static struct span find_unit_span(struct span of_name, const char *uuid)
+{
+        for (size_t i = 0; i < of_name.count;) {
+                struct span span = span_of_unit(&of_name.holds[i], of_name.count - i);
+
+                if (strcmp(span.holds[0].uuid, uuid) == 0)
+                        return span;
+                i += span.count;
+        }
+        return (struct span){0};
+}
+
+static void add_units(struct build *build, const struct resource *wanted, struct span held, const bool *is_held)
+{
+        for (size_t i = 0; i < wanted->n_units; i++) {
+                const struct site *site = judgement_site(build->judgement, wanted->units[i].uuid);
+                size_t position = build->resource->n_units;
+
+                if (!goes_over(site))
+                        continue;
+                build->units[position] = wanted->units[i];
+                build->units[position].first_device = build->resource->n_devices;
+                add_own_devices(build, site, is_held);
+                add_extra_devices(build, find_unit_span(held, wanted->units[i].uuid), position);
+                build->resource->n_units++;
+        }
+}
+
+static struct unit kept_unit(struct build *build, const struct hold *hold, const char *name)
+{
+        const struct inventory *inventory = build->judgement->wanted->inventory;
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(inventory, hold->uuid, &mig);
+        const char *uuid = arena_strdup(build->arena, hold->uuid);
+        size_t position = gpu ? (size_t)(gpu - inventory->gpus) : 0;
+        const char *index = "";
+
+        if (!gpu) {
+                struct gpu *gone = ARENA_NEW(build->arena, struct gpu);
+
+                *gone = inventory_unknown_gpu(uuid);
+                gpu = gone;
+        } else {
+                index = mig ? arena_printf(build->arena, "%u:%u", gpu->index, mig->index)
+                            : arena_printf(build->arena, "%u", gpu->index);
+        }
+        return (struct unit){.uuid = uuid,
+                .index = index,
+                .base_name = name,
+                .name = name,
+                .gpu = gpu,
+                .mig = mig,
+                .memory = mig ? mig->memory : gpu->memory,
+                .position = position,
+                .first_device = build->resource->n_devices,
+                .is_kept = true};
+}
+
+static void add_kept_units(struct build *build, struct span held)
+{
+        struct resource *resource = build->resource;
+
+        for (size_t i = 0; i < held.count;) {
+                struct span span = span_of_unit(&held.holds[i], held.count - i);
+                const struct site *site = span.holds[0].site;
+                bool has_place = goes_over(site) && strcmp(site->resource->name, resource->name) == 0;
+
+                i += span.count;
+                if (has_place || count_extra(span) == 0)
+                        continue;
+                build->units[resource->n_units] = kept_unit(build, &span.holds[0], resource->name);
+                add_extra_devices(build, span, resource->n_units);
+                build->units[resource->n_units].replicas =
+                        (unsigned int)(resource->n_devices - build->units[resource->n_units].first_device);
+                resource->n_units += build->units[resource->n_units].replicas > 0;
+        }
+}
+
+/* Several in one request could be of two kinds; where MPS is one of them, a container cannot have both. */
+static bool may_show_extra(const struct resource *resource)
+{
+        return resource->strategy != SHARING_MPS ||
+               (resource->fail_requests_greater_than_one && resource->max_per_request == 0);
+}
+
+/* See the header: in use, and healthy as long as there is something else to give. Not what is gone. */
+static void show_extra(struct build *build, const bool *is_own)
+{
+        const struct resource *resource = build->resource;
+
+        if (build->n_free == 0 || !may_show_extra(resource))
+                return;
+        for (size_t i = 0; i < resource->n_devices; i++)
+                if (!is_own[i])
+                        build->withheld[i] = !inventory_has(
+                                build->judgement->wanted->inventory, build->units[resource->devices[i].unit].uuid);
+}
+
+/* What no unit of it is shared by now is not its strategy yet. */
+static void settle_strategy(struct resource *resource)
+{
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (resource->units[i].shared)
+                        return;
+        resource->strategy = SHARING_NONE;
+        resource->max_per_request = 0;
+}
+
+/* By position in the wanted resource. */
+static bool *mark_held(const struct build *build, const struct resource *wanted, struct span held)
+{
+        bool *is_held = ARENA_ARRAY(build->arena, bool, wanted->n_devices);
+
+        for (size_t i = 0; i < held.count; i++) {
+                const struct device *device = held.holds[i].is_here ? map_find(&wanted->by_id, held.holds[i].id) : NULL;
+
+                if (device)
+                        is_held[device - wanted->devices] = true;
+        }
+        return is_held;
+}
+
+static void build_resource(struct build *build, const struct resource *wanted, struct span held)
+{
+        struct resource *resource = build->resource;
+        size_t most = wanted->n_devices + count_extra(held);
+        const bool *is_held = mark_held(build, wanted, held);
+        bool *is_own;
+
+        *resource = *wanted;
+        resource->n_units = resource->n_devices = 0;
+        resource->by_id = (struct map)MAP_INIT;
+        map_reserve(&resource->by_id, most);
+        build->room = PLAN_MAX_DEVICES;
+        resource->units = build->units = ARENA_ARRAY(build->arena, struct unit, wanted->n_units + held.count);
+        resource->devices = build->devices = ARENA_ARRAY(build->arena, struct device, most);
+        resource->withheld = build->withheld = ARENA_ARRAY(build->arena, bool, most);
+        add_units(build, wanted, held, is_held);
+        add_kept_units(build, held);
+        is_own = ARENA_ARRAY(build->arena, bool, most);
+        for (size_t i = 0; i < resource->n_devices; i++)
+                is_own[i] = !build->units[resource->devices[i].unit].is_kept &&
+                            map_find(&wanted->by_id, resource->devices[i].id);
+        show_extra(build, is_own);
+        settle_strategy(resource);
+}
+
+/* ---- units that keep their terms of MPS ---- */
+
+static void add_leaving(struct build *build)
+{
+        const struct judgement *judgement = build->judgement;
+        const struct mps_terms_list *list = judgement->before->terms;
+        const struct mps_terms **group = ARENA_ARRAY(build->arena, const struct mps_terms *, list->count);
+        bool *done = ARENA_ARRAY(build->arena, bool, list->count);
+        struct resource *leaving = ARENA_ARRAY(build->arena, struct resource, list->count);
+
+        for (size_t i = 0; i < list->count; i++) {
+                size_t count = 0;
+                size_t devices = 0;
+
+                if (done[i] || !judgement->stays[i] || strcmp(list->items[i].resource, build->resource->name) != 0)
+                        continue;
+                for (size_t j = i; j < list->count; j++) {
+                        if (done[j] || !judgement->stays[j] || !mps_terms_agree(&list->items[i], &list->items[j]) ||
+                                devices + list->items[j].replicas > PLAN_MAX_DEVICES)
+                                continue;
+                        done[j] = true;
+                        devices += list->items[j].replicas;
+                        group[count++] = &list->items[j];
+                }
+                if (count)
+                        mps_terms_resource(&leaving[build->resource->n_leaving++], build->arena,
+                                judgement->wanted->inventory, group, count);
+        }
+        build->resource->leaving = leaving;
+}
+
+/* ---- the plan ---- */
+
+static bool is_touched(const struct judgement *judgement, const struct resource *wanted)
+{
+        struct span held = span_of_name(judgement, wanted->name);
+
+        for (size_t i = 0; i < wanted->n_units; i++) {
+                const struct site *site = judgement_site(judgement, wanted->units[i].uuid);
+
+                if (site->waits || site->n_elsewhere)
+                        return true;
+        }
+        for (size_t i = 0; i < held.count; i++)
+                if (!held.holds[i].is_here)
+                        return true;
+        for (size_t i = 0; i < judgement->before->terms->count; i++)
+                if (judgement->stays[i] && strcmp(judgement->before->terms->items[i].resource, wanted->name) == 0)
+                        return true;
+        return false;
+}
+
+static void add_resource(
+        struct judgement *judgement, struct arena *arena, struct plan *plan, const struct resource *wanted)
+{
+        struct build build = {
+                .judgement = judgement, .arena = arena, .resource = &plan->resources[plan->n_resources++]};
+
+        build_resource(&build, wanted, span_of_name(judgement, wanted->name));
+        add_leaving(&build);
+}
+
+/* A name that the wanted plan does not have; what is under it belongs to those who hold it. */
+static void add_old_name(struct judgement *judgement, struct arena *arena, struct plan *plan, const char *name)
+{
+        struct resource empty = {.placement = judgement->wanted->config->placement};
+
+        if (plan_find(plan, name) || plan->n_resources == 2 * PLAN_MAX_RESOURCES)
+                return;
+        empty.name = empty.base_name = arena_strdup(arena, name);
+        add_resource(judgement, arena, plan, &empty);
+}
+
+static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
+{
+        const struct plan *wanted = judgement->wanted;
+        struct plan *plan = ARENA_NEW(arena, struct plan);
+
+        *plan = *wanted;
+        plan->resources = ARENA_ARRAY(arena, struct resource, 2 * PLAN_MAX_RESOURCES);
+        plan->n_resources = 0;
+        for (size_t i = 0; i < wanted->n_resources; i++)
+                if (is_touched(judgement, &wanted->resources[i]))
+                        add_resource(judgement, arena, plan, &wanted->resources[i]);
+                else
+                        plan->resources[plan->n_resources++] = wanted->resources[i];
+        for (size_t i = 0; i < judgement->n_holds; i++)
+                if (!judgement->holds[i].is_here)
+                        add_old_name(judgement, arena, plan, judgement->holds[i].resource);
+        for (size_t i = 0; i < judgement->before->terms->count; i++)
+                if (judgement->stays[i])
+                        add_old_name(judgement, arena, plan, judgement->before->terms->items[i].resource);
+        return plan;
+}
+
+/* ---- what waits, in words ---- */
+
+static const char *say_share(
+        struct arena *arena, enum sharing_strategy strategy, enum provisioning provisioning, unsigned int replicas)
+{
+        switch (strategy) {
+        case SHARING_NONE:
+                return "whole";
+        case SHARING_TIME_SLICING:
+                return arena_printf(arena, "time-slicing, %u replicas", replicas);
+        case SHARING_MPS:
+                break;
+        }
+        return arena_printf(arena, "mps %s, %u replicas", provisioning_name(provisioning), replicas);
+}
+
+static const char *say_from(struct arena *arena, const struct hold *hold)
+{
+        if (hold->terms)
+                return say_share(arena, SHARING_MPS, hold->terms->provisioning, hold->terms->replicas);
+        return hold->replica < 0 ? "whole" : "time-slicing";
+}
+
+static const char *say_to(struct arena *arena, const struct judgement *judgement, const struct hold *hold)
+{
+        const struct site *site = hold->site;
+        const char *share;
+
+        if (!inventory_has(judgement->wanted->inventory, hold->uuid))
+                return "gone";
+        if (!site)
+                return "not advertised";
+        share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
+                site->resource->provisioning, site->unit->replicas);
+        return strcmp(site->resource->name, hold->resource) == 0
+                       ? share
+                       : arena_printf(arena, "%s of %s", share, site->resource->name);
+}
+
+static bool is_new_holder(struct span span, size_t position)
+{
+        const char *holder = span.holds[position].holder;
+
+        if (!holder)
+                return false;
+        for (size_t i = 0; i < position; i++)
+                if (span.holds[i].holder && strcmp(span.holds[i].holder, holder) == 0)
+                        return false;
+        return true;
+}
+
+static const char *say_holders(struct arena *arena, struct span span)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        size_t count = 0;
+
+        for (size_t i = 0; i < span.count && count <= MAX_HOLDERS; i++) {
+                if (!is_new_holder(span, i))
+                        continue;
+                if (count++ < MAX_HOLDERS)
+                        strbuf_printf(&text, "%s%s", count > 1 ? ", " : "", span.holds[i].holder);
+                else
+                        strbuf_printf(&text, ", …");
+        }
+        return arena_strdup(arena, text.data ? text.data : "");
+}
+
+static bool is_pending(struct span span)
+{
+        for (size_t i = 0; i < span.count; i++)
+                if (!span.holds[i].is_here)
+                        return true;
+        return false;
+}
+
+static void tell_pending(struct handover *handover, const struct judgement *judgement)
+{
+        struct handover_pending *pending = ARENA_ARRAY(&handover->arena, struct handover_pending, judgement->n_holds);
+
+        handover->pending = pending;
+        for (size_t i = 0; i < judgement->n_holds;) {
+                struct span span = span_of_unit(&judgement->holds[i], judgement->n_holds - i);
+                const struct hold *first = &span.holds[0];
+
+                i += span.count;
+                if (!is_pending(span))
+                        continue;
+                pending[handover->n_pending++] = (struct handover_pending){
+                        .resource = arena_strdup(&handover->arena, first->resource),
+                        .unit = arena_strdup(&handover->arena, first->uuid),
+                        .from = say_from(&handover->arena, first),
+                        .to = say_to(&handover->arena, judgement, first),
+                        .n_devices = span.count,
+                        .holders = say_holders(&handover->arena, span),
+                        .waits = first->site && first->site->waits,
+                };
+        }
+}
+
+/* ---- public ---- */
+
+struct handover *handover_new(const struct plan *wanted, const struct handover_before *before,
+        const struct handover_held *held, size_t n_held)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct handover *handover = xcalloc(1, sizeof(*handover));
+        struct judgement judgement;
+
+        judgement_make(&judgement, &scratch, wanted, before, held, n_held);
+        handover->plan = wanted;
+        if (!judgement_is_settled(&judgement)) {
+                handover->plan = handover->own = build_plan(&judgement, &handover->arena);
+                tell_pending(handover, &judgement);
+        }
+        judgement_done(&judgement);
+        return handover;
+}
+
+struct handover *handover_free(struct handover *handover)
+{
+        if (!handover)
+                return NULL;
+        for (size_t i = 0; handover->own && i < handover->own->n_resources; i++) {
+                struct resource *resource = &handover->own->resources[i];
+
+                if (!resource->withheld)
+                        continue; /* the wanted plan's */
+                map_done(&resource->by_id);
+                for (size_t j = 0; j < resource->n_leaving; j++)
+                        map_done(&((struct resource *)(uintptr_t)resource->leaving)[j].by_id);
+        }
+        arena_done(&handover->arena);
+        free(handover);
+        return NULL;
+}
+
+static bool pending_is_same(const struct handover *a, const struct handover *b)
+{
+        if (a->n_pending != b->n_pending)
+                return false;
+        for (size_t i = 0; i < a->n_pending; i++) {
+                const struct handover_pending *left = &a->pending[i];
+                const struct handover_pending *right = &b->pending[i];
+
+                if (strcmp(left->resource, right->resource) != 0 || strcmp(left->unit, right->unit) != 0 ||
+                        strcmp(left->to, right->to) != 0 || strcmp(left->from, right->from) != 0 ||
+                        strcmp(left->holders, right->holders) != 0 || left->n_devices != right->n_devices ||
+                        left->waits != right->waits)
+                        return false;
+        }
+        return true;
+}
+
+static bool plan_is_same(const struct plan *a, const struct plan *b)
+{
+        if (a->n_resources != b->n_resources)
+                return false;
+        for (size_t i = 0; i < a->n_resources; i++)
+                if (!resource_is_same(&a->resources[i], &b->resources[i]))
+                        return false;
+        return true;
+}
+
+bool handover_is_same(const struct handover *a, const struct handover *b)
+{
+        return !a->own == !b->own && plan_is_same(a->plan, b->plan) && pending_is_same(a, b);
+}

@@ -1,0 +1,76 @@
+/*
+ * From one plan to the next while containers hold what the one before promised them: which part of the wanted plan can be served
+ * now, and what waits for whom. Pure: what is held is told, and the answer is a plan like any other.
+ *
+ * Nobody who runs is touched, and nothing is promised twice:
+ *
+ *   - A unit goes over at once if nobody holds it, or if who holds it has under the new plan what he has now: a whole unit that
+ *     stays whole, replicas of a time-sliced unit (they have no part of their own: any number is as good), and a part by MPS
+ *     whose terms and name stay (share/mps_terms.h). Another unit of the same resource never waits for it.
+ *   - Of such a unit no more is given than the new plan has of it, less what is held under other ids or another name: the
+ *     free ids beyond that are *withheld*, listed and not healthy, until something is given back.
+ *   - Every other unit *waits*: nobody new gets it, by the old terms or the new ones, until all who hold it have ended. Whole
+ *     GPU and MIG device on it wait for one another as if they were one unit. MPS with one daemon for several units
+ *     goes over as one.
+ *   - Ids that are held and that the new plan does not have stay in the list of the name they were given under, at the end of their unit or
+ *     as a *kept* unit that has nothing else. A name that the new plan does not have stays as long as that. They count as healthy
+ *     as long as the resource has anything else to give, so that the scheduler, which subtracts what such pods asked for,
+ *     sees all of that; and as not healthy when it has not, so that one that is given back does not go out again.
+ *   - Units under MPS that wait keep their terms in |leaving|: books, limits, and the daemon that must not change. Their
+ *     ids are not healthy, though they are subtracted by the scheduler: a request must not mix the two daemons.
+ *
+ * Judged anew whenever the wanted plan or what is held changes. Nothing is remembered in between but the terms of MPS: ids tell the
+ * rest by their form. So an agent that starts in the middle of it goes on where the one before was.
+ *
+ * Where nothing waits the answer is the wanted plan itself.
+ */
+#pragma once
+
+#include "share/mps_terms.h"
+
+/* One device that some container holds, as kubelet tells it. */
+struct handover_held {
+        const char *resource;
+        const char *device;
+        const char *holder; /* "namespace/pod/container", for people; NULL: not known */
+};
+
+/* What the agent has promised so far. */
+struct handover_before {
+        const struct mps_terms_list *terms; /* under MPS */
+        const char *const *names;           /* of the resources that were advertised */
+        size_t n_names;
+        /* |terms| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
+        bool is_known;
+        bool all_is_held; /* nobody has told yet what is held: every unit under MPS counts as held */
+};
+
+/* A unit, or what is left of one, that is held otherwise than the wanted plan has it. */
+struct handover_pending {
+        const char *resource; /* the name under which it is held */
+        const char *unit;     /* UUID */
+        const char *from;     /* "mps, 20 replicas" */
+        const char *to;       /* "mps, 10 replicas of nvidia.com/gpu.small", "not advertised" */
+        size_t n_devices;     /* held */
+        const char *holders;  /* "team/pod/main, …", at most a few; "" not known */
+        bool waits;           /* nobody new gets anything of the unit; else what is beyond the new number only */
+};
+
+struct handover {
+        struct arena arena;
+        const struct plan *plan; /* to serve now: the wanted one, or |own| */
+        struct plan *own;        /* in |arena|, and borrows from the wanted one; NULL: nothing waits */
+        const struct handover_pending *pending;
+        size_t n_pending;
+};
+
+/*
+ * |held| may have devices of others, which are left out, and the same device several times. The wanted plan must outlive the
+ * handover; |before| and |held| need not.
+ */
+struct handover *handover_new(const struct plan *wanted, const struct handover_before *before,
+        const struct handover_held *held, size_t n_held);
+struct handover *handover_free(struct handover *handover); /* accepts NULL, returns NULL */
+
+/* True when neither kubelet nor the operator could tell the two apart. */
+bool handover_is_same(const struct handover *a, const struct handover *b);

@@ -1,0 +1,317 @@
+/*
+ * Who waits for whom. A unit is judged by everyone who holds it; then what belongs together waits together.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "share/handover_parts.h"
+
+struct site *judgement_site(const struct judgement *judgement, const char *uuid)
+{
+        return map_find(&judgement->by_uuid, uuid);
+}
+
+/* ---- what there is ---- */
+
+static void collect_sites(struct judgement *judgement)
+{
+        const struct plan *wanted = judgement->wanted;
+        size_t count = 0;
+
+        for (size_t i = 0; i < wanted->n_resources; i++)
+                count += wanted->resources[i].n_units;
+        judgement->sites = ARENA_ARRAY(judgement->arena, struct site, count);
+        map_reserve(&judgement->by_uuid, count);
+        for (size_t i = 0; i < wanted->n_resources; i++)
+                for (size_t j = 0; j < wanted->resources[i].n_units; j++) {
+                        struct site *site = &judgement->sites[judgement->n_sites++];
+
+                        site->resource = &wanted->resources[i];
+                        site->unit = &wanted->resources[i].units[j];
+                        map_add(&judgement->by_uuid, site->unit->uuid, site);
+                }
+}
+
+static bool is_listed(const char *const *names, size_t n_names, const char *name)
+{
+        for (size_t i = 0; i < n_names; i++)
+                if (strcmp(names[i], name) == 0)
+                        return true;
+        return false;
+}
+
+/*
+ * Names that were never ours may be those of another plugin, even with the UUIDs of our GPUs. After a start without any record
+ * the name of NVIDIA's resources and a unit of this node have to do.
+ */
+static bool is_ours(const struct judgement *judgement, const struct hold *hold)
+{
+        if (plan_find(judgement->wanted, hold->resource) ||
+                is_listed(judgement->before->names, judgement->before->n_names, hold->resource))
+                return true;
+        return text_starts_with(hold->resource, "nvidia.com/") &&
+               (judgement_site(judgement, hold->uuid) || inventory_has(judgement->wanted->inventory, hold->uuid));
+}
+
+static struct hold hold_of(const struct judgement *judgement, const struct handover_held *held)
+{
+        struct hold hold = {.resource = arena_strdup(judgement->arena, held->resource),
+                .id = arena_strdup(judgement->arena, held->device),
+                .holder = held->holder ? arena_strdup(judgement->arena, held->holder) : NULL};
+        size_t length = device_id_split(hold.id, &hold.replica);
+
+        hold.uuid = arena_strndup(judgement->arena, hold.id, length);
+        hold.site = judgement_site(judgement, hold.uuid);
+        if (hold.replica >= 0 && inventory_has(judgement->wanted->inventory, hold.uuid))
+                hold.terms = mps_terms_find(judgement->before->terms, hold.resource, hold.uuid);
+        if (hold.terms && hold.replica >= (int64_t)hold.terms->replicas)
+                hold.terms = NULL;
+        return hold;
+}
+
+static int compare_holds(const void *a, const void *b)
+{
+        const struct hold *left = a;
+        const struct hold *right = b;
+        int by_name = strcmp(left->resource, right->resource);
+        int by_unit = by_name ? by_name : strcmp(left->uuid, right->uuid);
+
+        if (by_unit)
+                return by_unit;
+        return (left->replica > right->replica) - (left->replica < right->replica);
+}
+
+static bool is_same_device(const struct hold *a, const struct hold *b)
+{
+        return strcmp(a->resource, b->resource) == 0 && strcmp(a->id, b->id) == 0;
+}
+
+static void collect_holds(struct judgement *judgement, const struct handover_held *held, size_t n_held)
+{
+        size_t count = 0;
+        size_t kept = 0;
+
+        judgement->holds = ARENA_ARRAY(judgement->arena, struct hold, n_held);
+        for (size_t i = 0; i < n_held; i++) {
+                struct hold hold = hold_of(judgement, &held[i]);
+
+                if (is_ours(judgement, &hold))
+                        judgement->holds[count++] = hold;
+        }
+        if (count)
+                qsort(judgement->holds, count, sizeof(*judgement->holds), compare_holds);
+        for (size_t i = 0; i < count; i++)
+                if (kept == 0 || !is_same_device(&judgement->holds[kept - 1], &judgement->holds[i]))
+                        judgement->holds[kept++] = judgement->holds[i];
+        judgement->n_holds = kept;
+}
+
+/* ---- one unit, one holder ---- */
+
+static bool is_compatible(const struct judgement *judgement, const struct hold *hold, const struct site *site)
+{
+        if (hold->terms)
+                return mps_terms_are_kept(hold->terms, site->resource, site->unit);
+        if (hold->replica < 0)
+                return !site->unit->shared;
+        if (!site->unit->shared)
+                return false;
+        return site->resource->strategy == SHARING_TIME_SLICING ||
+               (!judgement->before->is_known && strcmp(hold->resource, site->resource->name) == 0 &&
+                       map_find(&site->resource->by_id, hold->id));
+}
+
+/* A whole GPU is held, or is to be given, where the other side knows its MIG devices. */
+static void mark_relatives(const struct judgement *judgement, const char *uuid)
+{
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(judgement->wanted->inventory, uuid, &mig);
+
+        if (!gpu)
+                return;
+        if (mig) {
+                struct site *parent = judgement_site(judgement, gpu->uuid);
+
+                if (parent)
+                        parent->waits = true;
+                return;
+        }
+        for (size_t i = 0; i < gpu->n_mig_devices; i++) {
+                struct site *child = judgement_site(judgement, gpu->mig_devices[i].uuid);
+
+                if (child)
+                        child->waits = true;
+        }
+}
+
+/* ---- MPS ---- */
+
+static bool is_held(const struct judgement *judgement, const struct mps_terms *terms)
+{
+        if (judgement->before->all_is_held)
+                return true;
+        for (size_t i = 0; i < judgement->n_holds; i++)
+                if (judgement->holds[i].terms == terms)
+                        return true;
+        return false;
+}
+
+/* The unit has these terms in the wanted plan, too. */
+static bool is_as_wanted(const struct judgement *judgement, const struct mps_terms *terms)
+{
+        const struct site *site = judgement_site(judgement, terms->unit);
+
+        return site && mps_terms_are_kept(terms, site->resource, site->unit);
+}
+
+static size_t count_shared(const struct resource *resource)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < resource->n_units; i++)
+                count += resource->units[i].shared != NULL;
+        return count;
+}
+
+/* One daemon for all units of a resource: it has the same units, by the same terms, or it has to be another one. */
+static bool is_daemon_as_wanted(const struct judgement *judgement, const char *name)
+{
+        const struct mps_terms_list *list = judgement->before->terms;
+        const struct resource *resource = plan_find(judgement->wanted, name);
+        size_t count = 0;
+
+        for (size_t i = 0; i < list->count; i++) {
+                if (list->items[i].daemon_scope != DAEMON_SCOPE_RESOURCE || strcmp(list->items[i].resource, name) != 0)
+                        continue;
+                if (!is_as_wanted(judgement, &list->items[i]))
+                        return false;
+                count++;
+        }
+        return resource && count == count_shared(resource);
+}
+
+static bool is_same_daemon(const struct mps_terms *a, const struct mps_terms *b)
+{
+        return a == b || (a->daemon_scope == DAEMON_SCOPE_RESOURCE && b->daemon_scope == DAEMON_SCOPE_RESOURCE &&
+                                 strcmp(a->resource, b->resource) == 0);
+}
+
+/* |terms| are held and end with those who hold them: so long nobody else gets what their daemon has. */
+static void keep_terms(struct judgement *judgement, const struct mps_terms *terms)
+{
+        const struct mps_terms_list *list = judgement->before->terms;
+
+        for (size_t i = 0; i < list->count; i++) {
+                struct site *site = judgement_site(judgement, list->items[i].unit);
+
+                if (!is_same_daemon(terms, &list->items[i]) ||
+                        !inventory_has(judgement->wanted->inventory, list->items[i].unit))
+                        continue;
+                judgement->stays[i] = true;
+                if (site)
+                        site->waits = true;
+                mark_relatives(judgement, list->items[i].unit);
+        }
+}
+
+static void judge_terms(struct judgement *judgement)
+{
+        const struct mps_terms_list *list = judgement->before->terms;
+
+        judgement->stays = ARENA_ARRAY(judgement->arena, bool, list->count);
+        for (size_t i = 0; i < list->count; i++) {
+                const struct mps_terms *terms = &list->items[i];
+                bool is_kept = terms->daemon_scope == DAEMON_SCOPE_RESOURCE
+                                       ? is_daemon_as_wanted(judgement, terms->resource)
+                                       : is_as_wanted(judgement, terms);
+
+                if (!is_kept && is_held(judgement, terms))
+                        keep_terms(judgement, terms);
+        }
+}
+
+/* A daemon of several units starts with all of them, or not yet. */
+static void wait_together(struct judgement *judgement)
+{
+        for (size_t i = 0; i < judgement->wanted->n_resources; i++) {
+                const struct resource *resource = &judgement->wanted->resources[i];
+                bool waits = false;
+
+                if (resource->strategy != SHARING_MPS || resource->daemon_scope != DAEMON_SCOPE_RESOURCE)
+                        continue;
+                for (size_t j = 0; j < judgement->before->terms->count; j++)
+                        waits = waits || (judgement->stays[j] && strcmp(judgement->before->terms->items[j].resource,
+                                                                         resource->name) == 0);
+                for (size_t j = 0; j < resource->n_units; j++)
+                        waits = waits || (resource->units[j].shared &&
+                                                 judgement_site(judgement, resource->units[j].uuid)->waits);
+                for (size_t j = 0; waits && j < resource->n_units; j++)
+                        if (resource->units[j].shared)
+                                judgement_site(judgement, resource->units[j].uuid)->waits = true;
+        }
+}
+
+/* ---- all of it ---- */
+
+static void judge_holds(struct judgement *judgement)
+{
+        for (size_t i = 0; i < judgement->n_holds; i++) {
+                struct hold *hold = &judgement->holds[i];
+
+                if (hold->site && !is_compatible(judgement, hold, hold->site))
+                        hold->site->waits = true;
+                mark_relatives(judgement, hold->uuid);
+        }
+}
+
+static void count_holds(struct judgement *judgement)
+{
+        const struct mps_terms *items = judgement->before->terms->items;
+
+        for (size_t i = 0; i < judgement->n_holds; i++) {
+                struct hold *hold = &judgement->holds[i];
+                struct site *site = hold->site;
+
+                hold->is_leaving = hold->terms && judgement->stays[hold->terms - items];
+                if (!site || site->waits)
+                        continue;
+                hold->is_here =
+                        strcmp(hold->resource, site->resource->name) == 0 && map_find(&site->resource->by_id, hold->id);
+                if (hold->is_here)
+                        site->n_here++;
+                else
+                        site->n_elsewhere++;
+        }
+}
+
+void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
+        const struct handover_before *before, const struct handover_held *held, size_t n_held)
+{
+        *ret = (struct judgement){.wanted = wanted, .before = before, .arena = arena};
+        collect_sites(ret);
+        collect_holds(ret, held, n_held);
+        judge_holds(ret);
+        judge_terms(ret);
+        wait_together(ret);
+        count_holds(ret);
+}
+
+void judgement_done(struct judgement *judgement)
+{
+        map_done(&judgement->by_uuid);
+}
+
+bool judgement_is_settled(const struct judgement *judgement)
+{
+        for (size_t i = 0; i < judgement->n_sites; i++)
+                if (judgement->sites[i].waits)
+                        return false;
+        for (size_t i = 0; i < judgement->before->terms->count; i++)
+                if (judgement->stays[i])
+                        return false;
+        for (size_t i = 0; i < judgement->n_holds; i++)
+                if (!judgement->holds[i].is_here)
+                        return false;
+        return true;
+}

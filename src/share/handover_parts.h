@@ -1,0 +1,50 @@
+/*
+ * Private to share/handover*.c: what is held, and what that means for each unit of the wanted plan.
+ */
+#pragma once
+
+#include "share/handover.h"
+
+/* What the wanted plan has of one unit. */
+struct site {
+        const struct resource *resource;
+        const struct unit *unit;
+        bool waits;
+        size_t n_here;      /* of its new ids, by its new name: held */
+        size_t n_elsewhere; /* held by other ids or another name */
+};
+
+/* One device that is held. Those of one name, and in it of one unit, are neighbours. */
+struct hold {
+        const char *resource;
+        const char *id;
+        const char *uuid;
+        int64_t replica; /* -1: the whole unit */
+        const char *holder;
+        const struct mps_terms *terms; /* NULL: not under MPS */
+        struct site *site;             /* NULL: the wanted plan does not have the unit */
+        bool is_here;
+        bool is_leaving; /* its unit keeps its terms of MPS */
+};
+
+struct judgement {
+        const struct plan *wanted;
+        const struct handover_before *before;
+        struct arena *arena;
+        struct site *sites; /* one a unit of the wanted plan */
+        size_t n_sites;
+        struct map by_uuid; /* → struct site * */
+        struct hold *holds;
+        size_t n_holds;
+        bool *stays; /* by position in before->terms: the unit keeps them */
+};
+
+/* |arena| gets all of it. */
+void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
+        const struct handover_before *before, const struct handover_held *held, size_t n_held);
+void judgement_done(struct judgement *judgement);
+
+/* Nothing of the wanted plan has to wait, and nothing else is held. */
+bool judgement_is_settled(const struct judgement *judgement);
+
+struct site *judgement_site(const struct judgement *judgement, const char *uuid);

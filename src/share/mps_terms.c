@@ -1,0 +1,307 @@
+#include "share/mps_terms.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "share/share.h"
+
+#define TEXT_MAX ((size_t)255)
+
+/* ---- from a plan, and against one ---- */
+
+static struct mps_terms terms_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
+{
+        const struct sharing_section *section = unit->shared->section;
+
+        return (struct mps_terms){
+                .resource = arena_strdup(arena, resource->name),
+                .base_name = arena_strdup(arena, unit->base_name),
+                .unit = arena_strdup(arena, unit->uuid),
+                .replicas = unit->replicas,
+                .sms = unit->shared->sms,
+                .provisioning = resource->provisioning,
+                .placement = resource->placement,
+                .daemon_scope = resource->daemon_scope,
+                .tier_limit = resource->tier_limit,
+                .guard = section->guard,
+                .fail_requests_greater_than_one = resource->fail_requests_greater_than_one,
+                .max_per_request = resource->max_per_request,
+                .has_memory_reserve = section->has_memory_reserve,
+                .memory_reserve_mib = section->memory_reserve_mib,
+        };
+}
+
+static size_t add_units(struct mps_terms *items, struct arena *arena, const struct resource *resource)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++)
+                if (resource->units[i].shared)
+                        items[count++] = terms_of(arena, resource, &resource->units[i]);
+        return count;
+}
+
+void mps_terms_of(struct mps_terms_list *ret, struct arena *arena, const struct plan *plan)
+{
+        struct mps_terms *items;
+        size_t most = 0;
+
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                most += plan->resources[i].n_units;
+                for (size_t j = 0; j < plan->resources[i].n_leaving; j++)
+                        most += plan->resources[i].leaving[j].n_units;
+        }
+        items = ARENA_ARRAY(arena, struct mps_terms, most);
+        *ret = (struct mps_terms_list){.items = items};
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+
+                ret->count += add_units(&items[ret->count], arena, resource);
+                for (size_t j = 0; j < resource->n_leaving; j++)
+                        ret->count += add_units(&items[ret->count], arena, &resource->leaving[j]);
+        }
+}
+
+const struct mps_terms *mps_terms_find(const struct mps_terms_list *list, const char *resource, const char *unit)
+{
+        for (size_t i = 0; i < list->count; i++)
+                if (strcmp(list->items[i].unit, unit) == 0 && strcmp(list->items[i].resource, resource) == 0)
+                        return &list->items[i];
+        return NULL;
+}
+
+static unsigned int most_of(const struct mps_terms *terms)
+{
+        const struct resource resource = {
+                .max_per_request = terms->max_per_request,
+                .fail_requests_greater_than_one = terms->fail_requests_greater_than_one,
+        };
+        const struct unit unit = {.replicas = terms->replicas};
+
+        return share_most(&resource, &unit);
+}
+
+bool mps_terms_are_kept(const struct mps_terms *terms, const struct resource *resource, const struct unit *unit)
+{
+        const struct sharing_section *section;
+
+        if (!unit->shared || resource->strategy != SHARING_MPS || strcmp(terms->resource, resource->name) != 0)
+                return false;
+        section = unit->shared->section;
+        return terms->replicas == unit->replicas && terms->sms == unit->shared->sms &&
+               terms->provisioning == resource->provisioning && terms->daemon_scope == resource->daemon_scope &&
+               terms->tier_limit == resource->tier_limit && most_of(terms) == share_most(resource, unit) &&
+               terms->has_memory_reserve == section->has_memory_reserve &&
+               terms->memory_reserve_mib == section->memory_reserve_mib;
+}
+
+bool mps_terms_agree(const struct mps_terms *a, const struct mps_terms *b)
+{
+        return strcmp(a->resource, b->resource) == 0 && a->provisioning == b->provisioning &&
+               a->placement == b->placement && a->daemon_scope == b->daemon_scope && a->tier_limit == b->tier_limit &&
+               a->guard == b->guard && a->fail_requests_greater_than_one == b->fail_requests_greater_than_one &&
+               a->max_per_request == b->max_per_request && a->has_memory_reserve == b->has_memory_reserve &&
+               a->memory_reserve_mib == b->memory_reserve_mib;
+}
+
+/* ---- a resource again ---- */
+
+static const struct shared_resource *entry_of(struct arena *arena, const struct mps_terms *terms)
+{
+        struct sharing_section *section = ARENA_NEW(arena, struct sharing_section);
+        struct shared_resource *entry = ARENA_NEW(arena, struct shared_resource);
+
+        *section = (struct sharing_section){
+                .strategy = SHARING_MPS,
+                .fail_requests_greater_than_one = terms->fail_requests_greater_than_one,
+                .provisioning = terms->provisioning,
+                .daemon_scope = terms->daemon_scope,
+                .guard = terms->guard,
+                .tier_limit = terms->tier_limit,
+                .has_memory_reserve = terms->has_memory_reserve,
+                .memory_reserve_mib = terms->memory_reserve_mib,
+                .max_per_request = terms->max_per_request,
+        };
+        *entry = (struct shared_resource){
+                .section = section,
+                .path = "sharing.mps.resources",
+                .name = arena_strdup(arena, terms->base_name),
+                .replicas = terms->replicas,
+                .sms = terms->sms,
+        };
+        return entry;
+}
+
+static struct unit unit_of(struct arena *arena, const struct inventory *inventory, const struct mps_terms *terms)
+{
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(inventory, terms->unit, &mig);
+
+        return (struct unit){
+                .uuid = arena_strdup(arena, terms->unit),
+                .index = mig ? arena_printf(arena, "%u:%u", gpu->index, mig->index)
+                             : arena_printf(arena, "%u", gpu->index),
+                .base_name = arena_strdup(arena, terms->base_name),
+                .name = arena_strdup(arena, terms->resource),
+                .gpu = gpu,
+                .mig = mig,
+                .shared = entry_of(arena, terms),
+                .memory = mig ? mig->memory : gpu->memory,
+                .replicas = terms->replicas,
+                .position = (size_t)(gpu - inventory->gpus),
+        };
+}
+
+/* The order of every plan. */
+static int compare_units(const void *a, const void *b)
+{
+        const struct unit *left = a;
+        const struct unit *right = b;
+        unsigned int left_index = left->mig ? left->mig->index : 0;
+        unsigned int right_index = right->mig ? right->mig->index : 0;
+
+        if (left->position != right->position)
+                return left->position < right->position ? -1 : 1;
+        return (left_index > right_index) - (left_index < right_index);
+}
+
+void mps_terms_resource(struct resource *ret, struct arena *arena, const struct inventory *inventory,
+        const struct mps_terms *const *terms, size_t n_terms)
+{
+        struct unit *units = ARENA_ARRAY(arena, struct unit, n_terms);
+
+        for (size_t i = 0; i < n_terms; i++)
+                units[i] = unit_of(arena, inventory, terms[i]);
+        qsort(units, n_terms, sizeof(*units), compare_units);
+        *ret = (struct resource){
+                .name = units[0].name,
+                .base_name = units[0].base_name,
+                .strategy = SHARING_MPS,
+                .provisioning = terms[0]->provisioning,
+                .placement = terms[0]->placement,
+                .fail_requests_greater_than_one = terms[0]->fail_requests_greater_than_one,
+                .daemon_scope = terms[0]->daemon_scope,
+                .tier_limit = terms[0]->tier_limit,
+                .max_per_request = terms[0]->max_per_request,
+        };
+        resource_set_units(ret, arena, units, n_terms);
+}
+
+/* ---- the file ---- */
+
+static json_t *write_terms(const struct mps_terms *terms)
+{
+        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I}", "resource",
+                terms->resource, "baseName", terms->base_name, "unit", terms->unit, "replicas", (int)terms->replicas,
+                "sms", (int)terms->sms, "provisioning", (int)terms->provisioning, "placement", (int)terms->placement,
+                "daemonScope", (int)terms->daemon_scope, "tierLimit", (int)terms->tier_limit, "guard",
+                (int)terms->guard, "failRequestsGreaterThanOne", (int)terms->fail_requests_greater_than_one,
+                "maxPerRequest", (int)terms->max_per_request, "hasMemoryReserve", (int)terms->has_memory_reserve,
+                "memoryReserveMiB", (json_int_t)terms->memory_reserve_mib);
+}
+
+char *mps_terms_write(const struct mps_terms_list *list, const char *const *names, size_t n_names)
+{
+        json_t *units = json_array();
+        json_t *resources = json_array();
+        json_t *root;
+        char *text;
+
+        for (size_t i = 0; i < n_names; i++)
+                json_array_append_new(resources, json_string(names[i]));
+        for (size_t i = 0; i < list->count; i++)
+                json_array_append_new(units, write_terms(&list->items[i]));
+        root = json_pack("{s:i, s:o, s:o}", "version", 1, "resources", resources, "mps", units);
+        text = json_dumps(root, JSON_COMPACT);
+        json_decref(root);
+        return text;
+}
+
+static const char *read_text(struct arena *arena, const json_t *json)
+{
+        const char *text = json_string_value(json);
+
+        return text && *text && strlen(text) <= TEXT_MAX ? arena_strdup(arena, text) : NULL;
+}
+
+/* -1 where it is none from 0 to |most|. */
+static json_int_t read_number(const json_t *terms, const char *key, json_int_t most)
+{
+        const json_t *json = json_object_get(terms, key);
+        json_int_t value = json_integer_value(json);
+
+        return json_is_integer(json) && value >= 0 && value <= most ? value : -1;
+}
+
+static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t *json)
+{
+        json_int_t replicas = read_number(json, "replicas", (json_int_t)PLAN_MAX_DEVICES);
+        json_int_t sms = read_number(json, "sms", INT32_MAX);
+        json_int_t provisioning = read_number(json, "provisioning", PROVISIONING_SM);
+        json_int_t placement = read_number(json, "placement", PLACEMENT_PREFER_SAME_GPU);
+        json_int_t scope = read_number(json, "daemonScope", DAEMON_SCOPE_RESOURCE);
+        json_int_t tier = read_number(json, "tierLimit", MPS_TIER_NAMESPACE);
+        json_int_t guard = read_number(json, "guard", GUARD_TERMINATE);
+        json_int_t most = read_number(json, "maxPerRequest", (json_int_t)PLAN_MAX_DEVICES);
+        json_int_t reserve = read_number(json, "memoryReserveMiB", INT64_MAX);
+
+        *ret = (struct mps_terms){
+                .resource = read_text(arena, json_object_get(json, "resource")),
+                .base_name = read_text(arena, json_object_get(json, "baseName")),
+                .unit = read_text(arena, json_object_get(json, "unit")),
+                .fail_requests_greater_than_one = json_is_true(json_object_get(json, "failRequestsGreaterThanOne")),
+                .has_memory_reserve = json_is_true(json_object_get(json, "hasMemoryReserve")),
+        };
+        if (!ret->resource || !ret->base_name || !ret->unit || replicas < 1 || sms < 0 || provisioning < 0 ||
+                placement < 0 || scope < 0 || tier < 0 || guard < 0 || most < 0 || reserve < 0)
+                return false;
+        ret->replicas = (unsigned int)replicas;
+        ret->sms = (unsigned int)sms;
+        ret->provisioning = (enum provisioning)provisioning;
+        ret->placement = (enum placement)placement;
+        ret->daemon_scope = (enum daemon_scope)scope;
+        ret->tier_limit = (enum mps_tier)tier;
+        ret->guard = (enum guard_mode)guard;
+        ret->max_per_request = (unsigned int)most;
+        ret->memory_reserve_mib = (uint64_t)reserve;
+        return true;
+}
+
+int mps_terms_read(struct mps_terms_list *ret, const char *const **ret_names, size_t *ret_n_names, struct arena *arena,
+        const char *text, size_t length, struct error *err)
+{
+        json_error_t fault;
+        json_t *root = length <= MPS_TERMS_TEXT_MAX ? json_loadb(text, length, 0, &fault) : NULL;
+        const json_t *units = json_object_get(root, "mps");
+        const json_t *resources = json_object_get(root, "resources");
+        size_t n_units = MIN(json_array_size(units), MPS_TERMS_MAX);
+        size_t n_names = MIN(json_array_size(resources), 2 * PLAN_MAX_RESOURCES);
+        struct mps_terms *items;
+        const char **names;
+
+        if (!json_is_array(units) || !json_is_array(resources)) {
+                json_decref(root);
+                return error_set(err, ERROR_INVALID, "no record of terms: it has no lists 'mps' and 'resources'");
+        }
+        items = ARENA_ARRAY(arena, struct mps_terms, n_units);
+        names = ARENA_ARRAY(arena, const char *, n_names);
+        *ret = (struct mps_terms_list){.items = items};
+        *ret_names = names;
+        *ret_n_names = 0;
+        for (size_t i = 0; i < n_units; i++) {
+                struct mps_terms *next = &items[ret->count];
+
+                if (read_terms(next, arena, json_array_get(units, i)) &&
+                        !mps_terms_find(ret, next->resource, next->unit))
+                        ret->count++;
+        }
+        for (size_t i = 0; i < n_names; i++) {
+                const char *name = read_text(arena, json_array_get(resources, i));
+
+                if (name)
+                        names[(*ret_n_names)++] = name;
+        }
+        json_decref(root);
+        return 0;
+}

@@ -1,0 +1,134 @@
+"""MPS changes while pods compute: agent, `warpshare mps` and CUDA programs together.
+
+A program that runs keeps its daemon and its limits until its pod ends; the other GPU goes over at once.
+"""
+import time
+
+import pytest
+
+from change import Watch, change, wait_settled
+from mps_node import MpsNode, share, uuid_of
+from node import DEADLINE, GPU, sharing
+
+FIRST, SECOND = uuid_of(0), uuid_of(1)
+NEW = 'nvidia.com/gpu.new'
+
+
+@pytest.fixture(scope='module')
+def node():
+    made = MpsNode()
+    made.start_all(share(20))
+    made.in_force = share(20)
+    yield made
+    faults = made.finish()
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)
+
+
+def begin(node, content):
+    """|content| is in force, and a pod holds a replica and computes: it, its unit, the other one, and what it was given."""
+    if node.in_force != content:
+        change(node, content)
+    node.wait(lambda: node.kubelet.allocatable(GPU) == 2 * content['sharing']['mps']['resources'][0]['replicas'],
+              'all replicas are there')
+    node.kubelet.admit('pod', GPU, 1)
+    watch = Watch(node, [])
+    watch.remember('pod', GPU)
+    unit = node.unit('pod')
+    client = node.client('pod')
+    given = client.connected()
+    assert client.allocate(int(given['limit'])) > 0
+    return watch, client, unit, SECOND if unit == FIRST else FIRST, given
+
+
+def check_client(node, client, given):
+    """It is where it was, and has what it had: no byte more; so has another process of the same container."""
+    assert client.is_alive(), node.logs()
+    assert client.allocate(1) == 0
+    again = node.client('pod').connected()
+    assert (again['percentage'], again['limit']) == (given['percentage'], given['limit'])
+
+
+def admit(node, pod, name, unit, count):
+    """As soon as there is room: a daemon that starts anew is away for a moment."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        node.wait(lambda: node.has_told(name, unit) == count, '%d replicas of %s' % (count, unit))
+        try:
+            node.admit(pod, 1, name)
+            return
+        except RuntimeError:
+            assert time.monotonic() < deadline, node.logs()
+
+
+WEIGHTED = share(20, provisioning='weighted', maxPerRequest=1)
+RENAMED = {**share(20), 'sharing': {'mps': {'resources': [{'name': GPU, 'rename': NEW, 'replicas': 20}]}}}
+
+# From what, to what, what the other GPU has at once, by which name, and what there is in the end.
+CHANGES = {
+    'fewer replicas': (share(20), share(10), GPU, 10, 20),
+    'more replicas': (share(10), share(40), GPU, 40, 80),
+    'weighted': (share(40), WEIGHTED, GPU, 20, 40),
+    'time-slicing': (WEIGHTED, sharing('timeSlicing', 5), GPU, 5, 10),
+    'whole GPUs': (share(20), {'version': 'v1'}, GPU, 1, 2),
+    'one daemon for both': (share(20), share(20, daemonScope='resource'), GPU, 0, 40),
+    'a new name': (share(20), RENAMED, NEW, 20, 40),
+}
+
+
+@pytest.mark.parametrize('title', CHANGES)
+def test_who_computes_keeps_daemon_and_limits_until_he_ends(node, title):
+    before, after, name, at_once, in_the_end = CHANGES[title]
+    watch, client, unit, other, given = begin(node, before)
+    pid = node.daemon(unit)['pid']
+    change(node, after)
+    node.wait(lambda: node.has_told(name, other) == at_once, 'the other GPU has %d' % at_once)
+    node.wait(lambda: node.has_told(name, unit) == 0, 'nobody new gets what is held')
+    if name != GPU:
+        node.wait(lambda: node.kubelet.allocatable(GPU) == 0, 'the old name gives nothing')
+    assert node.daemon(unit)['pid'] == pid
+    check_client(node, client, given)
+    assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))
+    if at_once:
+        admit(node, 'next', name, other, at_once)
+        assert node.unit('next', name) == other
+    leave(node, 'pod', 'next')
+    node.wait(lambda: node.kubelet.allocatable(name) == in_the_end, '%d in the end' % in_the_end)
+    wait_settled(node)
+    watch.check()
+
+
+def leave(node, *pods):
+    while node.clients:
+        node.clients.pop().end()
+    for pod in pods:
+        node.kubelet.remove_pod(pod)
+
+
+def test_an_agent_that_starts_in_the_middle_leaves_the_daemon_alone(node):
+    watch, client, unit, other, given = begin(node, share(20))
+    pid = node.daemon(unit)['pid']
+    change(node, share(10))
+    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 0, 'the other GPU has gone over')
+    assert node.agent.stop() == 0
+    node.start('--log-level=debug')
+    node.wait(lambda: node.has_told(unit=other) == 10, 'it is as before')
+    assert node.daemon(unit)['pid'] == pid
+    check_client(node, client, given)
+    assert node.has_told(unit=unit) == 0 and set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))
+    leave(node, 'pod')
+    node.wait(lambda: node.kubelet.allocatable(GPU) == 20, 'the GPU goes over, too')
+
+
+def test_an_agent_that_starts_with_another_configuration_leaves_the_daemon_alone(node):
+    watch, client, unit, other, given = begin(node, share(10))
+    pid = node.daemon(unit)['pid']
+    assert node.agent.stop() == 0
+    node.config(share(20))
+    node.start('--log-level=debug')
+    node.wait(lambda: node.has_told(unit=other) == 20 and node.has_told(unit=unit) == 0, 'the other GPU goes over')
+    assert node.daemon(unit)['pid'] == pid
+    check_client(node, client, given)
+    assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))
+    leave(node, 'pod')
+    node.wait(lambda: node.kubelet.allocatable(GPU) == 40, 'the GPU goes over, too')
