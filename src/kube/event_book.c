@@ -137,6 +137,7 @@ static struct subject *find_subject(const struct event_book *book, const struct 
 
 static void free_subject(struct event_book *book, struct subject *subject)
 {
+        assert(subject && book->n_subjects > 0);
         list_remove(&subject->link);
         free(subject);
         book->n_subjects--;

@@ -46,6 +46,7 @@ def leave_everything(node, cluster):
     node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, CONDITION, '--labels-output=file', '--labels-file', labels,
                    *cluster.options())
     node.wait(lambda: os.path.exists(labels), 'the file of labels is there')
+    cluster.wait_configured()
     node.scenario(v100s(lost=True), events=[{'gpu': position, 'xid': 79} for position in range(4)])
     cluster.api.wait_for(lambda: cluster.taints() and cluster.condition('GPUSharingReady'))
     node.agent.kill()
