@@ -45,31 +45,39 @@ static void note_events(struct watch_lines *lines, struct strbuf *log)
         assert_int_equal(rc, 0);
 }
 
-/* In two pieces, cut at |cut|. */
-static void read_watch(const struct strbuf *body, size_t cut, struct strbuf *log)
+/* The first piece, and then as many of |step| bytes as there are. */
+static void read_watch(const char *bytes, size_t size, size_t first, size_t step, struct strbuf *log)
 {
         struct watch_lines lines;
 
         watch_lines_init(&lines, (size_t)1 << 20);
-        watch_lines_add(&lines, body->data, cut);
+        watch_lines_add(&lines, bytes, first);
         note_events(&lines, log);
-        watch_lines_add(&lines, body->data + cut, body->size - cut);
-        note_events(&lines, log);
+        for (size_t at = first; at < size; at += step) {
+                watch_lines_add(&lines, bytes + at, MIN(step, size - at));
+                note_events(&lines, log);
+        }
         watch_lines_done(&lines);
 }
+
+/* The last of what was recorded: the second half of an event, and two more. */
+#define TAIL ((size_t)1200)
 
 static void test_a_watch_is_read_however_it_is_cut(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf body = STRBUF_INIT;
         _cleanup_(strbuf_done) struct strbuf whole = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf single = STRBUF_INIT;
 
         assert_int_equal(read_answer("node-watch", &body), 200);
-        read_watch(&body, body.size, &whole);
+        read_watch(body.data, body.size, body.size, 1, &whole);
         assert_string_equal(whole.data, "1 1101 mps-two, 1 1102 mps-four, 1 1103 -, 3 1103 -, 3 1103 -, ");
-        for (size_t cut = 0; cut <= body.size; cut++) {
+        read_watch(body.data, body.size, 0, 1, &single);
+        assert_string_equal(single.data, whole.data);
+        for (size_t cut = body.size - TAIL; cut <= body.size; cut++) {
                 _cleanup_(strbuf_done) struct strbuf log = STRBUF_INIT;
 
-                read_watch(&body, cut, &log);
+                read_watch(body.data, body.size, cut, body.size, &log);
                 assert_string_equal(log.data, whole.data);
         }
 }
