@@ -1,244 +1,17 @@
-#include "cmd/agent_config.h"
+#include "cmd/agent_config_parts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/sha256.h"
-#include "base/text.h"
 #include "cmd/command_line.h"
-#include "cmd/config_choice.h"
 #include "cmd/config_record.h"
-#include "cmd/config_report.h"
-#include "cmd/config_source.h"
-#include "cmd/node_events.h"
-#include "cmd/node_label.h"
-#include "cmd/report.h"
-#include "io/filewatch.h"
 
 /* Who has nothing to begin with waits so long for the label before the default has to do. */
 #define PATIENCE_MS UINT64_C(3000)
 #define BY_FILE "file"
-#define BY_RECORD "last good"
-
-/* One configuration as it was read. */
-struct version {
-        char *name; /* NULL: none. "" : the empty one */
-        char *source;
-        const char *by;
-        char hash[SHA256_HEX + 1];
-        struct strbuf content;
-};
-
-struct agent_config {
-        struct agent_config_options options;
-        enum { BY_NOTHING, FROM_FILE, BY_NAME } kind;
-
-        const char *path; /* of the file, "" without one */
-        const char *map;  /* the ConfigMap, "" without one */
-        struct filewatch *file;
-
-        struct config_rules rules;
-        char *record; /* path */
-        struct kube_client *client;
-        bool is_connected;
-        struct config_source *source;
-        struct node_label *label;
-        uv_timer_t patience;
-        bool is_late; /* the label could not be had in time */
-        bool is_settled;
-
-        struct version wanted;
-        struct version loaded;
-        struct version current;  /* without its content, and so is: */
-        struct version recorded; /* what lies on disk */
-        uint64_t generation;
-        char tried[SHA256_HEX + 1]; /* hash of what was told to be wanted last */
-        enum config_verdict verdict;
-        char *why;
-
-        struct config_report *report;
-        struct node_events *events;
-        struct complaint waiting;
-        struct complaint misled;
-        struct complaint unread;
-        struct complaint unrecorded;
-};
-
-/* ---- versions ---- */
-
-static void drop_version(struct version *version)
-{
-        free(version->name);
-        free(version->source);
-        strbuf_done(&version->content);
-        *version = (struct version){.content = STRBUF_INIT};
-}
-
-/* Takes the content. */
-static void set_version(
-        struct version *version, const char *name, const char *source, const char *by, struct strbuf *content)
-{
-        struct version next = {.name = xstrdup(name), .source = xstrdup(source), .by = by, .content = *content};
-
-        *content = (struct strbuf)STRBUF_INIT;
-        sha256_hex(next.content.data, next.content.size, next.hash);
-        drop_version(version);
-        *version = next;
-}
-
-static void copy_version(struct version *to, const struct version *from, bool with_content)
-{
-        struct strbuf content = STRBUF_INIT;
-        char hash[SHA256_HEX + 1];
-
-        if (with_content)
-                strbuf_append(&content, from->content.data, from->content.size);
-        memcpy(hash, from->hash, sizeof(hash));
-        set_version(to, from->name, from->source, from->by, &content);
-        memcpy(to->hash, hash, sizeof(hash));
-}
-
-static bool is_same_version(const struct version *a, const struct version *b)
-{
-        return a->name && b->name && strcmp(a->name, b->name) == 0 && strcmp(a->hash, b->hash) == 0;
-}
-
-/* ---- what is told ---- */
-
-static const char *shown_name(const struct version *version)
-{
-        return *version->name ? version->name : "(empty)";
-}
-
-bool agent_config_status(const struct agent_config *config, struct config_status *ret)
-{
-        if (!config || config->kind == BY_NOTHING)
-                return false;
-        *ret = (struct config_status){.verdict = config->verdict, .why = config->why};
-        if (!config->current.name)
-                return true;
-        memcpy(ret->hash, config->current.hash, CONFIG_HASH);
-        ret->name = shown_name(&config->current);
-        ret->source = config->current.source;
-        ret->by = config->current.by;
-        ret->generation = config->generation;
-        return true;
-}
-
-static void tell(struct agent_config *config, enum config_verdict verdict, const char *why)
-{
-        struct config_status status;
-
-        if (config->why != why) {
-                free(config->why);
-                config->why = why ? xstrdup(why) : NULL;
-        }
-        config->verdict = verdict;
-        if (config->report && agent_config_status(config, &status))
-                config_report_tell(config->report, &status);
-}
-
-/* Like complain(), of what is no failure of ours. */
-static void note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
-{
-        if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
-                return;
-        snprintf(complaint->text, sizeof(complaint->text), "%s", why);
-        LOG_AT(level, what, LOG_STR("reason", why));
-}
-
-/* Nothing can be chosen: what is in force stays, and a refusal stays told. At the start that is only for a moment. */
-static void tell_waiting(struct agent_config *config, const char *why, bool is_start)
-{
-        note(&config->waiting, is_start ? LOG_INFO : LOG_WARN,
-                config->wanted.name ? "no configuration can be chosen, the one in force stays"
-                                    : "waiting for a configuration",
-                why);
-        if (!config->current.name || config->verdict != CONFIG_REFUSED)
-                tell(config, CONFIG_WAITING, why);
-}
-
-/* ---- the record ---- */
-
-static void begin_with_record(struct agent_config *config)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct strbuf content = STRBUF_INIT;
-        struct config_record record;
-        struct settings *settings;
-        struct config_text text;
-        struct error err;
-        int rc = config_record_read(&record, config->record, &arena, &err);
-
-        if (rc == CONFIG_RECORD_NONE)
-                return;
-        if (rc == 0) {
-                config->generation = record.generation;
-                text = (struct config_text){.name = record.name, .text = record.content, .size = record.size};
-                rc = settings_new(&settings, config->options.options, &text, &err);
-        }
-        if (rc < 0) {
-                log_warn("the last good configuration cannot be used", LOG_ERR(&err));
-                return;
-        }
-        settings_unref(settings);
-        strbuf_append(&content, record.content, record.size);
-        set_version(&config->wanted, record.name, record.source, BY_RECORD, &content);
-        copy_version(&config->recorded, &config->wanted, false);
-        log_info("beginning with the last good configuration", LOG_STR("config", shown_name(&config->wanted)),
-                LOG_STR("source", record.source));
-}
-
-static void record(struct agent_config *config)
-{
-        const struct config_record record = {
-                .generation = config->generation,
-                .name = config->loaded.name,
-                .source = config->loaded.source,
-                .content = config->loaded.content.data,
-                .size = config->loaded.content.size,
-        };
-        struct error err;
-
-        if (config->kind != BY_NAME || is_same_version(&config->recorded, &config->loaded))
-                return;
-        if (config_record_write(&record, config->record, &err) < 0) {
-                complain(&config->unrecorded,
-                        "the configuration in force cannot be recorded: an agent that starts without the API server will wait",
-                        &err);
-                return;
-        }
-        copy_version(&config->recorded, &config->loaded, false);
-        complaint_settle(&config->unrecorded);
-}
 
 /* ---- the choice ---- */
-
-static void note_fallback(struct agent_config *config, const struct config_choice *choice)
-{
-        if (!choice->misled) {
-                complaint_settle(&config->misled);
-                return;
-        }
-        if (strcmp(config->misled.text, choice->misled) != 0)
-                node_events_tell(config->events, NODE_EVENT_CONFIG_FALLBACK, "%s; using '%s', by %s", choice->misled,
-                        choice->name ? choice->name : "(empty)", config_reason_name(choice->reason));
-        note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled);
-}
-
-/* What cannot be loaded is told to the cluster by who asked for it (cmd/node_report.h); what cannot even be read, here. */
-static void refuse(struct agent_config *config, const struct error *err)
-{
-        if (strcmp(config->unread.text, err->text) != 0)
-                node_events_tell(config->events, NODE_EVENT_CONFIG_REFUSED,
-                        "configuration refused, the one in force stays: %s", err->text);
-        complain(&config->unread, "configuration refused, the one in force stays", err);
-        config->tried[0] = '\0';
-        tell(config, CONFIG_REFUSED, err->text);
-}
 
 /* True: |wanted| is there, changed or not. */
 static bool want(struct agent_config *config, const struct config_choice *choice)
@@ -248,11 +21,11 @@ static bool want(struct agent_config *config, const struct config_choice *choice
 
         if (choice->name && config_source_read(config->source, choice->name, &content, &err) < 0) {
                 strbuf_done(&content);
-                refuse(config, &err);
+                agent_config_tell_unread(config, &err);
                 return false;
         }
         complaint_settle(&config->unread);
-        set_version(&config->wanted, choice->name ? choice->name : "", config_source_name(config->source),
+        config_version_set(&config->wanted, choice->name ? choice->name : "", config_source_name(config->source),
                 config_reason_name(choice->reason), &content);
         return true;
 }
@@ -268,7 +41,7 @@ static bool choose(struct agent_config *config)
         if (!config->source)
                 return false;
         if (config_source_list(config->source, &names, &arena, &err) < 0) {
-                tell_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
+                agent_config_tell_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
                 return false;
         }
         known.has_names = true;
@@ -283,11 +56,11 @@ static bool choose(struct agent_config *config)
         if (!known.has_label && config->wanted.name)
                 return false; /* something serves, or is about to */
         if (choice.kind == CONFIG_CHOICE_NONE) {
-                tell_waiting(config, choice.why, !known.has_label);
+                agent_config_tell_waiting(config, choice.why, !known.has_label);
                 return false;
         }
         complaint_settle(&config->waiting);
-        note_fallback(config, &choice);
+        agent_config_tell_fallback(config, &choice);
         config->is_settled = known.has_label;
         return want(config, &choice);
 }
@@ -299,15 +72,15 @@ static void follow(struct agent_config *config)
                 return;
         if (strcmp(config->wanted.hash, config->tried) != 0) {
                 log_info(config->loaded.name ? "the configuration changed" : "configuration chosen",
-                        LOG_STR("config", shown_name(&config->wanted)), LOG_STR("source", config->wanted.source),
-                        LOG_STR("by", config->wanted.by));
+                        LOG_STR("config", config_version_name(&config->wanted)),
+                        LOG_STR("source", config->wanted.source), LOG_STR("by", config->wanted.by));
                 config->options.changed(config->options.data);
                 return;
         }
         if (strcmp(config->loaded.hash, config->wanted.hash) != 0)
                 return; /* it was refused */
         /* The same content, perhaps by another name or another rule. */
-        copy_version(&config->loaded, &config->wanted, true);
+        config_version_copy(&config->loaded, &config->wanted, true);
         if (config->current.name && strcmp(config->current.hash, config->loaded.hash) == 0)
                 agent_config_in_force(config);
 }
@@ -396,7 +169,7 @@ static int start_by_name(struct agent_config *config, const char *folder, const 
                 return error_prefix(err, "config-map");
         if (!*command_line_get(options, "config-label"))
                 return error_set(err, ERROR_INVALID, "config-label: must not be empty");
-        begin_with_record(config);
+        agent_config_begin_with_record(config);
         if (!*folder)
                 return 0; /* the API server is asked when there is a client */
         return start_source(config, folder, NULL, err);
@@ -433,10 +206,10 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
         config->patience.data = config;
         config->path = path;
         config->map = map;
-        drop_version(&config->wanted);
-        drop_version(&config->loaded);
-        drop_version(&config->current);
-        drop_version(&config->recorded);
+        config_version_drop(&config->wanted);
+        config_version_drop(&config->loaded);
+        config_version_drop(&config->current);
+        config_version_drop(&config->recorded);
         config->kind = *path ? FROM_FILE : *folder || *map ? BY_NAME : BY_NOTHING;
         config->is_settled = config->kind != BY_NAME;
         if (config->kind == FROM_FILE)
@@ -478,7 +251,7 @@ int agent_config_connect(struct agent_config *config, struct kube_client *client
                 config->report = config->kind == BY_NOTHING ? NULL : config_report_new(client, node);
         }
         if (config->verdict == CONFIG_ACCEPTED || config->why)
-                tell(config, config->verdict, config->why);
+                agent_config_tell(config, config->verdict, config->why);
         if (config->verdict == CONFIG_REFUSED)
                 node_events_tell(events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);
         if (config->kind != BY_NAME)
@@ -531,31 +304,25 @@ static int read_file(struct agent_config *config, struct error *err)
                 strbuf_done(&content);
                 return error_prefix(err, "config");
         }
-        set_version(&config->wanted, config->path, "file", BY_FILE, &content);
+        config_version_set(&config->wanted, config->path, "file", BY_FILE, &content);
         return 0;
 }
 
 static int load(struct agent_config *config, struct settings **ret, struct error *err)
 {
-        const struct version *wanted = &config->wanted;
+        const struct config_version *wanted = &config->wanted;
         struct config_text text = {.name = "", .text = ""};
 
         config->tried[0] = '\0';
         if (config->kind == FROM_FILE && read_file(config, err) < 0)
                 return -1;
         if (wanted->name) {
-                text.name = shown_name(wanted);
+                text.name = config_version_name(wanted);
                 text.text = wanted->content.data;
                 text.size = wanted->content.size;
                 memcpy(config->tried, wanted->hash, sizeof(config->tried));
         }
         return settings_new(ret, config->options.options, &text, err);
-}
-
-void agent_config_refuse(struct agent_config *config, const struct error *err)
-{
-        if (config->kind != BY_NOTHING)
-                tell(config, CONFIG_REFUSED, err->text);
 }
 
 int agent_config_load(struct agent_config *config, struct settings **ret, struct error *err)
@@ -565,7 +332,7 @@ int agent_config_load(struct agent_config *config, struct settings **ret, struct
                 return -1;
         }
         if (config->wanted.name)
-                copy_version(&config->loaded, &config->wanted, true);
+                config_version_copy(&config->loaded, &config->wanted, true);
         return 0;
 }
 
@@ -581,46 +348,14 @@ int agent_config_begin(struct agent_config *config, struct settings **ret, struc
         return settings_new(ret, config->options.options, &nothing, err);
 }
 
-static void note_change(struct agent_config *config)
-{
-        bool is_on_record = strcmp(config->recorded.hash, config->loaded.hash) == 0;
-        bool had_one = config->current.name;
-
-        config->generation += had_one || !is_on_record ? 1 : 0;
-        copy_version(&config->current, &config->loaded, false);
-        if (config->kind == BY_NAME || had_one)
-                log_info("configuration in force", LOG_STR("config", shown_name(&config->current)),
-                        LOG_STR("source", config->current.source), LOG_STR("by", config->current.by),
-                        LOG_UINT("generation", config->generation));
-        if (had_one || (config->kind == BY_NAME && !is_on_record))
-                node_events_tell(config->events, NODE_EVENT_CONFIG_APPLIED,
-                        "configuration '%s' of %s, by %s, is in force; generation %" PRIu64 ", sha256 %.*s",
-                        shown_name(&config->current), config->current.source, config->current.by, config->generation,
-                        (int)CONFIG_HASH, config->current.hash);
-}
-
-void agent_config_in_force(struct agent_config *config)
-{
-        if (!config->loaded.name)
-                return;
-        if (!config->current.name || strcmp(config->current.hash, config->loaded.hash) != 0)
-                note_change(config);
-        else
-                copy_version(&config->current, &config->loaded, false);
-        record(config);
-        /* One that was refused before it could be loaded is still wanted. */
-        if (strcmp(config->tried, config->loaded.hash) == 0)
-                tell(config, CONFIG_ACCEPTED, NULL);
-}
-
 static void free_config(uv_handle_t *handle)
 {
         struct agent_config *config = handle->data;
 
-        drop_version(&config->wanted);
-        drop_version(&config->loaded);
-        drop_version(&config->current);
-        drop_version(&config->recorded);
+        config_version_drop(&config->wanted);
+        config_version_drop(&config->loaded);
+        config_version_drop(&config->current);
+        config_version_drop(&config->recorded);
         free(config->record);
         free(config->why);
         free(config);

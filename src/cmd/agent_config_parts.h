@@ -1,0 +1,67 @@
+/*
+ * What the two files of the agent's configuration share: agent_config.c, where it comes from and which one it is; agent_config_told.c,
+ * what became of it.
+ */
+#pragma once
+
+#include "cmd/agent_config.h"
+#include "cmd/config_choice.h"
+#include "cmd/config_report.h"
+#include "cmd/config_source.h"
+#include "cmd/config_version.h"
+#include "cmd/node_events.h"
+#include "cmd/node_label.h"
+#include "cmd/report.h"
+#include "io/filewatch.h"
+
+struct agent_config {
+        struct agent_config_options options;
+        enum { BY_NOTHING, FROM_FILE, BY_NAME } kind;
+
+        const char *path; /* of the file, "" without one */
+        const char *map;  /* the ConfigMap, "" without one */
+        struct filewatch *file;
+
+        struct config_rules rules;
+        char *record; /* path */
+        struct kube_client *client;
+        bool is_connected;
+        struct config_source *source;
+        struct node_label *label;
+        uv_timer_t patience;
+        bool is_late; /* the label could not be had in time */
+        bool is_settled;
+
+        struct config_version wanted;
+        struct config_version loaded;
+        struct config_version current;  /* without its content, and so is: */
+        struct config_version recorded; /* what lies on disk */
+        uint64_t generation;
+        char tried[SHA256_HEX + 1]; /* hash of what was told to be wanted last */
+        enum config_verdict verdict;
+        char *why;
+
+        struct config_report *report;
+        struct node_events *events;
+        struct complaint waiting;
+        struct complaint misled;
+        struct complaint unread;
+        struct complaint unrecorded;
+};
+
+/* ---- agent_config_told.c ---- */
+
+/* |why|, or NULL, is copied. */
+void agent_config_tell(struct agent_config *config, enum config_verdict verdict, const char *why);
+
+/* Nothing can be chosen: what is in force stays, and a refusal stays told. At the start that is only for a moment. */
+void agent_config_tell_waiting(struct agent_config *config, const char *why, bool is_start);
+
+/* The label or the default misleads, and another one is chosen; or not any more. */
+void agent_config_tell_fallback(struct agent_config *config, const struct config_choice *choice);
+
+/* The chosen one cannot even be read. What cannot be loaded is told to the cluster by who asked for it (cmd/node_report.h). */
+void agent_config_tell_unread(struct agent_config *config, const struct error *err);
+
+/* The last good configuration becomes the wanted one, if it is there and can be loaded. */
+void agent_config_begin_with_record(struct agent_config *config);
