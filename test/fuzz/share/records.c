@@ -1,5 +1,5 @@
 /*
- * Fuzz target: any bytes as the record of the grants, or as kubelet's checkpoint; the first byte says which. What was read of the
+ * Fuzz target: any bytes as the record of the grants, of the terms, or as kubelet's checkpoint; the first byte says which. What was read of the
  * former is written, read again and must be the same; then the books go through a request and a list.
  *
  *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/share/fuzz-share-records
@@ -10,6 +10,7 @@
 
 #include "share/checkpoint.h"
 #include "share/grants.h"
+#include "share/mps_terms.h"
 
 #define REPLICAS 4
 
@@ -92,12 +93,34 @@ static void read_checkpoint(const char *text, size_t size)
         arena_done(&arena);
 }
 
+static void read_terms(const char *text, size_t size)
+{
+        struct arena arena = ARENA_INIT;
+        struct mps_terms_list list;
+        struct mps_terms_list again;
+        const char *const *names;
+        size_t n_names;
+        struct error err;
+
+        if (mps_terms_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
+                char *first = mps_terms_write(&list, names, n_names);
+
+                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
+                        again.count != list.count)
+                        abort();
+                free(first);
+        }
+        arena_done(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         if (size == 0)
                 return 0;
         if (data[0] == 'g')
                 read_grants((const char *)data + 1, size - 1);
+        else if (data[0] == 't')
+                read_terms((const char *)data + 1, size - 1);
         else
                 read_checkpoint((const char *)data + 1, size - 1);
         return 0;

@@ -706,6 +706,28 @@ static void test_an_id_that_must_be_in_the_answer_is_though_it_is_kept_back(void
         assert_true(strncmp(outcome.text, "GPU-0::1 GPU-1::", 16) == 0);
 }
 
+/* Given back a moment ago, by the terms of before: the sooner the rest of them follows, the sooner the unit goes over. */
+static void test_ids_of_before_are_preferred_only_when_no_others_are_left(void **state)
+{
+        static const bool withheld[8] = {[7] = true};
+        struct fixture *f = *state;
+        struct resource resource = f->node.plan->resources[0];
+        struct unit units[2] = {resource.units[0], resource.units[1]};
+        struct outcome outcome;
+
+        units[0].is_kept = true;
+        resource.units = units;
+        resource.withheld = withheld;
+        requests_set_resource(f->requests, f->node.plan, &resource);
+        call_prefer(f, &outcome, everything, "", 3);
+        assert_string_equal(outcome.text, "GPU-1::0 GPU-1::1 GPU-1::2");
+        call_prefer(f, &outcome, "GPU-0::2 GPU-1::0", "", 2);
+        assert_string_equal(outcome.text, "GPU-0::2 GPU-1::0"); /* both of them, in no order */
+        call_prefer(f, &outcome, "GPU-1::3 GPU-0::3", "", 1);
+        assert_string_equal(outcome.text, "GPU-0::3");
+        set_plan(f, &f->node);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -731,6 +753,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_the_broker_is_asked_with_the_plan_that_has_the_ids, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_an_id_that_is_kept_back_is_not_preferred, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_ids_of_before_are_preferred_only_when_no_others_are_left, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_where_too_few_are_not_kept_back_the_answer_is_shorter, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
