@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 
 import pytest
 
@@ -32,8 +33,8 @@ while True:
 class Listener:
     """Stands for the plugin: a process of a name that nobody else has, which tells each SIGHUP."""
 
-    def __init__(self, folder):
-        self.name = 'plugin-of-' + os.path.basename(folder)
+    def __init__(self):
+        self.name = 'plugin-' + uuid.uuid4().hex  # not even that of the same test in another build folder
         self.lines = []
         self.changed = threading.Condition()
         self.process = subprocess.Popen(['/somewhere/' + self.name, '-c', LISTENER], executable=sys.executable,
@@ -78,7 +79,7 @@ class Bench:
         self.configs = MountedConfigMap(os.path.join(self.folder, 'available-configs'), **CONFIGS)
         self.place = os.path.join(self.folder, 'config', 'config.yaml')
         os.mkdir(os.path.dirname(self.place))
-        self.listener = Listener(self.folder)
+        self.listener = Listener()
         self.managers = []
 
     def start(self, oneshot=False, **environment):
