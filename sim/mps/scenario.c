@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "sim/nvml/models.h"
+#include "sim/nvml/uuid.h"
 
 #define FILE_MAX ((size_t)256 * 1024)
 
@@ -68,6 +70,29 @@ static bool read_gpu(struct mps_scenario *scenario, char *text)
         }
         scenario->n_gpus++;
         return true;
+}
+
+/* "H100-80GB 4": as NVML has them where its scenario says the same. */
+static bool read_gpus(struct mps_scenario *scenario, char *text)
+{
+        char *space = strchr(text, ' ');
+        const struct model *model;
+        uint64_t count;
+
+        if (!space || !text_to_uint(space + 1, MPS_SIM_GPUS - scenario->n_gpus, &count))
+                return false;
+        *space = '\0';
+        model = model_find(text);
+        for (size_t i = 0; model && i < count; i++) {
+                struct mps_gpu *gpu = &scenario->gpus[scenario->n_gpus++];
+
+                *gpu = (struct mps_gpu){.sms = model->multiprocessors,
+                        .compute_major = (unsigned int)model->compute_major,
+                        .memory_mib = model->memory_mib};
+                sim_uuid_gpu(gpu->uuid, model->key, i);
+                copy(gpu->name, sizeof(gpu->name), model->product);
+        }
+        return model;
 }
 
 /* "on quit: ignore", "on ps: delay 500", "on ps: hang", "on get_server_status: answer FAULT" */
@@ -142,6 +167,8 @@ static bool read_pair(struct mps_scenario *scenario, const char *key, char *valu
         }
         if (strcmp(key, "gpu") == 0)
                 return read_gpu(scenario, value);
+        if (strcmp(key, "gpus") == 0)
+                return read_gpus(scenario, value);
         if (text_starts_with(key, "on "))
                 return read_fault(scenario, key + 3, value);
         if (strcmp(key, "server") == 0)

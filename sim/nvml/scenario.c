@@ -6,29 +6,6 @@
 static const char *const top_keys[] = {"driverVersion", "nvmlVersion", "cudaVersion", "init", "cpusPerNumaNode", "gpus",
         "topology", "p2p", "events", "errors", "delays", "processDirectory", NULL};
 
-static uint64_t hash(uint64_t seed, const char *text)
-{
-        for (; *text; text++)
-                seed = (seed ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-        /* Seeds differ in the last byte only; every bit of the result should. */
-        seed = (seed ^ seed >> 33) * UINT64_C(0xff51afd7ed558ccd);
-        seed = (seed ^ seed >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
-        return seed ^ seed >> 33;
-}
-
-void scenario_uuid(char uuid[41], const char *kind, const char *seed)
-{
-        uint64_t high = hash(UINT64_C(0xcbf29ce484222325), seed);
-        uint64_t low = hash(high * UINT64_C(0x9e3779b97f4a7c15) + 1, seed);
-
-        /* Version 4, variant 1, as the driver's are. */
-        high = (high & ~UINT64_C(0xf000)) | 0x4000;
-        low = (low & ~(UINT64_C(3) << 62)) | UINT64_C(2) << 62;
-        snprintf(uuid, 41, "%s-%08x-%04x-%04x-%04x-%012llx", kind, (unsigned int)(high >> 32),
-                (unsigned int)(high >> 16 & 0xffff), (unsigned int)(high & 0xffff), (unsigned int)(low >> 48),
-                (unsigned long long)(low & 0xffffffffffff));
-}
-
 static int parse_versions(const struct decode *decode, struct scenario *scenario, struct error *err)
 {
         const char *cuda = "12.2";

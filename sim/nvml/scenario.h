@@ -147,6 +147,3 @@ static inline void scenario_freep(struct scenario **scenario)
 
 /* The driver tells MIG profiles while MIG is off, too: R550 and newer do (field 199), R535 cannot. */
 bool scenario_tells_profiles_without_mig(const struct scenario *scenario);
-
-/* A UUID that depends on the seed alone: "GPU-…" or "MIG-…", 41 bytes with the end. */
-void scenario_uuid(char uuid[41], const char *kind, const char *seed);

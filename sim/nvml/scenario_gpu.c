@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/nvml/uuid.h"
+
 static const char *const gpu_keys[] = {"model", "count", "uuid", "name", "serial", "minor", "bus", "numa", "memory",
         "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature", "power",
         "clock", "energy", "clockReasons", "ecc", "remappedRows", "retiredPagesPending", "recoveryAction", "fabric",
@@ -26,10 +28,10 @@ bool scenario_bus(const char *text, unsigned int *domain, unsigned int *bus, uns
 static int parse_identity(const struct decode *decode, struct scenario_gpu *gpu, size_t position, struct error *err)
 {
         const char *bus = NULL;
-        char uuid[41];
+        char uuid[SIM_UUID];
 
         assert(gpu->model);
-        scenario_uuid(uuid, "GPU", arena_printf(decode->arena, "%s %zu", gpu->model->key, position));
+        sim_uuid_gpu(uuid, gpu->model->key, position);
         gpu->uuid = arena_strdup(decode->arena, uuid);
         gpu->name = gpu->model->product;
         gpu->serial = arena_printf(decode->arena, "13200%08zu", position + 1);

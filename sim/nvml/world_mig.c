@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/nvml/uuid.h"
+
 struct nvmlGpuInstance_st *world_instance(const struct world *world, nvmlGpuInstance_t handle)
 {
         LIST_FOR_EACH(link, &world->instances) {
@@ -91,7 +93,7 @@ static struct nvmlComputeInstance_st *new_compute(
         } else {
                 _free_ char *seed = xasprintf("%s/%u/%u", gpu->uuid, instance->place->id, place->id);
 
-                scenario_uuid(compute->uuid, "MIG", seed);
+                sim_uuid(compute->uuid, "MIG", seed);
         }
         place->uuid = NULL; /* the scenario's memory, which goes with it */
         list_append(&world->computes, &compute->link);
