@@ -1,19 +1,22 @@
-#!/bin/bash
+#!/usr/bin/env bash
 #
-# Shares the GPUs of a node, or of all GPU nodes, by MPS. Needs kubectl and nothing else; safe to repeat.
+# Shares the GPUs of a node, or of all GPU nodes, by MPS, and takes it back. Needs kubectl and nothing else; safe to repeat.
 set -euo pipefail
 
 namespace=${WARPSHARE_NAMESPACE:-warpshare}
 timeout=${WARPSHARE_TIMEOUT:-300}
-manifest=$(dirname "$0")/../deploy/manifests/setup.yaml
+deploy=$(dirname "$0")/../deploy
+manifest=$deploy/manifests/setup.yaml
+cleaner=$deploy/workloads/uninstall.yaml
 label=nvidia.com/device-plugin.config
-chosen=warpshare.io/setup
+chosen=warpshare.dev/setup # a label: of nodes that are set up, and of the namespace if it is ours
+before=setup.warpshare.dev/config-before
 configs=warpshare-setup
 most=60 # clients of one GPU, on the newest drivers and GPUs
 
 usage() {
         cat <<'TEXT'
-usage: scripts/setup.sh [OPTION...] REPLICAS [aggregate|individual] NODE|all IMAGE-REPO [IMAGE-TAG] [SECRET-NAME]
+usage: scripts/setup.sh [OPTION...] REPLICAS [aggregate|individual] NODE|all [IMAGE-REPO [IMAGE-TAG [SECRET-NAME]]]
        scripts/setup.sh --remove [OPTION...] NODE|all
 
 Shares each GPU of NODE, or of all nodes that have one, among REPLICAS containers by MPS.
@@ -25,20 +28,26 @@ Shares each GPU of NODE, or of all nodes that have one, among REPLICAS container
   IMAGE-TAG    default: the version of these files                      (or PLUGIN_IMAGE_TAG)
   SECRET-NAME  of the namespace, to pull the image with                 (or IMAGE_PULL_SECRET_NAME)
 
-  --dry-run         say what would be changed, and change nothing
-  --namespace NAME  where to install (default warpshare, or WARPSHARE_NAMESPACE)
-  --no-wait         do not wait until the node has its resources
-  --force           go on where another device plugin for nvidia.com/gpu is found
-  --remove          take it back: labels, configuration and, with the last node, everything that was installed
-  -h, --help        this text
+  --remove              take it back
+  --dry-run             say what would be changed, and change nothing
+  --namespace NAME      where to install (default warpshare, or WARPSHARE_NAMESPACE)
+  --timeout SECONDS     how long to wait for a node (default 300, or WARPSHARE_TIMEOUT)
+  --runtime-class NAME  RuntimeClass of NVIDIA's container runtime, where that is not the default runtime of the nodes
+  --no-wait             do not wait until nodes have their resources
+  --force               go on where another device plugin serves the node, or, with --remove, where pods still have shares
+  -h, --help            this text
 
   scripts/setup.sh 20 aggregate gpu-node-1 registry.example.com/warpshare
   scripts/setup.sh 20 individual all registry.example.com/warpshare 0.1.0 registry-secret
   scripts/setup.sh --remove all
 
-What it changes: the namespace, a service account for each of two DaemonSets with a cluster role, the DaemonSets, the ConfigMap
-warpshare-setup, and on the node the labels warpshare.io/setup and nvidia.com/device-plugin.config. Nothing else of the cluster is
-touched. Pods that run keep their shares when REPLICAS change. Then look: scripts/verify-mps-setup.sh NODE.
+What it changes: it makes the namespace, two DaemonSets with a service account each, a role and a cluster role for one of them, and
+the ConfigMap warpshare-setup; the node gets the labels warpshare.dev/setup and nvidia.com/device-plugin.config. Nothing else of the
+cluster is touched. What --remove does: the node loses these labels, or gets its old configuration label back; its pods of Warpshare
+end, which gives the GPUs their compute mode back; a pod that runs `warpshare uninstall` looks for what is left on the node; with the
+last node all that was made goes, the namespace only if it was made here.
+
+REPLICAS can be changed by another run: pods that have a share keep it. Then look: scripts/verify-mps-setup.sh NODE.
 Exit status: 0 done, 1 something is wrong in the cluster, 2 the command line is.
 TEXT
 }
@@ -57,10 +66,381 @@ misuse() {
         exit 2
 }
 
+# "a b c" of lines.
+joined() {
+        paste -sd , - <<<"$1" | sed 's/,/, /g'
+}
+
+# ---- changes: made, or said with --dry-run ----
+
+change() {
+        if [ -n "$dry_run" ]; then
+                say "would run: kubectl $*"
+        else
+                kubectl "$@"
+        fi
+}
+
+# Objects from standard input.
+apply() {
+        if [ -n "$dry_run" ]; then
+                kubectl apply --dry-run=client -f -
+        else
+                kubectl apply -f -
+        fi
+}
+
+# ---- what is there ----
+
+nodes_with() { # label selector
+        kubectl get nodes -l "$1" -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}' || fail "the nodes cannot be listed"
+}
+
+check_node() {
+        kubectl get node "$1" -o name >/dev/null || fail "there is no node '$1'; 'kubectl get nodes' lists them"
+}
+
+# "namespace/name limits…" of the pods of a node that have not ended.
+pods_on() {
+        kubectl get pods --all-namespaces --field-selector "spec.nodeName=$1,status.phase!=Succeeded,status.phase!=Failed" -o \
+                'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {.spec.containers[*].resources.limits}{"\n"}{end}'
+}
+
+# Two plugins for one resource take it from each other, and two supervisors GPUs.
+look_for_others() { # node
+        local pods others
+        pods=$(pods_on "$1") || fail "the pods of node '$1' cannot be listed"
+        others=$(cut -d ' ' -f 1 <<<"$pods" | grep -E '/.*nvidia(-gpu)?-device-plugin' | grep -v gpu-feature-discovery || true)
+        [ -n "$others" ] || return 0
+        if [ -n "$force" ]; then
+                say "warning: node '$1' is served by another device plugin, too: $(joined "$others")"
+        else
+                fail "node '$1' is served by another device plugin: $(joined "$others"). Take it off the node first (the GPU Operator's:" \
+                        "kubectl label node $1 nvidia.com/gpu.deploy.device-plugin=false nvidia.com/gpu.deploy.mps-control-daemon=false" \
+                        "--overwrite), or go on with --force"
+        fi
+}
+
+# Ours from elsewhere has objects of the same names.
+look_for_ours() {
+        local ours
+        ours=$(kubectl get daemonsets --all-namespaces -l app.kubernetes.io/name=warpshare -o \
+                "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}={.spec.template.spec.nodeSelector.${chosen//./\\.}}{\"\\n\"}{end}") ||
+                fail "the DaemonSets cannot be listed"
+        ours=$(grep -vx "$namespace/warpshare-[a-z]*=true" <<<"$ours" | sed 's/=.*//' | grep . || true)
+        [ -z "$ours" ] || fail "Warpshare is installed in another way or namespace: $(joined "$ours")." \
+                "Change that installation (docs/install.md), or remove it first"
+}
+
+# "", or how the namespace came to be: "ours" or "theirs".
+look_at_namespace() {
+        local found level
+        found=$(kubectl get namespace "$namespace" --ignore-not-found -o "jsonpath={.metadata.name}={.metadata.labels.${chosen//./\\.}}") ||
+                fail "the namespace '$namespace' cannot be asked for"
+        case $found in
+        "") owner= ;;
+        *=true) owner=ours ;;
+        *) owner=theirs ;;
+        esac
+        if [ "$owner" = theirs ]; then
+                level=$(kubectl get namespace "$namespace" -o 'jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}')
+                case $level in
+                "" | privileged) ;;
+                *) fail "the namespace '$namespace' admits '$level' pods only, and MPS needs privileged ones: another --namespace, or" \
+                        "'kubectl label namespace $namespace pod-security.kubernetes.io/enforce=privileged --overwrite'" ;;
+                esac
+        fi
+        if [ -n "$secret" ] && ! kubectl --namespace "$namespace" get secret "$secret" -o name >/dev/null; then
+                [ -n "$owner" ] || say "first make the namespace: kubectl create namespace $namespace"
+                fail "the namespace '$namespace' has no secret '$secret'; make it: kubectl --namespace $namespace create secret" \
+                        "docker-registry $secret --docker-server=… --docker-username=… --docker-password=…"
+        fi
+}
+
+# ---- what is applied ----
+
+namespace_object() {
+        cat <<TEXT
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: $namespace
+  labels:
+    $chosen: "true"
+    pod-security.kubernetes.io/enforce: privileged
+TEXT
+}
+
+# The setup's manifest but its namespace, with our image, secret and namespace.
+manifest() {
+        awk -v image="$repo:$tag" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" '
+                /^---$/ { is_past_first = 1 }
+                !is_past_first { next }
+                /^ *imagePullSecrets:$/ && secret == "" { getline; next }
+                {
+                        sub(/namespace: warpshare$/, "namespace: " namespace)
+                        sub(/namespace: warpshare}/, "namespace: " namespace "}")
+                        sub(/registry\.example\.com\/warpshare:[^ "]*/, image)
+                        sub(/image-pull-secret/, secret)
+                        print
+                }
+                /^      priorityClassName:/ && runtime_class != "" { print "      runtimeClassName: " runtime_class }' "$manifest"
+}
+
+# Ours, and those that other nodes have from here.
+configuration() {
+        local name=$1 others
+        others=$(kubectl get nodes -l "$chosen=true" -o \
+                "jsonpath={range .items[*]}{.metadata.labels.${label//./\\.}}{\"\\n\"}{end}") || fail "the nodes cannot be listed"
+        cat <<TEXT
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: $configs
+  namespace: $namespace
+  labels: {app.kubernetes.io/name: warpshare}
+data:
+TEXT
+        printf '%s\n' "$others" "$name" | sort -u | while IFS=. read -r prefix scope replicas; do
+                case $prefix.$scope in mps.aggregate | mps.individual) ;; *) continue ;; esac
+                cat <<TEXT
+  $prefix.$scope.$replicas: |
+    version: v1
+    sharing:
+      mps:
+        scope: $scope
+        resources:
+        - name: nvidia.com/gpu
+          replicas: $replicas
+TEXT
+        done
+}
+
+# ---- how it goes ----
+
+# "name=count" lines of what kubelet counts below nvidia.com/: allocatable or capacity.
+counts() { # node, field
+        kubectl get node "$1" -o "go-template={{range \$name, \$count := .status.$2}}{{\$name}}={{\$count}}{{\"\\n\"}}{{end}}" |
+                grep '^nvidia\.com/' || true
+}
+
+# What is in the way of "all of the node's replicas can be used", or nothing. Sets $found.
+missing() { # node
+        local told pattern
+        told=$(kubectl get node "$1" -o \
+                'jsonpath={.metadata.annotations.warpshare\.dev/config} {.metadata.annotations.warpshare\.dev/config-status}') || return 0
+        found=
+        case $told in
+        "$config accepted") ;;
+        "$config "* | *" refused: "*) echo "the agent says: ${told#* }" && return ;;
+        *) echo "the agent has not told yet that it has the configuration $config" && return ;;
+        esac
+        case $scope in
+        aggregate) pattern='^nvidia\.com/gpu=' ;;
+        individual) pattern='^nvidia\.com/gpu[0-9]+=' ;;
+        esac
+        found=$(counts "$1" allocatable | grep -E "$pattern" || true)
+        if [ -z "$found" ] || [ "$found" != "$(counts "$1" capacity | grep -E "$pattern")" ] || grep -q '=0$' <<<"$found"; then
+                echo "kubelet counts ${found:-nothing} of $(counts "$1" capacity | grep -E "$pattern" || echo "nothing")" | paste -sd ' ' -
+        fi
+}
+
+wait_for() { # node
+        local until why found=
+        until=$(($(date +%s) + timeout))
+        while :; do
+                missing "$1" >"$work/why" # not in a subshell: $found
+                why=$(cat "$work/why")
+                [ -n "$why" ] || break
+                [ "$(date +%s)" -lt "$until" ] || {
+                        say "$1: not shared after $timeout s: $why"
+                        say "$1: look with scripts/verify-mps-setup.sh $1; kubectl --namespace $namespace get pods -o wide"
+                        return 1
+                }
+                sleep 1
+        done
+        say "$1: $(joined "$found")"
+}
+
+# The supervisor's pods are not replaced by a changed DaemonSet, since clients end with them.
+tell_old_supervisors() {
+        local old
+        old=$(kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare,app.kubernetes.io/component=mps -o \
+                'jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.spec.containers[0].image}{"\n"}{end}') || return 0
+        while read -r pod node image; do
+                [ -z "$pod" ] || [ "$image" = "$repo:$tag" ] ||
+                        say "$node: the MPS supervisor still is $image. To change it, which ends MPS clients: drain the node, then" \
+                                "kubectl --namespace $namespace delete pod $pod"
+        done <<<"$old"
+}
+
+install() {
+        local node own config=mps.$scope.$replicas status=0
+        look_for_ours
+        for node in $nodes; do
+                look_for_others "$node"
+        done
+        look_at_namespace
+        if [ "$owner" = theirs ]; then
+                say "namespace '$namespace' was there already, and will stay when this is removed"
+        else
+                namespace_object | apply
+        fi
+        configuration "$config" >"$work/configuration"
+        manifest | apply
+        apply <"$work/configuration"
+        for node in $nodes; do
+                own=$(kubectl get node "$node" -o "jsonpath={.metadata.labels.${label//./\\.}}")
+                case $own in
+                "" | mps.aggregate.* | mps.individual.*) ;;
+                *) change annotate node "$node" --overwrite "$before=$own" ;;
+                esac
+                change label node "$node" --overwrite "$chosen=true" "$label=$config"
+        done
+        if [ -n "$dry_run" ] || [ -z "$wait" ]; then
+                return 0
+        fi
+        say "waiting until kubelet counts the shares, $timeout s a node at most"
+        for node in $nodes; do
+                wait_for "$node" || status=1
+        done
+        tell_old_supervisors
+        return $status
+}
+
+# ---- the way back ----
+
+our_pods_on() { # node
+        kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare --field-selector "spec.nodeName=$1" -o \
+                'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'
+}
+
+look_for_holders() { # node
+        local pods holders
+        pods=$(pods_on "$1") || fail "the pods of node '$1' cannot be listed"
+        holders=$(grep ' .*nvidia\.com/' <<<"$pods" | cut -d ' ' -f 1 || true)
+        [ -n "$holders" ] || return 0
+        if [ -n "$force" ]; then
+                say "warning: pods lose their GPU: $(joined "$holders")"
+        else
+                fail "pods on node '$1' have GPUs, and lose them: $(joined "$holders"). End them first ('kubectl drain $1" \
+                        "--ignore-daemonsets' ends all), or go on with --force"
+        fi
+}
+
+wait_until_gone() { # node
+        local until left
+        until=$(($(date +%s) + timeout))
+        while :; do
+                left=$(our_pods_on "$1") || return 1
+                [ -n "$left" ] || break
+                [ "$(date +%s)" -lt "$until" ] || {
+                        say "$1: still there after $timeout s: $(joined "$left"); run this again when they are gone"
+                        return 1
+                }
+                sleep 1
+        done
+}
+
+# A pod on the node that removes what agent and supervisor have left, as after a crash.
+clean() { # node
+        local until status=0 pod=warpshare-uninstall-$1 phase image
+        image=$(kubectl --namespace "$namespace" get daemonset warpshare-mps --ignore-not-found -o 'jsonpath={.spec.template.spec.containers[0].image}')
+        [ -n "$image" ] || return 0
+        secret=$(kubectl --namespace "$namespace" get daemonset warpshare-mps -o 'jsonpath={.spec.template.spec.imagePullSecrets[*].name}')
+        runtime_class=$(kubectl --namespace "$namespace" get daemonset warpshare-mps -o 'jsonpath={.spec.template.spec.runtimeClassName}')
+        pod=${pod:0:63}
+        kubectl --namespace "$namespace" delete pod "$pod" --ignore-not-found >/dev/null
+        awk -v image="$image" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" -v node="$1" -v pod="$pod" '
+                /^  imagePullSecrets:/ && secret == "" { next }
+                /^  runtimeClassName:/ && runtime_class == "" { next }
+                {
+                        sub(/registry\.example\.com\/warpshare:[^ "]*/, image)
+                        sub(/name: warpshare-uninstall$/, "name: " pod)
+                        sub(/namespace: warpshare$/, "namespace: " namespace)
+                        sub(/nodeName: NODE$/, "nodeName: " node)
+                        sub(/runtimeClassName: .*/, "runtimeClassName: " runtime_class)
+                        sub(/image-pull-secret/, secret)
+                        print
+                }' "$cleaner" | kubectl apply -f - >/dev/null || return 1
+        until=$(($(date +%s) + timeout))
+        while :; do
+                phase=$(kubectl --namespace "$namespace" get pod "$pod" -o 'jsonpath={.status.phase}')
+                case $phase in Succeeded | Failed) break ;; esac
+                [ "$(date +%s)" -lt "$until" ] || break
+                sleep 1
+        done
+        case $phase in
+        Succeeded) say "$1: nothing of Warpshare is left:" ;;
+        Failed) say "$1: something is left:" && status=1 ;;
+        *)
+                say "$1: not known what is left: pod $pod is '$phase' after $timeout s"
+                kubectl --namespace "$namespace" delete pod "$pod" --wait=false
+                return 1
+                ;;
+        esac
+        kubectl --namespace "$namespace" logs "$pod" | sed 's/^/    /'
+        kubectl --namespace "$namespace" delete pod "$pod" >/dev/null
+        return $status
+}
+
+remove_from() { # node
+        local own old new=$label-
+        own=$(kubectl get node "$1" -o "jsonpath={.metadata.labels.${label//./\\.}}")
+        old=$(kubectl get node "$1" -o "jsonpath={.metadata.annotations.${before//./\\.}}")
+        [ -z "$old" ] || new=$label=$old
+        case $own in
+        mps.aggregate.* | mps.individual.*) change label node "$1" --overwrite "$chosen-" "$new" || return 1 ;;
+        *) change label node "$1" "$chosen-" || return 1 ;; # somebody has given it another configuration since
+        esac
+        [ -z "$old" ] || change annotate node "$1" "$before-" || return 1
+        if [ -n "$dry_run" ]; then
+                say "would wait until its pods end, and run 'warpshare uninstall' on node '$1'"
+                return
+        fi
+        wait_until_gone "$1" && clean "$1"
+}
+
+uninstall() {
+        local node left status=0
+        for node in $nodes; do
+                look_for_holders "$node"
+        done
+        for node in $nodes; do
+                remove_from "$node" || status=1
+        done
+        left=$(nodes_with "$chosen=true")
+        if [ -n "$dry_run" ]; then
+                left=$(grep -vxF "${nodes:-?}" <<<"$left" || true)
+        fi
+        if [ -n "$left" ]; then
+                say "still set up: $(joined "$left"); so what was installed stays"
+                return $status
+        fi
+        if [ $status != 0 ]; then
+                say "what was installed stays, so that this can be run again"
+                return $status
+        fi
+        secret=
+        look_at_namespace
+        if [ -n "$dry_run" ]; then
+                say "would delete what $manifest has, the ConfigMap $configs$([ "$owner" != ours ] || echo ", the namespace $namespace")"
+                return
+        fi
+        [ -n "$owner" ] || { say "nothing is installed" && return; }
+        kubectl --namespace "$namespace" delete configmap "$configs" --ignore-not-found
+        manifest | kubectl delete --ignore-not-found -f -
+        [ "$owner" != ours ] || kubectl delete namespace "$namespace"
+        say "kubelet goes on showing the resources with a count of 0 until it starts anew; that does no harm"
+}
+
+# ---- the command line ----
+
 dry_run=
 wait=1
 force=
 remove=
+runtime_class=
 words=()
 while [ $# -gt 0 ]; do
         case $1 in
@@ -68,9 +448,13 @@ while [ $# -gt 0 ]; do
         --no-wait) wait= ;;
         --force) force=1 ;;
         --remove) remove=1 ;;
-        --namespace)
-                [ $# -gt 1 ] || misuse "--namespace needs a name"
-                namespace=$2
+        --namespace | --timeout | --runtime-class)
+                [ $# -gt 1 ] || misuse "$1 needs a value"
+                case $1 in
+                --namespace) namespace=$2 ;;
+                --timeout) timeout=$2 ;;
+                --runtime-class) runtime_class=$2 ;;
+                esac
                 shift
                 ;;
         -h | --help)
@@ -82,197 +466,60 @@ while [ $# -gt 0 ]; do
         esac
         shift
 done
-
+[[ $namespace =~ ^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$ ]] || misuse "'$namespace' is no name of a namespace"
+[[ $runtime_class =~ ^[a-z0-9.-]*$ ]] || misuse "'$runtime_class' is no name of a RuntimeClass"
+[[ $timeout =~ ^[0-9]{1,6}$ ]] || misuse "timeout '$timeout': a number of seconds"
 command -v kubectl >/dev/null || fail "kubectl is not on the PATH"
-
-# Changes the cluster, or says how it would.
-change() {
-        if [ -n "$dry_run" ]; then
-                say "would run: kubectl $*"
-        else
-                kubectl "$@"
-        fi
-}
-
-# An object from standard input.
-apply() {
-        if [ -n "$dry_run" ]; then
-                say "would apply:"
-                sed 's/^/    /'
-        else
-                kubectl apply -f -
-        fi
-}
-
-# The nodes that are meant, one a line.
-find_nodes() {
-        local node=$1 found
-        if [ "$node" != all ]; then
-                kubectl get node "$node" -o 'jsonpath={.metadata.name}{"\n"}' || fail "there is no node '$node'"
-                return
-        fi
-        found=$(
-                for selector in feature.node.kubernetes.io/pci-10de.present=true nvidia.com/gpu.present=true "$chosen=true"; do
-                        kubectl get nodes -l "$selector" -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'
-                done | sort -u
-        ) || fail "the nodes cannot be listed"
-        [ -n "$found" ] || fail "no node says that it has an NVIDIA GPU: label them with" \
-                "'kubectl label node NODE nvidia.com/gpu.present=true', or name one"
-        say "$found"
-}
-
-# Two plugins for one resource take it from each other.
-look_for_others() {
-        local others
-        others=$(kubectl get daemonsets --all-namespaces -o \
-                'jsonpath={range .items[*]}{.metadata.namespace}{"/"}{.metadata.name}{"\n"}{end}' |
-                grep -E '/(nvidia-device-plugin|.*-nvidia-device-plugin)[a-z-]*$' |
-                grep -vE '/.*mps-control-daemon$' || true)
-        [ -n "$others" ] || return 0
-        if [ -n "$force" ]; then
-                say "warning: other device plugins are there: ${others//$'\n'/, }"
-        else
-                fail "other device plugins are there: ${others//$'\n'/, }. Take them off these nodes first (the GPU Operator:" \
-                        "'kubectl label node NODE nvidia.com/gpu.deploy.device-plugin=false'), then go on with --force"
-        fi
-}
-
-# The setup's manifest with our image, secret and namespace.
-manifest() {
-        sed -e "s#registry.example.com/warpshare:[^ \"]*#$repo:$tag#" -e "s/\(namespace\|name\): warpshare\$/&/" \
-                -e "s/^\( *namespace: \)warpshare\$/\1$namespace/" -e "s/\(namespace: \)warpshare}/\1$namespace}/" "$manifest" |
-                awk -v namespace="$namespace" -v secret="$secret" '
-                        /^kind: Namespace$/ { in_namespace = 1 }
-                        in_namespace && /^  name: warpshare$/ { sub(/warpshare/, namespace); in_namespace = 0 }
-                        /^ *imagePullSecrets:$/ && secret == "" { skip = 2 }
-                        skip > 0 { skip--; next }
-                        { sub(/image-pull-secret/, secret); print }'
-}
-
-# The configurations that are there already, and ours. Others stay: other nodes may use them.
-configuration() {
-        local name=$1 other
-        say "apiVersion: v1"
-        say "kind: ConfigMap"
-        say "metadata:"
-        say "  name: $configs"
-        say "  namespace: $namespace"
-        say "  labels: {app.kubernetes.io/name: warpshare}"
-        say "data:"
-        for other in $(kubectl get nodes -l "$chosen=true" -o \
-                "jsonpath={range .items[*]}{.metadata.labels.nvidia\.com/device-plugin\.config}{\"\n\"}{end}") "$name"; do
-                say "$other"
-        done | sort -u | while IFS=. read -r prefix scope replicas; do
-                case $prefix.$scope in mps.aggregate | mps.individual) ;; *) continue ;; esac
-                say "  $prefix.$scope.$replicas: |"
-                say "    version: v1"
-                say "    sharing:"
-                say "      mps:"
-                say "        scope: $scope"
-                say "        resources:"
-                say "        - name: nvidia.com/gpu"
-                say "          replicas: $replicas"
-        done
-}
-
-# kubelet's count of what is ours, as "name=count" words.
-resources_of() {
-        kubectl get node "$1" -o 'go-template={{range $name, $count := .status.allocatable}}{{$name}}={{$count}}{{"\n"}}{{end}}' |
-                grep '^nvidia.com/' || true
-}
-
-wait_for() { # node, seconds
-        local node=$1 until found
-        until=$(($(date +%s) + $2))
-        while :; do
-                found=$(resources_of "$node")
-                case $scope in
-                aggregate) grep -qE "^nvidia.com/gpu=[1-9][0-9]*$" <<<"$found" &&
-                        [ $(($(sed -n 's#^nvidia.com/gpu=##p' <<<"$found") % replicas)) = 0 ] && break ;;
-                individual) grep -qE "^nvidia.com/gpu[0-9]+=$replicas$" <<<"$found" && break ;;
-                esac
-                [ "$(date +%s)" -lt "$until" ] || {
-                        say "$node: not shared after $2 s. Look: kubectl --namespace $namespace get pods -o wide; scripts/verify-mps-setup.sh $node"
-                        return 1
-                }
-                sleep 2
-        done
-        say "$node: ${found//$'\n'/, }"
-}
-
-install() {
-        local name=mps.$scope.$replicas node status=0
-        look_for_others
-        manifest | apply
-        configuration "$name" | apply
-        for node in $nodes; do
-                change label node "$node" --overwrite "$chosen=true" "$label=$name"
-        done
-        [ -z "$dry_run" ] || return 0
-        [ -n "$wait" ] || return 0
-        say "waiting until kubelet counts the shares, $timeout s at most"
-        for node in $nodes; do
-                wait_for "$node" "$timeout" || status=1
-        done
-        return $status
-}
-
-uninstall() {
-        local node pod left
-        for node in $nodes; do
-                # With the agent still there: it gives labels, annotations and compute modes back.
-                for pod in $(kubectl --namespace "$namespace" get pods -l app.kubernetes.io/component=mps \
-                        --field-selector "spec.nodeName=$node" -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'); do
-                        say "$node: MPS ends with pod $pod, which gives the compute modes back"
-                done
-                change label node "$node" "$chosen-" "$label-"
-        done
-        left=$(kubectl get nodes -l "$chosen=true" -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}')
-        if [ -n "$dry_run" ]; then
-                left=$(grep -vxF "$nodes" <<<"$left" || true)
-        fi
-        if [ -n "$left" ]; then
-                say "still set up: ${left//$'\n'/, }; what was installed stays"
-                return
-        fi
-        repo=registry.example.com/warpshare tag=none secret=
-        if [ -n "$dry_run" ]; then
-                say "would delete what deploy/manifests/setup.yaml has, and the ConfigMap $configs"
-                return
-        fi
-        kubectl --namespace "$namespace" delete configmap "$configs" --ignore-not-found
-        manifest | kubectl delete --ignore-not-found -f -
-}
+[ -r "$manifest" ] || fail "'$manifest' is not there: this script needs the files beside it"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+repo=registry.example.com/warpshare tag=none secret=
 
 if [ -n "$remove" ]; then
         [ ${#words[@]} = 1 ] || misuse "--remove takes one thing, a node or 'all'"
-        nodes=$(find_nodes "${words[0]}")
+        if [ "${words[0]}" = all ]; then
+                nodes=$(nodes_with "$chosen=true")
+        else
+                check_node "${words[0]}"
+                nodes=${words[0]}
+        fi
         uninstall
         exit
 fi
 
-[ ${#words[@]} -ge 2 ] || misuse "replicas and a node are needed"
+[ ${#words[@]} -ge 2 ] || misuse "replicas and a node, or 'all', are needed"
 replicas=${words[0]}
+scope=aggregate
+at=1
 case ${words[1]} in
 aggregate | individual)
         scope=${words[1]}
-        words=("${words[@]:2}")
-        ;;
-*)
-        scope=aggregate
-        words=("${words[@]:1}")
+        at=2
         ;;
 esac
-[[ $replicas =~ ^[0-9]{1,4}$ ]] && [ "$replicas" -ge 1 ] && [ "$replicas" -le $most ] ||
+if ! [[ $replicas =~ ^[1-9][0-9]?$ ]] || [ "$replicas" -gt $most ]; then
         misuse "replicas '$replicas': a number from 1 to $most, as many clients as one GPU can have"
-[ ${#words[@]} -ge 1 ] || misuse "a node, or 'all', is needed"
-[ ${#words[@]} -le 4 ] || misuse "'${words[4]}' is one word too many"
-repo=${words[1]:-${PLUGIN_IMAGE_REPO:-}}
-tag=${words[2]:-${PLUGIN_IMAGE_TAG:-$(sed -n 's#.*image: registry.example.com/warpshare:\([^ "]*\).*#\1#p' "$manifest" | head -n 1)}}
-secret=${words[3]:-${IMAGE_PULL_SECRET_NAME:-}}
+fi
+target=${words[at]:-}
+[ -n "$target" ] || misuse "a node, or 'all', is needed"
+[ ${#words[@]} -le $((at + 4)) ] || misuse "'${words[at + 4]}' is one word too many"
+repo=${words[at + 1]:-${PLUGIN_IMAGE_REPO:-}}
+tag=${words[at + 2]:-${PLUGIN_IMAGE_TAG:-$(sed -n 's#.*image: "registry.example.com/warpshare:\([^ "]*\)".*#\1#p' "$manifest" | head -n 1)}}
+secret=${words[at + 3]:-${IMAGE_PULL_SECRET_NAME:-}}
 [ -n "$repo" ] || misuse "an image repository is needed, or PLUGIN_IMAGE_REPO in the environment"
 [[ $repo:$tag =~ ^[A-Za-z0-9./:@_-]+$ ]] || misuse "'$repo:$tag' is no name of an image"
 [[ $secret =~ ^[a-z0-9.-]*$ ]] || misuse "'$secret' is no name of a secret"
-[[ $namespace =~ ^[a-z0-9-]+$ ]] || misuse "'$namespace' is no name of a namespace"
-nodes=$(find_nodes "${words[0]}")
+case $repo in
+nvcr.io/nvidia/k8s-device-plugin) misuse "'$repo' is NVIDIA's program; name the repository of your Warpshare image" ;;
+esac
+if [ "$target" = all ]; then
+        nodes=$(for selector in feature.node.kubernetes.io/pci-10de.present=true nvidia.com/gpu.present=true "$chosen=true"; do
+                nodes_with "$selector" || exit 1
+        done | sort -u)
+        [ -n "$nodes" ] || fail "no node says that it has an NVIDIA GPU: name one, or label them with" \
+                "'kubectl label node NODE nvidia.com/gpu.present=true'"
+else
+        check_node "$target"
+        nodes=$target
+fi
 install

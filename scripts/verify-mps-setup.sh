@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 #
 # Says whether GPUs are shared by MPS as they were set up to be. Needs kubectl; changes nothing.
 set -uo pipefail
@@ -9,8 +9,8 @@ usage() {
         cat <<'TEXT'
 usage: scripts/verify-mps-setup.sh [--namespace NAME] [NODE]
 
-Of NODE, or of every node that has a pod of the agent: the resources that kubelet counts, the pods of agent and MPS supervisor, the
-configuration in force, the state of each MPS control daemon, and the memory that each replica may have, from the logs.
+Of NODE, or of every node that has a pod of the agent: the configuration that the agent says is in force, the resources that kubelet
+counts, the pods of agent and MPS supervisor, the state of each MPS control daemon, and the memory that each replica may have.
 
   --namespace NAME  where Warpshare is installed (default warpshare, or WARPSHARE_NAMESPACE)
   -h, --help        this text
@@ -19,11 +19,21 @@ Exit status: 0 all is well, 1 something is not, 2 the command line is wrong.
 TEXT
 }
 
+fail() {
+        printf 'verify-mps-setup.sh: %s\n' "$*" >&2
+        exit 1
+}
+
+misuse() {
+        printf 'verify-mps-setup.sh: %s; --help says more\n' "$*" >&2
+        exit 2
+}
+
 only=
 while [ $# -gt 0 ]; do
         case $1 in
         --namespace)
-                [ $# -gt 1 ] || { echo "verify-mps-setup.sh: --namespace needs a name" >&2; exit 2; }
+                [ $# -gt 1 ] || misuse "--namespace needs a value"
                 namespace=$2
                 shift
                 ;;
@@ -31,122 +41,166 @@ while [ $# -gt 0 ]; do
                 usage
                 exit 0
                 ;;
-        -*)
-                echo "verify-mps-setup.sh: '$1' is no option; --help says more" >&2
-                exit 2
-                ;;
+        -*) misuse "'$1' is no option" ;;
         *)
-                [ -z "$only" ] || { echo "verify-mps-setup.sh: one node, or none; --help says more" >&2; exit 2; }
+                [ -z "$only" ] || misuse "one node, or none"
                 only=$1
                 ;;
         esac
         shift
 done
-command -v kubectl >/dev/null || { echo "verify-mps-setup.sh: kubectl is not on the PATH" >&2; exit 1; }
+command -v kubectl >/dev/null || fail "kubectl is not on the PATH"
 
+# ---- how it is told ----
+
+green=""
+red=""
+plain=""
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
-        good=$'\e[32mok\e[0m' bad=$'\e[31mFAILED\e[0m'
-else
-        good=ok bad=FAILED
+        green=$'\e[32m' red=$'\e[31m' plain=$'\e[0m'
 fi
 failures=0
 
-check() { # good or bad, what
-        if [ "$1" = "$bad" ]; then
-                failures=$((failures + 1))
-        fi
-        printf '  %-8b %s\n' "$1" "$2"
+good() {
+        printf '  %sok%s      %s\n' "$green" "$plain" "$*"
 }
 
-# "name ready" of the pod of one component on a node; empty where there is none.
-pod_of() {
-        kubectl --namespace "$namespace" get pods -l "app.kubernetes.io/name=warpshare,app.kubernetes.io/component=$2" \
-                --field-selector "spec.nodeName=$1" -o \
-                'jsonpath={range .items[*]}{.metadata.name}{" "}{.status.containerStatuses[0].ready}{"\n"}{end}' | head -n 1
+bad() {
+        failures=$((failures + 1))
+        printf '  %sFAILED%s  %s\n' "$red" "$plain" "$*"
 }
 
-check_resources() {
-        local found
-        found=$(kubectl get node "$1" -o \
-                'go-template={{range $name, $count := .status.allocatable}}{{$name}}={{$count}}{{"\n"}}{{end}}' |
-                grep '^nvidia.com/' || true)
-        if [ -z "$found" ]; then
-                check "$bad" "resources: kubelet counts none below nvidia.com/"
-        elif grep -q '=0$' <<<"$found"; then
-                check "$bad" "resources: ${found//$'\n'/, } (0: no healthy replica; kubectl describe node $1 has the events)"
+note() {
+        printf '  -       %s\n' "$*"
+}
+
+below() {
+        sed 's/^/            /'
+}
+
+joined() {
+        paste -sd , - <<<"$1" | sed 's/,/, /g'
+}
+
+# ---- what is looked at ----
+
+# Sets $replicas and $pattern, of the resources that count, where the configuration is one of scripts/setup.sh.
+check_configuration() { # node
+        local label name status source
+        replicas=""
+        pattern='^nvidia\.com/'
+        label=$(kubectl get node "$1" -o 'jsonpath={.metadata.labels.nvidia\.com/device-plugin\.config}')
+        name=$(kubectl get node "$1" -o 'jsonpath={.metadata.annotations.warpshare\.dev/config}')
+        status=$(kubectl get node "$1" -o 'jsonpath={.metadata.annotations.warpshare\.dev/config-status}')
+        source=$(kubectl get node "$1" -o 'jsonpath={.metadata.annotations.warpshare\.dev/config-source}')
+        case $name in
+        mps.aggregate.*) replicas=${name##*.} pattern='^nvidia\.com/gpu=' ;;
+        mps.individual.*) replicas=${name##*.} pattern='^nvidia\.com/gpu[0-9]+=' ;;
+        esac
+        if [ -z "$status" ]; then
+                bad "configuration: the agent has told none (the node has no annotation warpshare.dev/config-status)"
+        elif [ "$status" != accepted ]; then
+                bad "configuration: $status${name:+; in force is $name}"
+        elif [ -n "$label" ] && [ "$label" != "$name" ]; then
+                bad "configuration: in force is $name, the label wants $label: a minute may pass until kubelet brings it"
         else
-                check "$good" "resources: ${found//$'\n'/, }"
+                good "configuration: $name ($source)"
         fi
 }
 
-check_pod() { # node, component, word for it; sets pod
+counts() { # node, field
+        kubectl get node "$1" -o "go-template={{range \$name, \$count := .status.$2}}{{\$name}}={{\$count}}{{\"\\n\"}}{{end}}" |
+                grep '^nvidia\.com/'
+}
+
+check_resources() { # node
+        local all allocatable capacity
+        all=$(counts "$1" allocatable)
+        allocatable=$(grep -E "$pattern" <<<"$all")
+        capacity=$(counts "$1" capacity | grep -E "$pattern")
+        if [ -z "$allocatable" ]; then
+                bad "resources: kubelet counts none of them"
+        elif [ "$allocatable" != "$capacity" ]; then
+                bad "resources: $(joined "${allocatable//=/: }") of $(joined "${capacity//=/: }"); kubectl describe node $1 has the events"
+        elif grep -q '=0$' <<<"$allocatable"; then
+                bad "resources: $(joined "${allocatable//=/: }"): none can be used; kubectl describe node $1 has the events"
+        elif [ "$pattern" = '^nvidia\.com/gpu=' ] && [ $((${allocatable#*=} % replicas)) != 0 ]; then
+                bad "resources: $(joined "${allocatable//=/: }"), which is no multiple of $replicas"
+        elif [ "$pattern" = '^nvidia\.com/gpu[0-9]+=' ] && grep -qv "=$replicas\$" <<<"$allocatable"; then
+                bad "resources: $(joined "${allocatable//=/: }"), wanted are $replicas each"
+        else
+                good "resources: $(joined "${allocatable//=/: }")"
+        fi
+        all=$(grep -vE "$pattern" <<<"$all")
+        [ -z "$all" ] || note "of before, until kubelet starts anew: $(joined "${all//=/: }")"
+}
+
+# Sets $pod.
+check_pod() { # node, component, word for it
         local ready
-        read -r pod ready <<<"$(pod_of "$1" "$2")"
+        read -r pod ready <<<"$(kubectl --namespace "$namespace" get pods -l "app.kubernetes.io/name=warpshare,app.kubernetes.io/component=$2" \
+                --field-selector "spec.nodeName=$1" -o \
+                'jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].ready}{"\n"}{end}' | head -n 1)"
         if [ -z "$pod" ]; then
-                check "$bad" "$3: no pod on this node"
+                bad "$3: no pod on this node"
         elif [ "$ready" != true ]; then
-                check "$bad" "$3: pod $pod is not ready (kubectl --namespace $namespace logs $pod)"
+                bad "$3: pod $pod is not ready; kubectl --namespace $namespace describe pod $pod, and its logs, say why"
         else
-                check "$good" "$3: pod $pod is ready"
+                good "$3: pod $pod is ready"
         fi
 }
 
-check_configuration() {
-        local refused
-        refused=$(kubectl --namespace "$namespace" logs "$1" --tail=2000 2>/dev/null | grep -E 'refused' | tail -n 1)
-        if kubectl --namespace "$namespace" logs "$1" --tail=2000 2>/dev/null | tac | grep -m1 -E 'refused|plan in force|resource ' |
-                grep -q refused; then
-                check "$bad" "configuration: $refused"
-        else
-                check "$good" "configuration: label $(kubectl get node "$2" -o \
-                        'jsonpath={.metadata.labels.nvidia\.com/device-plugin\.config}')"
-        fi
-}
-
-check_daemons() {
+check_daemons() { # pod
         local table
-        table=$(kubectl --namespace "$namespace" exec "$1" -- warpshare mps status 2>&1)
-        if [ $? != 0 ]; then
-                check "$bad" "MPS: warpshare mps status: $(head -n 1 <<<"$table")"
+        if table=$(kubectl --namespace "$namespace" exec "$1" -c mps -- warpshare mps status 2>&1); then
+                good "MPS control daemons:"
         else
-                check "$good" "MPS control daemons:"
+                bad "MPS control daemons:"
         fi
-        sed 's/^/           /' <<<"$table"
+        grep -v '^command terminated with exit code' <<<"$table" | below
 }
 
-check_memory() {
-        local lines
-        lines=$(kubectl --namespace "$namespace" logs "$1" --tail=-1 2>/dev/null |
-                grep -o 'Set device pinned memory limit: .*' | sort -u)
+# The newest line of each GPU.
+check_memory() { # pod
+        local lines stale
+        lines=$(kubectl --namespace "$namespace" logs "$1" -c mps --tail=-1 2>&1 |
+                grep -o 'Set device pinned memory limit: .*' |
+                awk -F '[=,]' '{ newest[$2] = $0 } END { for (device in newest) print newest[device] }' | sort)
+        stale=$(grep -v "replicas=${replicas:-[0-9]*}," <<<"$lines")
         if [ -z "$lines" ]; then
-                check "$bad" "memory per replica: the supervisor has set no limit yet"
+                note "memory per replica: the supervisor's log has none (any more)"
+                return
+        elif [ -n "$stale" ]; then
+                bad "memory per replica, wanted are $replicas replicas: a daemon with clients changes when the last one leaves"
         else
-                check "$good" "memory per replica:"
-                sed 's/^/           /' <<<"$lines"
+                good "memory per replica:"
         fi
+        below <<<"$lines"
 }
+
+# ---- all of it ----
 
 if [ -n "$only" ]; then
         nodes=$only
-        kubectl get node "$only" -o name >/dev/null || exit 1
+        kubectl get node "$only" -o name >/dev/null || fail "there is no node '$only'; 'kubectl get nodes' lists them"
 else
         nodes=$(kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare,app.kubernetes.io/component=agent \
-                -o 'jsonpath={range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort -u)
-        [ -n "$nodes" ] || {
-                echo "verify-mps-setup.sh: namespace '$namespace' has no pod of the agent; scripts/setup.sh installs it" >&2
-                exit 1
-        }
+                -o 'jsonpath={range .items[*]}{.spec.nodeName}{"\n"}{end}' | sort -u) || fail "the pods of '$namespace' cannot be listed"
+        [ -n "$nodes" ] || fail "the namespace '$namespace' has no pod of the agent; scripts/setup.sh installs it"
 fi
 for node in $nodes; do
         echo "$node"
+        check_configuration "$node"
         check_resources "$node"
         check_pod "$node" agent agent
-        [ -z "$pod" ] || check_configuration "$pod" "$node"
         check_pod "$node" mps "MPS supervisor"
         if [ -n "$pod" ]; then
                 check_daemons "$pod"
                 check_memory "$pod"
         fi
 done
-[ "$failures" = 0 ] && echo "all is well" || echo "$failures failed"
-[ "$failures" = 0 ]
+if [ "$failures" != 0 ]; then
+        echo "$failures failed; kubectl --namespace $namespace exec daemonset/warpshare-agent -- warpshare doctor looks deeper"
+        exit 1
+fi
+echo "all is well"

@@ -1,0 +1,401 @@
+"""scripts/setup.sh, with every branch taken."""
+import re
+
+import pytest
+import yaml
+
+REPO = 'registry.example.com/mine/warpshare'
+LABEL = 'nvidia.com/device-plugin.config'
+SETUP = 'warpshare.dev/setup'
+NODE = 'gpu-node-1'
+
+
+@pytest.fixture
+def setup(run):
+    return lambda *arguments, **variables: run('scripts/setup.sh', *arguments, **variables)
+
+
+def labels(cluster, node=NODE):
+    return {key: value for key, value in cluster.get('Node', node)['metadata'].get('labels', {}).items()
+            if key in (LABEL, SETUP)}
+
+
+def well(answer):
+    """Standard output of what ended well, without a word of complaint."""
+    status, out, err = answer
+    assert (status, err) == (0, ''), out + err
+    return out
+
+
+def badly(answer, status=1):
+    assert answer[0] == status, answer
+    return answer[1] + answer[2]
+
+
+# ---- what is made ----
+
+def test_aggregate_counts_all_replicas_of_the_node(cluster, setup):
+    out = well(setup('20', 'aggregate', NODE, REPO))
+    assert out.endswith('gpu-node-1: nvidia.com/gpu=80\n')
+    assert labels(cluster) == {LABEL: 'mps.aggregate.20', SETUP: 'true'}
+
+
+def test_individual_counts_the_replicas_of_each_gpu(setup):
+    out = well(setup('20', 'individual', NODE, REPO))
+    assert out.endswith('gpu-node-1: nvidia.com/gpu0=20, nvidia.com/gpu1=20, nvidia.com/gpu2=20, nvidia.com/gpu3=20\n')
+
+
+def test_aggregate_is_what_is_meant_without_a_word(cluster, setup):
+    well(setup('3', NODE, REPO))
+    assert labels(cluster)[LABEL] == 'mps.aggregate.3'
+
+
+def test_image_tag_and_secret_are_those_of_the_command_line(cluster, setup):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    cluster.apply({'kind': 'Secret', 'metadata': {'name': 'registry', 'namespace': 'warpshare'}})
+    well(setup('2', NODE, REPO, 'v7', 'registry', PLUGIN_IMAGE_REPO='other', PLUGIN_IMAGE_TAG='v1', IMAGE_PULL_SECRET_NAME='none'))
+    for name in ('warpshare-agent', 'warpshare-mps'):
+        spec = cluster.get('DaemonSet', name)['spec']['template']['spec']
+        assert {one['image'] for one in spec['containers'] + spec.get('initContainers', [])} == {f'{REPO}:v7'}
+        assert spec['imagePullSecrets'] == [{'name': 'registry'}]
+
+
+def test_image_tag_and_secret_may_come_from_the_environment(cluster, setup):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    cluster.apply({'kind': 'Secret', 'metadata': {'name': 'registry', 'namespace': 'warpshare'}})
+    well(setup('2', NODE, PLUGIN_IMAGE_REPO=REPO, PLUGIN_IMAGE_TAG='v7', IMAGE_PULL_SECRET_NAME='registry'))
+    spec = cluster.get('DaemonSet', 'warpshare-agent')['spec']['template']['spec']
+    assert spec['containers'][0]['image'] == f'{REPO}:v7' and spec['imagePullSecrets'] == [{'name': 'registry'}]
+
+
+def test_the_tag_is_that_of_the_manifest_and_no_secret_is_named_without_one(cluster, setup):
+    well(setup('2', NODE, REPO))
+    spec = cluster.get('DaemonSet', 'warpshare-mps')['spec']['template']['spec']
+    assert re.fullmatch(re.escape(REPO) + r':v\d+\.\d+\.\d+', spec['containers'][0]['image'])
+    assert 'imagePullSecrets' not in spec and 'runtimeClassName' not in spec
+
+
+def test_another_namespace_and_runtime_class_reach_every_object(cluster, setup):
+    well(setup('--namespace', 'gpu', '--runtime-class', 'nvidia', '2', NODE, REPO))
+    assert cluster.get('DaemonSet', 'warpshare-mps', 'gpu')['spec']['template']['spec']['runtimeClassName'] == 'nvidia'
+    assert not cluster.get('Namespace', 'warpshare')
+    assert 'namespace: warpshare' not in yaml.safe_dump([one for kind in ('DaemonSet', 'ConfigMap', 'ClusterRoleBinding', 'RoleBinding')
+                                                         for one in cluster.all(kind)])
+
+
+def test_all_means_every_node_that_has_a_gpu_or_was_set_up(cluster, setup):
+    cluster.add_node('by-nfd', {'feature.node.kubernetes.io/pci-10de.present': 'true'})
+    cluster.add_node('without')
+    out = well(setup('5', 'all', REPO))
+    assert labels(cluster, 'by-nfd') == labels(cluster) == {LABEL: 'mps.aggregate.5', SETUP: 'true'}
+    assert labels(cluster, 'without') == {} and 'by-nfd: nvidia.com/gpu=20\n' in out
+
+
+def test_a_second_run_changes_nothing(cluster, setup):
+    well(setup('20', NODE, REPO))
+    out = well(setup('20', NODE, REPO))
+    assert 'created' not in out and 'configured' not in out and out.count('unchanged') >= 8
+
+
+def test_other_replicas_are_waited_for_until_the_agent_has_them(cluster, setup):
+    cluster.add_node('other', {'nvidia.com/gpu.present': 'true'})
+    well(setup('20', 'all', REPO))
+    assert well(setup('10', 'individual', NODE, REPO)).endswith('nvidia.com/gpu3=10\n')
+    # the other node's configuration stays
+    assert set(cluster.get('ConfigMap', 'warpshare-setup')['data']) == {'mps.aggregate.20', 'mps.individual.10'}
+    assert labels(cluster, 'other')[LABEL] == 'mps.aggregate.20'
+
+
+def test_a_supervisor_with_the_old_image_is_told_and_left(cluster, setup):
+    well(setup('2', NODE, REPO, 'v1'))
+    out = well(setup('2', NODE, REPO, 'v2'))
+    assert f'gpu-node-1: the MPS supervisor still is {REPO}:v1.' in out and 'delete pod warpshare-mps-gpu-node-1' in out
+    assert cluster.runtime.running[NODE, 'mps']['spec']['containers'][0]['image'] == f'{REPO}:v1'
+    assert cluster.runtime.running[NODE, 'agent']['spec']['containers'][0]['image'] == f'{REPO}:v2'
+
+
+def test_a_dry_run_says_what_it_would_do_and_changes_nothing(cluster, setup):
+    out = well(setup('--dry-run', '20', NODE, REPO))
+    assert 'daemonset.apps/warpshare-mps created (dry run)\n' in out and 'configmap/warpshare-setup created (dry run)\n' in out
+    assert f'would run: kubectl label node {NODE} --overwrite {SETUP}=true {LABEL}=mps.aggregate.20\n' in out
+    assert cluster.changes() == []
+
+
+def test_without_waiting_it_ends_at_once(cluster, setup):
+    cluster.runtime.is_stuck = True
+    assert 'waiting' not in well(setup('--no-wait', '20', NODE, REPO))
+
+
+def test_a_namespace_that_was_there_is_used_and_not_changed(cluster, setup):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    assert "namespace 'warpshare' was there already" in well(setup('20', NODE, REPO))
+    assert 'labels' not in cluster.get('Namespace', 'warpshare')['metadata']
+
+
+# ---- what is in the way ----
+
+@pytest.mark.parametrize('arguments, words', [
+    ((), "replicas and a node, or 'all', are needed"),
+    (('20',), 'replicas and a node'),
+    (('20', 'aggregate'), "a node, or 'all', is needed"),
+    (('0', NODE, REPO), "replicas '0': a number from 1 to 60"),
+    (('61', NODE, REPO), "replicas '61'"),
+    (('x', NODE, REPO), "replicas 'x'"),
+    (('20', NODE), 'an image repository is needed, or PLUGIN_IMAGE_REPO'),
+    (('20', NODE, 'a b'), "'a b:v"),
+    (('20', NODE, REPO, 'v1', 'A_b'), "'A_b' is no name of a secret"),
+    (('20', NODE, REPO, 'v1', 's', 'x'), "'x' is one word too many"),
+    (('20', NODE, 'nvcr.io/nvidia/k8s-device-plugin'), "is NVIDIA's program"),
+    (('--some', '20'), "'--some' is no option"),
+    (('--namespace',), '--namespace needs a value'),
+    (('--namespace', 'A', '20', NODE, REPO), "'A' is no name of a namespace"),
+    (('--timeout', 'x', '20', NODE, REPO), "timeout 'x'"),
+    (('--runtime-class', 'A b', '20', NODE, REPO), "'A b' is no name of a RuntimeClass"),
+    (('--remove',), "--remove takes one thing, a node or 'all'"),
+    (('--remove', '20', NODE), '--remove takes one thing'),
+])
+def test_a_wrong_command_line_is_told_before_anything_is_asked(cluster, setup, arguments, words):
+    said = badly(setup(*arguments), 2)
+    assert words in said and said.endswith('; --help says more\n')
+    assert cluster.commands == []
+
+
+def test_help_is_a_text_for_people(cluster, setup):
+    assert well(setup('--help')).startswith('usage: scripts/setup.sh ')
+    assert cluster.commands == []
+
+
+def test_without_kubectl_it_says_so(run, cluster, tmp_path):
+    for name in ('bash', 'dirname', 'env'):
+        (tmp_path / name).symlink_to(f'/usr/bin/{name}')
+    assert 'kubectl is not on the PATH' in badly(run('scripts/setup.sh', '20', NODE, REPO, PATH=str(tmp_path)))
+
+
+def test_a_node_that_is_not_there_is_named(cluster, setup):
+    assert "there is no node 'nowhere'" in badly(setup('20', 'nowhere', REPO))
+    assert "there is no node 'nowhere'" in badly(setup('--remove', 'nowhere'))
+
+
+def test_a_cluster_without_gpus_is_told_how_to_label_them(cluster, setup):
+    cluster.delete('Node', NODE)
+    assert 'kubectl label node NODE nvidia.com/gpu.present=true' in badly(setup('20', 'all', REPO))
+
+
+@pytest.mark.parametrize('pattern, words', [
+    ('get nodes -l feature', 'the nodes cannot be listed'),
+    ('get nodes -l warpshare.dev/setup=true -o .*labels', 'the nodes cannot be listed'),
+    ('get daemonsets', 'the DaemonSets cannot be listed'),
+    ('get pods', "the pods of node 'gpu-node-1' cannot be listed"),
+    ('get namespace', "the namespace 'warpshare' cannot be asked for"),
+    ('apply', 'no connection'),
+    ('label node', 'no connection'),
+])
+def test_a_cluster_that_does_not_answer_ends_it(cluster, setup, pattern, words):
+    cluster.fail(pattern, 'no connection')
+    said = badly(setup('20', 'all', REPO))
+    assert words in said and 'no connection' in said
+    assert 'nvidia.com/gpu=' not in said
+
+
+@pytest.mark.parametrize('name', ['nvidia-device-plugin-daemonset-x', 'nvdp-nvidia-device-plugin-x', 'nvidia-gpu-device-plugin-x',
+                                  'nvidia-device-plugin-mps-control-daemon-x'])
+def test_another_device_plugin_on_the_node_is_in_the_way_unless_forced(cluster, setup, name):
+    cluster.add_pod(name, NODE)
+    said = badly(setup('20', NODE, REPO))
+    assert f"node 'gpu-node-1' is served by another device plugin: default/{name}. Take it off the node first" in said
+    assert cluster.changes() == []
+    assert f'warning: node \'gpu-node-1\' is served by another device plugin, too: default/{name}' in well(setup('--force', '20', NODE, REPO))
+
+
+def test_other_pods_and_plugins_elsewhere_are_not_in_the_way(cluster, setup):
+    cluster.add_node('elsewhere')
+    cluster.add_pod('nvidia-device-plugin-daemonset-x', 'elsewhere')
+    cluster.add_pod('nvdp-nvidia-device-plugin-gpu-feature-discovery-x', NODE)
+    well(setup('20', NODE, REPO))
+
+
+@pytest.mark.parametrize('namespace, selector', [('warpshare', {}), ('gpu', {SETUP: 'true'}), ('gpu', {'a': 'b'})])
+def test_warpshare_from_elsewhere_is_left_alone(cluster, setup, namespace, selector):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': namespace}})
+    cluster.apply({'kind': 'DaemonSet', 'metadata': {'name': 'warpshare-agent', 'namespace': namespace, 'labels': {
+        'app.kubernetes.io/name': 'warpshare'}}, 'spec': {'updateStrategy': {'type': 'OnDelete'}, 'template': {
+            'metadata': {'labels': {}}, 'spec': {'nodeSelector': {**selector, 'never': 'never'}}}}})
+    said = badly(setup('20', NODE, REPO))
+    assert f'installed in another way or namespace: {namespace}/warpshare-agent' in said
+    assert cluster.changes() == []
+
+
+def test_a_namespace_that_admits_no_privileged_pods_is_told(cluster, setup):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare', 'labels': {'pod-security.kubernetes.io/enforce': 'baseline'}}})
+    said = badly(setup('20', NODE, REPO))
+    assert "admits 'baseline' pods only" in said and 'enforce=privileged --overwrite' in said
+    assert cluster.changes() == []
+
+
+def test_a_secret_that_is_not_there_is_told_with_the_command_that_makes_it(cluster, setup):
+    said = badly(setup('20', NODE, REPO, 'v1', 'registry'))
+    assert 'kubectl create namespace warpshare' in said and 'create secret docker-registry registry' in said
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    assert 'create namespace' not in badly(setup('20', NODE, REPO, 'v1', 'registry'))
+    assert cluster.changes() == []
+
+
+@pytest.mark.parametrize('trouble, words', [
+    ({'is_stuck': True}, 'gpu-node-1: not shared after 0 s: the agent has not told yet that it has the configuration mps.aggregate.20'),
+    ({'refuses': 'too many'}, 'gpu-node-1: not shared after 0 s: the agent says: refused: too many'),
+    ({'lost': 20}, 'gpu-node-1: not shared after 0 s: kubelet counts nvidia.com/gpu=60 of nvidia.com/gpu=80'),
+    ({'lost': 80}, 'gpu-node-1: not shared after 0 s: kubelet counts nvidia.com/gpu=0 of nvidia.com/gpu=80'),
+    ({'gpus': 0}, 'gpu-node-1: not shared after 0 s: kubelet counts nvidia.com/gpu=0 of nvidia.com/gpu=0'),
+])
+def test_a_node_that_is_not_shared_in_time_is_told_with_the_reason(cluster, setup, trouble, words):
+    for key, value in trouble.items():
+        setattr(cluster.runtime, key, value)
+    said = badly(setup('--timeout', '0', '20', NODE, REPO))
+    assert words in said and 'look with scripts/verify-mps-setup.sh gpu-node-1' in said
+
+
+def test_one_node_that_fails_does_not_keep_others_from_being_told(cluster, setup):
+    cluster.add_node('z', {'nvidia.com/gpu.present': 'true'})
+    cluster.fail(r'get node gpu-node-1 -o jsonpath=.*config-status', 'no connection', 1)
+    cluster.runtime.is_stuck = True
+    said = badly(setup('--timeout', '0', '20', 'all', REPO))
+    assert 'z: not shared' in said
+
+
+# ---- the way back ----
+
+def test_remove_takes_all_of_it_back(cluster, setup):
+    cluster.add_node('other', {'nvidia.com/gpu.present': 'true'})
+    well(setup('20', 'all', REPO))
+    out = well(setup('--remove', 'all'))
+    assert labels(cluster) == labels(cluster, 'other') == {}
+    assert cluster.runtime.running == {}
+    for kind in ('DaemonSet', 'ConfigMap', 'ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding', 'Pod'):
+        assert cluster.all(kind) == [], kind
+    assert not cluster.get('Namespace', 'warpshare')
+    assert 'gpu-node-1: nothing of Warpshare is left:\n    WHAT  WHERE  OUTCOME\n    MPS   /mps   removed\n' in out
+    assert [pod['spec']['nodeName'] for pod in cluster.runtime.started] == [NODE, 'other']
+
+
+def test_one_node_is_removed_and_what_others_need_stays(cluster, setup):
+    cluster.add_node('other', {'nvidia.com/gpu.present': 'true'})
+    well(setup('20', 'all', REPO))
+    assert 'still set up: other; so what was installed stays' in well(setup('--remove', NODE))
+    assert labels(cluster) == {} and labels(cluster, 'other') != {}
+    assert set(cluster.runtime.running) == {('other', 'agent'), ('other', 'mps')}
+    well(setup('--remove', 'other'))
+    assert not cluster.get('Namespace', 'warpshare')
+
+
+def test_remove_may_be_repeated(cluster, setup):
+    well(setup('20', NODE, REPO))
+    well(setup('--remove', NODE))
+    assert 'nothing is installed' in well(setup('--remove', NODE))
+    assert 'nothing is installed' in well(setup('--remove', 'all'))
+
+
+def test_a_configuration_of_before_comes_back(cluster, setup):
+    cluster.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'theirs'}}})
+    well(setup('20', NODE, REPO))
+    well(setup('10', NODE, REPO))
+    assert labels(cluster)[LABEL] == 'mps.aggregate.10'
+    well(setup('--remove', NODE))
+    assert labels(cluster) == {LABEL: 'theirs'}
+    assert 'setup.warpshare.dev/config-before' not in cluster.get('Node', NODE)['metadata']['annotations']
+
+
+def test_a_configuration_that_somebody_has_set_since_stays(cluster, setup):
+    well(setup('20', NODE, REPO))
+    cluster.runtime.is_stuck = True
+    cluster.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'theirs'}}})
+    well(setup('--remove', NODE))
+    assert labels(cluster) == {LABEL: 'theirs'}
+
+
+def test_a_namespace_that_was_there_stays(cluster, setup):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    well(setup('20', NODE, REPO))
+    well(setup('--remove', 'all'))
+    assert cluster.get('Namespace', 'warpshare') and cluster.all('DaemonSet') == cluster.all('ConfigMap') == []
+
+
+def test_the_pod_that_cleans_up_has_image_secret_and_runtime_of_the_supervisor(cluster, setup):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    cluster.apply({'kind': 'Secret', 'metadata': {'name': 'registry', 'namespace': 'warpshare'}})
+    well(setup('--runtime-class', 'nvidia', '2', NODE, REPO, 'v7', 'registry'))
+    well(setup('--remove', NODE))
+    spec, = (pod['spec'] for pod in cluster.runtime.started)
+    assert (spec['containers'][0]['image'], spec['imagePullSecrets'], spec['runtimeClassName'], spec['nodeName']) == (
+        f'{REPO}:v7', [{'name': 'registry'}], 'nvidia', NODE)
+    assert spec['containers'][0]['command'] == ['warpshare', 'uninstall']
+
+
+def test_the_pod_that_cleans_up_names_no_secret_and_runtime_without_one(cluster, setup):
+    well(setup('--namespace', 'gpu', '2', NODE, REPO))
+    well(setup('--namespace', 'gpu', '--remove', NODE))
+    pod, = cluster.runtime.started
+    assert pod['metadata']['namespace'] == 'gpu'
+    assert 'imagePullSecrets' not in pod['spec'] and 'runtimeClassName' not in pod['spec']
+
+
+def test_a_dry_run_of_remove_changes_nothing(cluster, setup):
+    well(setup('20', NODE, REPO))
+    before = cluster.changes()
+    out = well(setup('--dry-run', '--remove', 'all'))
+    assert f'would run: kubectl label node {NODE} --overwrite {SETUP}- {LABEL}-\n' in out
+    assert 'would delete what ' in out and ', the namespace warpshare\n' in out
+    assert cluster.changes() == before
+
+
+def test_a_dry_run_of_remove_knows_what_others_need(cluster, setup):
+    cluster.add_node('other', {'nvidia.com/gpu.present': 'true'})
+    well(setup('20', 'all', REPO))
+    assert 'still set up: other' in well(setup('--dry-run', '--remove', NODE))
+
+
+def test_pods_that_have_a_gpu_are_in_the_way_unless_forced(cluster, setup):
+    well(setup('20', NODE, REPO))
+    cluster.add_pod('training', NODE, limits={'nvidia.com/gpu': '7'})
+    cluster.add_pod('web', NODE, limits={'memory': '1Gi'})
+    before = cluster.changes()
+    said = badly(setup('--remove', 'all'))
+    assert "pods on node 'gpu-node-1' have GPUs, and lose them: default/training. End them first" in said
+    assert cluster.changes() == before
+    assert 'warning: pods lose their GPU: default/training\n' in well(setup('--force', '--remove', 'all'))
+
+
+def test_pods_that_have_ended_are_not_in_the_way(cluster, setup):
+    well(setup('20', NODE, REPO))
+    cluster.add_pod('training', NODE, limits={'nvidia.com/gpu': '7'})
+    cluster.set_status(cluster.get('Pod', 'training', 'default'), phase='Succeeded')
+    well(setup('--remove', 'all'))
+
+
+def test_a_pod_that_does_not_end_keeps_the_rest_for_another_run(cluster, setup):
+    well(setup('20', NODE, REPO))
+    cluster.runtime.pods_stay = True
+    said = badly(setup('--timeout', '0', '--remove', 'all'))
+    assert 'gpu-node-1: still there after 0 s: warpshare-agent-gpu-node-1' in said and 'what was installed stays' in said
+    assert cluster.get('DaemonSet', 'warpshare-mps')
+
+
+@pytest.mark.parametrize('phase, words', [
+    ('Failed', 'gpu-node-1: something is left:\n    WHAT'),
+    ('Pending', "gpu-node-1: not known what is left: pod warpshare-uninstall-gpu-node-1 is 'Pending' after 0 s"),
+])
+def test_what_is_left_on_the_node_is_told_and_the_rest_stays(cluster, setup, phase, words):
+    well(setup('20', NODE, REPO))
+    cluster.runtime.phase = phase
+    said = badly(setup('--timeout', '0', '--remove', 'all'))
+    assert words in said and 'so that this can be run again' in said
+    assert not cluster.get('Pod', 'warpshare-uninstall-gpu-node-1') and cluster.get('Namespace', 'warpshare')
+
+
+@pytest.mark.parametrize('pattern', ['label node', 'annotate node', 'get pods -l app', 'apply -f', 'delete configmap', 'delete namespace'])
+def test_a_cluster_that_does_not_answer_fails_the_removal_which_may_be_repeated(cluster, setup, pattern):
+    cluster.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'theirs'}}})
+    well(setup('20', NODE, REPO))
+    cluster.fail(pattern, 'no connection')
+    assert 'no connection' in badly(setup('--remove', NODE))
+    well(setup('--remove', NODE))
+    assert not cluster.get('Namespace', 'warpshare') and labels(cluster) == {LABEL: 'theirs'}
