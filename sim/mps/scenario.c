@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "sim/nvml/models.h"
-#include "sim/nvml/uuid.h"
+#include "sim/hardware/models.h"
+#include "sim/hardware/uuid.h"
 
 #define FILE_MAX ((size_t)256 * 1024)
 

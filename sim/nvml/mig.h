@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "sim/nvml/models.h"
+#include "sim/hardware/models.h"
 
 #define MIG_INSTANCES_MAX 8U
 #define MIG_COMPUTE_MAX 8U

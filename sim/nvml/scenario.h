@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "gpu/nvml_abi.h"
 #include "sim/nvml/mig.h"
-#include "sim/nvml/models.h"
+#include "sim/hardware/models.h"
 
 #define SCENARIO_MAX_GPUS 64U
 #define SCENARIO_MAX_PROCESSES 1024U /* per GPU */

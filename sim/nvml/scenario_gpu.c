@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/nvml/uuid.h"
+#include "sim/hardware/uuid.h"
 
 static const char *const gpu_keys[] = {"model", "count", "uuid", "name", "serial", "minor", "bus", "numa", "memory",
         "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature", "power",

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/nvml/uuid.h"
+#include "sim/hardware/uuid.h"
 
 struct nvmlGpuInstance_st *world_instance(const struct world *world, nvmlGpuInstance_t handle)
 {

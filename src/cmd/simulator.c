@@ -20,7 +20,7 @@ static const char *const library_places[] = {
         "../../sim/lib/libnvidia-ml.so.1",
 };
 
-/* Those of sim/nvml/models.c, which is in the library; a test compares the two. */
+/* Those of sim/hardware/models.c, which is in the library; a test compares the two. */
 const char *const simulator_models[] = {
         "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
 

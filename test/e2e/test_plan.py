@@ -159,7 +159,7 @@ def test_a_node_without_a_driver_says_so():
 
 
 def test_every_model_of_the_simulator_can_be_planned_for():
-    with open(SOURCE + '/sim/nvml/models.c', encoding='utf-8') as source:
+    with open(SOURCE + '/sim/hardware/models.c', encoding='utf-8') as source:
         models = re.findall(r'\.key = "([^"]+)"', source.read())
     assert len(models) >= 10
     help_text = ' '.join(plan('--help').stdout.split())

@@ -71,7 +71,7 @@ def test_image_tag_and_secret_may_come_from_the_environment(cluster, setup):
 def test_the_tag_is_that_of_the_manifest_and_no_secret_is_named_without_one(cluster, setup):
     well(setup('2', NODE, REPO))
     spec = cluster.get('DaemonSet', 'warpshare-mps')['spec']['template']['spec']
-    assert re.fullmatch(re.escape(REPO) + r':v\d+\.\d+\.\d+', spec['containers'][0]['image'])
+    assert re.fullmatch(re.escape(REPO) + r':\d+\.\d+\.\d+', spec['containers'][0]['image'])
     assert 'imagePullSecrets' not in spec and 'runtimeClassName' not in spec
 
 
@@ -142,7 +142,7 @@ def test_a_namespace_that_was_there_is_used_and_not_changed(cluster, setup):
     (('61', NODE, REPO), "replicas '61'"),
     (('x', NODE, REPO), "replicas 'x'"),
     (('20', NODE), 'an image repository is needed, or PLUGIN_IMAGE_REPO'),
-    (('20', NODE, 'a b'), "'a b:v"),
+    (('20', NODE, 'a b'), "'a b:"),
     (('20', NODE, REPO, 'v1', 'A_b'), "'A_b' is no name of a secret"),
     (('20', NODE, REPO, 'v1', 's', 'x'), "'x' is one word too many"),
     (('20', NODE, 'nvcr.io/nvidia/k8s-device-plugin'), "is NVIDIA's program"),

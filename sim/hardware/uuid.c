@@ -1,4 +1,4 @@
-#include "sim/nvml/uuid.h"
+#include "sim/hardware/uuid.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "sim/nvml/models.h"
+#include "sim/hardware/models.h"
 
 #include <string.h>
 
