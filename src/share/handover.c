@@ -6,27 +6,7 @@
 
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "share/handover_parts.h"
-
-/* Names of holders in one line; who wants all of them asks kubelet. */
-#define MAX_HOLDERS 5
-
-/* The holds of one name, and within them of one unit: neighbours. */
-struct span {
-        const struct hold *holds;
-        size_t count;
-};
-
-static struct span span_of_unit(const struct hold *holds, size_t count)
-{
-        size_t n = 1;
-
-        while (n < count && strcmp(holds[n].resource, holds[0].resource) == 0 &&
-                strcmp(holds[n].uuid, holds[0].uuid) == 0)
-                n++;
-        return (struct span){.holds = holds, .count = n};
-}
 
 static struct span span_of_name(const struct judgement *judgement, const char *name)
 {
@@ -117,7 +97,7 @@ static void add_extra_devices(struct build *build, struct span span, size_t posi
 static struct span find_unit_span(struct span of_name, const char *uuid)
 {
         for (size_t i = 0; i < of_name.count;) {
-                struct span span = span_of_unit(&of_name.holds[i], of_name.count - i);
+                struct span span = holds_of_unit(&of_name.holds[i], of_name.count - i);
 
                 if (strcmp(span.holds[0].uuid, uuid) == 0)
                         return span;
@@ -177,7 +157,7 @@ static void add_kept_units(struct build *build, struct span held)
         struct resource *resource = build->resource;
 
         for (size_t i = 0; i < held.count;) {
-                struct span span = span_of_unit(&held.holds[i], held.count - i);
+                struct span span = holds_of_unit(&held.holds[i], held.count - i);
                 const struct site *site = span.holds[0].site;
                 bool has_place = goes_over(site) && strcmp(site->resource->name, resource->name) == 0;
 
@@ -356,105 +336,6 @@ static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
         return plan;
 }
 
-/* ---- what waits, in words ---- */
-
-static const char *say_share(
-        struct arena *arena, enum sharing_strategy strategy, enum provisioning provisioning, unsigned int replicas)
-{
-        switch (strategy) {
-        case SHARING_NONE:
-                return "whole";
-        case SHARING_TIME_SLICING:
-                return arena_printf(arena, "time-slicing, %u replicas", replicas);
-        case SHARING_MPS:
-                break;
-        }
-        return arena_printf(arena, "mps %s, %u replicas", provisioning_name(provisioning), replicas);
-}
-
-static const char *say_from(struct arena *arena, const struct hold *hold)
-{
-        if (hold->terms)
-                return say_share(arena, SHARING_MPS, hold->terms->provisioning, hold->terms->replicas);
-        return hold->replica < 0 ? "whole" : "time-slicing";
-}
-
-static const char *say_to(struct arena *arena, const struct judgement *judgement, const struct hold *hold)
-{
-        const struct site *site = hold->site;
-        const char *share;
-
-        if (!inventory_has(judgement->wanted->inventory, hold->uuid))
-                return "gone";
-        if (!site)
-                return "not advertised";
-        share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
-                site->resource->provisioning, site->unit->replicas);
-        return strcmp(site->resource->name, hold->resource) == 0
-                       ? share
-                       : arena_printf(arena, "%s of %s", share, site->resource->name);
-}
-
-static bool is_new_holder(struct span span, size_t position)
-{
-        const char *holder = span.holds[position].holder;
-
-        if (!holder)
-                return false;
-        for (size_t i = 0; i < position; i++)
-                if (span.holds[i].holder && strcmp(span.holds[i].holder, holder) == 0)
-                        return false;
-        return true;
-}
-
-static const char *say_holders(struct arena *arena, struct span span)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        size_t count = 0;
-
-        for (size_t i = 0; i < span.count && count <= MAX_HOLDERS; i++) {
-                if (!is_new_holder(span, i))
-                        continue;
-                if (count++ < MAX_HOLDERS)
-                        strbuf_printf(&text, "%s%s", count > 1 ? ", " : "", span.holds[i].holder);
-                else
-                        strbuf_printf(&text, ", …");
-        }
-        return arena_strdup(arena, text.data ? text.data : "");
-}
-
-static bool is_pending(struct span span)
-{
-        for (size_t i = 0; i < span.count; i++)
-                if (!span.holds[i].is_here)
-                        return true;
-        return false;
-}
-
-static void tell_pending(struct handover *handover, const struct judgement *judgement)
-{
-        struct handover_pending *pending = ARENA_ARRAY(&handover->arena, struct handover_pending, judgement->n_holds);
-
-        handover->pending = pending;
-        for (size_t i = 0; i < judgement->n_holds;) {
-                struct span span = span_of_unit(&judgement->holds[i], judgement->n_holds - i);
-                const struct hold *first = &span.holds[0];
-
-                i += span.count;
-                if (!is_pending(span))
-                        continue;
-                pending[handover->n_pending++] = (struct handover_pending){
-                        .resource = arena_strdup(&handover->arena, first->resource),
-                        .unit = arena_strdup(&handover->arena, first->uuid),
-                        .from = say_from(&handover->arena, first),
-                        .to = say_to(&handover->arena, judgement, first),
-                        .n_devices = span.count,
-                        .holders = say_holders(&handover->arena, span),
-                        .waits = first->site && first->site->waits,
-                };
-        }
-}
-
 /* ---- public ---- */
 
 struct handover *handover_new(const struct plan *wanted, const struct handover_before *before,
@@ -468,7 +349,7 @@ struct handover *handover_new(const struct plan *wanted, const struct handover_b
         handover->plan = wanted;
         if (!judgement_is_settled(&judgement)) {
                 handover->plan = handover->own = build_plan(&judgement, &handover->arena);
-                tell_pending(handover, &judgement);
+                handover_tell_pending(handover, &judgement);
         }
         judgement_done(&judgement);
         return handover;
@@ -492,23 +373,6 @@ struct handover *handover_free(struct handover *handover)
         return NULL;
 }
 
-static bool pending_is_same(const struct handover *a, const struct handover *b)
-{
-        if (a->n_pending != b->n_pending)
-                return false;
-        for (size_t i = 0; i < a->n_pending; i++) {
-                const struct handover_pending *left = &a->pending[i];
-                const struct handover_pending *right = &b->pending[i];
-
-                if (strcmp(left->resource, right->resource) != 0 || strcmp(left->unit, right->unit) != 0 ||
-                        strcmp(left->to, right->to) != 0 || strcmp(left->from, right->from) != 0 ||
-                        strcmp(left->holders, right->holders) != 0 || left->n_devices != right->n_devices ||
-                        left->waits != right->waits)
-                        return false;
-        }
-        return true;
-}
-
 static bool plan_is_same(const struct plan *a, const struct plan *b)
 {
         if (a->n_resources != b->n_resources)
@@ -521,5 +385,5 @@ static bool plan_is_same(const struct plan *a, const struct plan *b)
 
 bool handover_is_same(const struct handover *a, const struct handover *b)
 {
-        return !a->own == !b->own && plan_is_same(a->plan, b->plan) && pending_is_same(a, b);
+        return !a->own == !b->own && plan_is_same(a->plan, b->plan) && handover_pending_is_same(a, b);
 }

@@ -12,6 +12,16 @@ struct site *judgement_site(const struct judgement *judgement, const char *uuid)
         return map_find(&judgement->by_uuid, uuid);
 }
 
+struct span holds_of_unit(const struct hold *holds, size_t count)
+{
+        size_t n = 1;
+
+        while (n < count && strcmp(holds[n].resource, holds[0].resource) == 0 &&
+                strcmp(holds[n].uuid, holds[0].uuid) == 0)
+                n++;
+        return (struct span){.holds = holds, .count = n};
+}
+
 /* ---- what there is ---- */
 
 static void collect_sites(struct judgement *judgement)

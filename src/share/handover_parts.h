@@ -48,3 +48,17 @@ void judgement_done(struct judgement *judgement);
 bool judgement_is_settled(const struct judgement *judgement);
 
 struct site *judgement_site(const struct judgement *judgement, const char *uuid);
+
+/* The holds of one name, and within them of one unit: neighbours. */
+struct span {
+        const struct hold *holds;
+        size_t count;
+};
+
+/* Those at the beginning of |holds|, which are |count|, that are of one unit. */
+struct span holds_of_unit(const struct hold *holds, size_t count);
+
+/* ---- handover_pending.c ---- */
+
+void handover_tell_pending(struct handover *handover, const struct judgement *judgement);
+bool handover_pending_is_same(const struct handover *a, const struct handover *b); /* to the operator */

@@ -1,0 +1,124 @@
+/*
+ * What waits, in words.
+ */
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "share/handover_parts.h"
+
+/* Names of holders in one line; who wants all of them asks kubelet. */
+#define MAX_HOLDERS 5
+
+static const char *say_share(
+        struct arena *arena, enum sharing_strategy strategy, enum provisioning provisioning, unsigned int replicas)
+{
+        switch (strategy) {
+        case SHARING_NONE:
+                return "whole";
+        case SHARING_TIME_SLICING:
+                return arena_printf(arena, "time-slicing, %u replicas", replicas);
+        case SHARING_MPS:
+                break;
+        }
+        return arena_printf(arena, "mps %s, %u replicas", provisioning_name(provisioning), replicas);
+}
+
+static const char *say_from(struct arena *arena, const struct hold *hold)
+{
+        if (hold->terms)
+                return say_share(arena, SHARING_MPS, hold->terms->provisioning, hold->terms->replicas);
+        return hold->replica < 0 ? "whole" : "time-slicing";
+}
+
+static const char *say_to(struct arena *arena, const struct judgement *judgement, const struct hold *hold)
+{
+        const struct site *site = hold->site;
+        const char *share;
+
+        if (!inventory_has(judgement->wanted->inventory, hold->uuid))
+                return "gone";
+        if (!site)
+                return "not advertised";
+        share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
+                site->resource->provisioning, site->unit->replicas);
+        return strcmp(site->resource->name, hold->resource) == 0
+                       ? share
+                       : arena_printf(arena, "%s of %s", share, site->resource->name);
+}
+
+static bool is_new_holder(struct span span, size_t position)
+{
+        const char *holder = span.holds[position].holder;
+
+        if (!holder)
+                return false;
+        for (size_t i = 0; i < position; i++)
+                if (span.holds[i].holder && strcmp(span.holds[i].holder, holder) == 0)
+                        return false;
+        return true;
+}
+
+static const char *say_holders(struct arena *arena, struct span span)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        size_t count = 0;
+
+        for (size_t i = 0; i < span.count && count <= MAX_HOLDERS; i++) {
+                if (!is_new_holder(span, i))
+                        continue;
+                if (count++ < MAX_HOLDERS)
+                        strbuf_printf(&text, "%s%s", count > 1 ? ", " : "", span.holds[i].holder);
+                else
+                        strbuf_printf(&text, ", …");
+        }
+        return arena_strdup(arena, text.data ? text.data : "");
+}
+
+static bool is_pending(struct span span)
+{
+        for (size_t i = 0; i < span.count; i++)
+                if (!span.holds[i].is_here)
+                        return true;
+        return false;
+}
+
+void handover_tell_pending(struct handover *handover, const struct judgement *judgement)
+{
+        struct handover_pending *pending = ARENA_ARRAY(&handover->arena, struct handover_pending, judgement->n_holds);
+
+        handover->pending = pending;
+        for (size_t i = 0; i < judgement->n_holds;) {
+                struct span span = holds_of_unit(&judgement->holds[i], judgement->n_holds - i);
+                const struct hold *first = &span.holds[0];
+
+                i += span.count;
+                if (!is_pending(span))
+                        continue;
+                pending[handover->n_pending++] = (struct handover_pending){
+                        .resource = arena_strdup(&handover->arena, first->resource),
+                        .unit = arena_strdup(&handover->arena, first->uuid),
+                        .from = say_from(&handover->arena, first),
+                        .to = say_to(&handover->arena, judgement, first),
+                        .n_devices = span.count,
+                        .holders = say_holders(&handover->arena, span),
+                        .waits = first->site && first->site->waits,
+                };
+        }
+}
+
+bool handover_pending_is_same(const struct handover *a, const struct handover *b)
+{
+        if (a->n_pending != b->n_pending)
+                return false;
+        for (size_t i = 0; i < a->n_pending; i++) {
+                const struct handover_pending *left = &a->pending[i];
+                const struct handover_pending *right = &b->pending[i];
+
+                if (strcmp(left->resource, right->resource) != 0 || strcmp(left->unit, right->unit) != 0 ||
+                        strcmp(left->to, right->to) != 0 || strcmp(left->from, right->from) != 0 ||
+                        strcmp(left->holders, right->holders) != 0 || left->n_devices != right->n_devices ||
+                        left->waits != right->waits)
+                        return false;
+        }
+        return true;
+}
