@@ -9,8 +9,8 @@
 /* Names of holders in one line; who wants all of them asks kubelet. */
 #define MAX_HOLDERS 5
 
-static const char *say_share(
-        struct arena *arena, enum sharing_strategy strategy, enum provisioning provisioning, unsigned int replicas)
+static const char *say_share(struct arena *arena, enum sharing_strategy strategy, enum provisioning provisioning,
+        enum daemon_scope scope, unsigned int replicas)
 {
         switch (strategy) {
         case SHARING_NONE:
@@ -20,13 +20,15 @@ static const char *say_share(
         case SHARING_MPS:
                 break;
         }
-        return arena_printf(arena, "mps %s, %u replicas", provisioning_name(provisioning), replicas);
+        return arena_printf(arena, "mps %s, %u replicas%s", provisioning_name(provisioning), replicas,
+                scope == DAEMON_SCOPE_RESOURCE ? ", one daemon for all units" : "");
 }
 
 static const char *say_from(struct arena *arena, const struct hold *hold)
 {
         if (hold->terms)
-                return say_share(arena, SHARING_MPS, hold->terms->provisioning, hold->terms->replicas);
+                return say_share(arena, SHARING_MPS, hold->terms->provisioning, hold->terms->daemon_scope,
+                        hold->terms->replicas);
         return hold->replica < 0 ? "whole" : "time-slicing";
 }
 
@@ -40,7 +42,7 @@ static const char *say_to(struct arena *arena, const struct judgement *judgement
         if (!site)
                 return "not advertised";
         share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
-                site->resource->provisioning, site->unit->replicas);
+                site->resource->provisioning, site->resource->daemon_scope, site->unit->replicas);
         return strcmp(site->resource->name, hold->resource) == 0
                        ? share
                        : arena_printf(arena, "%s of %s", share, site->resource->name);
