@@ -1,0 +1,212 @@
+"""The manual: its commands are run, what they print is what stands there, its files load, its links lead somewhere."""
+import functools
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+import yaml
+
+import cluster
+from pages import SOURCE, Page, pattern, read_yaml
+from simulated import SimulatedNode
+
+DEADLINE = 300  # of a command; they take milliseconds, and much longer under a sanitizer
+PATHS = sorted(glob.glob(os.path.join(SOURCE, 'docs/*.md'))) + [os.path.join(SOURCE, 'README.md')]
+MORE = [os.path.join(SOURCE, name) for name in ('HACKING.md', 'CHANGELOG.md')] + glob.glob(os.path.join(SOURCE, 'docs/decisions/*.md'))
+FOLDER = os.path.dirname(os.environ['WARPSHARE'])
+
+OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery'}
+ANYWHERE = OURS | {'cat', 'cut', 'diff', 'echo', 'grep', 'head', 'ls', 'mkdir', 'printf', 'sed', 'sha256sum', 'sort', 'tail', 'wc'}
+# What is looked at and not run: it needs a cluster, a GPU, a registry or root, or changes the machine.
+ELSEWHERE = {'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export', 'for', 'git', 'helm',
+             'journalctl', 'jq', 'kind', 'kubectl', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'podman',
+             'skopeo', 'sudo', 'systemctl', 'tar', 'test', 'umount', 'xargs'}
+
+CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health'}
+
+
+def identify(path):
+    return os.path.relpath(path, SOURCE)
+
+
+@functools.cache
+def flags(*words):
+    """Options of a command, and the commands below it."""
+    program = os.path.join(FOLDER, words[0])
+    text = subprocess.run([program, *words[1:], '--help'], capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+    found = set(re.findall(r'(?:^  |also )(?:-\w, )?(--?[a-z][a-z-]*)', text, re.MULTILINE)) | {'-h', '--help', '-v', '--version'}
+    if 'Every option of' in text:
+        found |= flags('warpshare', 'agent')[0]
+    below = set(re.findall(r'^ {7}(?:\S+ )?%s ([a-z][a-z-]+)' % words[-1], text, re.MULTILINE))
+    if words == ('warpshare',):
+        below |= set(re.findall(r'^  ([a-z][a-z-]+) +\w', text[text.index('commands:'):], re.MULTILINE))
+    return found, below
+
+
+def option_faults(words):
+    """Options and commands that our programs do not have."""
+    known = (os.path.basename(words[0]),)
+    rest = list(words[1:])
+    found, below = flags(*known)
+    while rest and rest[0] in below:
+        known += (rest.pop(0),)
+        found, below = flags(*known)
+    if known == ('warpshare',) and rest and re.match(r'^[a-z-]+$', rest[0]) and not rest[0].startswith('-'):
+        yield f'there is no command warpshare {rest[0]}'
+    for word in rest:
+        name = word.partition('=')[0]
+        if re.match(r'^--?[a-z]', name) and name not in found:
+            yield f'{" ".join(known)} has no option {name}'
+
+
+def ends_by_itself(words):
+    """Of our programs, what may be run here: it ends, and changes nothing but the folder."""
+    if not set(words).isdisjoint({'--help', '-h', '--version', '-v', '--check', '--print-schema', '--dry-run'}):
+        return True
+    return os.path.basename(words[0]) == 'warpshare' and len(words) > 1 and (
+        words[1] in ('plan', 'doctor', 'probe') or words[1] == 'labels' and '--remove' not in words or words[1:3] == ['mps', 'status'])
+
+
+def can_run(command):
+    """Whether all of it runs anywhere. A program that is named by a path, as scripts/setup.sh, is looked at only."""
+    programs = {words[0] for words in command.programs()}
+    unknown = {name for name in programs - ANYWHERE - ELSEWHERE if '/' not in name}
+    assert not unknown, f'$ {command.text}\nare these to be run, or looked at only: {unknown}? say so in test_pages.py'
+    return programs <= ANYWHERE and '$(' not in command.text and \
+        all(ends_by_itself(words) for words in command.programs() if words[0] in OURS)
+
+
+@pytest.fixture
+def node():
+    folder = tempfile.mkdtemp(prefix='ws-docs-', dir='/tmp')
+    made = SimulatedNode(folder)
+    for name in ('deploy', 'sim', 'scripts'):
+        os.symlink(os.path.join(SOURCE, name), os.path.join(made.work, name))
+    yield made
+    made.finish()
+    shutil.rmtree(folder)
+
+
+def run(node, text, **environment):
+    return subprocess.run(['bash', '-c', text], cwd=node.work, env={**node.environment, **environment}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE, check=False)
+
+
+def run_fault(node, command):
+    done = run(node, command.text)
+    if not command.output:
+        return None if done.returncode == 0 else f'ended with status {done.returncode} and printed\n{done.stdout}'
+    while command.output and not command.output[-1].strip():
+        command.output.pop()
+    if pattern(command.output).fullmatch(done.stdout.rstrip('\n') + '\n'):
+        return None
+    return f'printed\n{done.stdout}'
+
+
+def look_faults(node, command, files):
+    """Of a command that is not run."""
+    done = run(node, 'bash -n -c ' + "'" + command.text.replace("'", "'\\''") + "'")
+    if done.returncode:
+        yield done.stdout
+    for words in command.programs():
+        if words[0] in ('for', 'do', 'done'):
+            continue
+        yield from cluster.faults(words, files)
+        if '--' in words and words[0] in ('kubectl', 'oc') and words[words.index('--') + 1:]:
+            words = words[words.index('--') + 1:]
+        if os.path.basename(words[0]) in OURS:
+            yield from option_faults([word.rstrip(')"') for word in words])
+
+
+def config_faults(node, name, text, **environment):
+    node.write(name, text)
+    done = run(node, 'warpshare agent --check --config-file ' + name, **environment)
+    if name.startswith('bad'):
+        if done.returncode == 0:
+            yield 'this configuration is called bad, and is accepted'
+    elif done.returncode or done.stdout != f"config '{name}' is valid\n":
+        yield f'{name} as a configuration:\n{done.stdout}'
+
+
+def block_faults(node, block):
+    """Of a block of YAML, by what it is."""
+    try:
+        content = read_yaml(block.text)
+    except yaml.composer.ComposerError:
+        return  # several documents
+    if not isinstance(content, dict):
+        return
+    if set(content) <= CONFIGURATION and ('version' in content or 'sharing' in content and
+                                          all('resources' in (one or {}) for one in content['sharing'].values())):
+        yield from config_faults(node, block.file_name or 'unnamed.yaml', block.text)
+    elif (block.file_name or '').startswith('values'):
+        yield from cluster.values_faults(content)
+        for name, text in ((content.get('config') or {}).get('map') or {}).items():
+            yield from config_faults(node, 'of-values.yaml', text if isinstance(text, str) else yaml.safe_dump(text),
+                                     MPS_ROOT='/run/nvidia/mps')
+    elif content.get('kind') == 'ConfigMap':
+        for name, text in content['data'].items():
+            yield from config_faults(node, 'of-map.yaml', text, MPS_ROOT='/run/nvidia/mps')
+
+
+@pytest.mark.parametrize('path', PATHS, ids=identify)
+def test_what_the_page_shows_is_what_the_program_does(path, node):
+    page = Page(path)
+    files = [block.file_name for block in page.blocks if block.file_name]
+    faults = []
+    for block, commands in page.commands():
+        if block.file_name:
+            node.write(block.file_name, block.text + '\n')
+        if block.language == 'yaml':
+            faults += [f'{page.name}:{block.line}: {fault}' for fault in block_faults(node, block)]
+        for command in commands:
+            if can_run(command):
+                found = [run_fault(node, command)]
+            else:
+                found = look_faults(node, command, files)
+            faults += [f'{page.name}:{command.line}: $ {command.text}\n{fault}' for fault in found if fault]
+    if faults:
+        pytest.fail('\n\n'.join(faults), pytrace=False)
+
+
+@pytest.mark.parametrize('path', PATHS, ids=identify)
+def test_our_commands_within_the_text_have_these_options(path):
+    faults = []
+    for line, text in Page(path).code():
+        words = text.replace('…', '').split()
+        if words and words[0] in OURS:
+            faults += [f'{identify(path)}:{line}: `{text}`: {fault}' for fault in option_faults(words)]
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)
+
+
+@functools.cache
+def anchors(path):
+    return set(Page(path).headings())
+
+
+@pytest.mark.parametrize('path', PATHS + MORE, ids=identify)
+def test_links_lead_somewhere(path):
+    page = Page(path)
+    faults = []
+    for line, target in page.links():
+        if re.match(r'^\w+:', target):
+            continue
+        file, _, anchor = target.partition('#')
+        there = os.path.normpath(os.path.join(page.folder, file)) if file else path
+        if not os.path.exists(there):
+            faults.append(f'{page.name}:{line}: there is no {target}')
+        elif anchor and there.endswith('.md') and anchor not in anchors(there):
+            faults.append(f'{page.name}:{line}: {file or page.name} has no heading #{anchor}')
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)
+
+
+def test_the_index_names_every_page():
+    listed = {target.partition('#')[0] for _, target in Page(os.path.join(SOURCE, 'docs/README.md')).links()}
+    missing = {os.path.basename(path) for path in glob.glob(os.path.join(SOURCE, 'docs/*.md'))} - listed - {'README.md'}
+    assert not missing, missing
