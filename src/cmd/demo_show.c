@@ -269,7 +269,7 @@ bool demo_has_daemons(void *data)
 void demo_show_daemons(struct demo *demo)
 {
         printf("  %s%-13s   %-8s %8s  %8s  %10s   %s%s\n", demo_style(demo, DEMO_DIM), "MPS DAEMON", "STATE", "PID",
-                "AT DEMO_MOST", "", "TIER", demo_style(demo, DEMO_PLAIN));
+                "AT MOST", "", "TIER", demo_style(demo, DEMO_PLAIN));
         if (!sim_node_wait(&demo->node, demo_has_daemons, demo, 5000) || !demo->node.agent.runs) {
                 demo_fail(demo, "%u MPS daemons should be ready", DEMO_GPUS);
                 return;

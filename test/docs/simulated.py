@@ -1,6 +1,7 @@
 """A node in a folder, on which the commands of a page are run: two simulated A100, a kubelet that listens, no agent, no MPS."""
 import os
 import socket
+import stat
 
 DRIVER = '580.105.08'
 SCENARIO = f'''driverVersion: {DRIVER}
@@ -20,7 +21,7 @@ class SimulatedNode:
         self._write('root/sys/fs/cgroup/cgroup.controllers', 'cpu memory\n')
         self.make_folder('root/dev')
         for name in ('nvidiactl', 'nvidia-uvm', 'nvidia0', 'nvidia1'):
-            os.symlink('/dev/null', self.path('root/dev/' + name))
+            self._make_device('root/dev/' + name)
         self.make_folder('root/proc/self/ns')
         os.symlink('pid:[4026531836]', self.path('root/proc/self/ns/pid'))
         self.make_folder('cdi')
@@ -51,6 +52,12 @@ class SimulatedNode:
         self.make_folder(os.path.dirname(name))
         with open(self.path(name), 'w', encoding='utf-8') as file:
             file.write(text)
+
+    def _make_device(self, name):
+        try:
+            os.mknod(self.path(name), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:  # not root: a page shows no line of the doctor about device nodes
+            os.symlink('/dev/null', self.path(name))
 
     def _listen(self, name):
         self.make_folder(os.path.dirname(name))
