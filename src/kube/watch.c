@@ -15,6 +15,9 @@
 #include "kube/object.h"
 #include "kube/watch_lines.h"
 
+#define KEY_LIMIT ((size_t)512) /* Kubernetes' names end at 253 bytes */
+#define VERSION_LIMIT ((size_t)256)
+
 struct kube_watch {
         struct kube_client *client;
         struct kube_watch_options options; /* its texts are owned */
@@ -111,7 +114,27 @@ static void list_again(struct kube_watch *watch)
         watch->version = NULL;
 }
 
+/* What cannot be read, or believed, may have been a change: everything is read anew. */
+static void fail_anew(struct kube_watch *watch, struct error *err)
+{
+        error_prefix(err, "watch %.200s", watch->options.path);
+        list_again(watch);
+        fail(watch, err, 0);
+}
+
 /* ---- what is known ---- */
+
+/* An object that no API server has, or one too many: what is remembered of them must not fill our memory. */
+static int check_bounds(const struct kube_watch *watch, const char *key, const char *version, struct error *err)
+{
+        if (strlen(key) > KEY_LIMIT || (version && strlen(version) > VERSION_LIMIT))
+                return error_set(err, ERROR_INVALID, "an object whose name or resourceVersion is longer than %zu bytes",
+                        strlen(key) > KEY_LIMIT ? KEY_LIMIT : VERSION_LIMIT);
+        if (json_object_size(watch->known) >= watch->options.objects && !json_object_get(watch->known, key))
+                return error_set(
+                        err, ERROR_INVALID, "more than %zu objects; a selector is missing", watch->options.objects);
+        return 0;
+}
 
 /* NULL for what has no name. */
 static char *key_of(const json_t *object)
@@ -122,16 +145,22 @@ static char *key_of(const json_t *object)
         return name ? xasprintf("%s/%s", namespace ? namespace : "", name) : NULL;
 }
 
-/* False when the owner closed the watch. */
+/* False when the watch failed by it, or its owner closed it. */
 static bool see(struct kube_watch *watch, json_t *object)
 {
         _free_ char *key = key_of(object);
         const char *version = object_text(object, "metadata", "resourceVersion", NULL);
         json_t *entry = key ? json_object_get(watch->known, key) : NULL;
         bool is_same = version && text_is_same(json_string_value(json_array_get(entry, 0)), version);
+        struct error err;
 
         if (!key)
                 return true;
+        if (check_bounds(watch, key, version, &err) < 0) {
+                json_object_clear(watch->known);
+                fail_anew(watch, &err);
+                return false;
+        }
         json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
         return is_same || tell(watch, KUBE_PRESENT, object);
 }
@@ -192,17 +221,7 @@ static bool forget_vanished(struct kube_watch *watch)
 
 static void on_listed_object(json_t *object, void *data)
 {
-        struct kube_watch *watch = data;
-        struct error err;
-
-        if (json_object_size(watch->known) < KUBE_WATCH_OBJECTS) {
-                see(watch, object);
-                return;
-        }
-        error_raise(&err, ERROR_INVALID, "%.200s: more than %zu objects; a selector is missing", watch->options.path,
-                KUBE_WATCH_OBJECTS);
-        json_object_clear(watch->known);
-        fail(watch, &err, 0);
+        see(data, object);
 }
 
 static void on_listed(const struct kube_answer *answer, const char *version, void *data)
@@ -291,14 +310,6 @@ static void on_head(void *data)
                 tell_synced(watch);
 }
 
-/* What cannot be read may have been a change: everything is read anew. */
-static void on_rubbish(struct kube_watch *watch, struct error *err)
-{
-        error_prefix(err, "watch %.200s", watch->options.path);
-        list_again(watch);
-        fail(watch, err, 0);
-}
-
 static void on_body(const char *bytes, size_t size, void *data)
 {
         struct kube_watch *watch = data;
@@ -313,7 +324,7 @@ static void on_body(const char *bytes, size_t size, void *data)
                 json_decref(event.object);
         }
         if (rc < 0)
-                on_rubbish(watch, &err);
+                fail_anew(watch, &err);
 }
 
 static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
@@ -349,7 +360,7 @@ static void on_end(const struct transfer_end *end, void *data)
         watch->is_token_renewed = false;
         if (end->error && end->error->kind == ERROR_INVALID) {
                 err = *end->error;
-                on_rubbish(watch, &err);
+                fail_anew(watch, &err);
                 return;
         }
         uv_update_time(kube_client_loop(watch->client));
@@ -417,6 +428,8 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
         watch->options.path = xstrdup(options->path);
         watch->options.field_selector = copy(options->field_selector);
         watch->options.label_selector = copy(options->label_selector);
+        if (!options->objects)
+                watch->options.objects = KUBE_WATCH_OBJECTS;
         if (!options->seconds)
                 watch->options.seconds = KUBE_WATCH_SECONDS;
         if (!options->margin_ms)

@@ -52,6 +52,7 @@ struct kube_watch_options {
         void (*on_trouble)(const struct error *error, void *data);
         void *data;
         /* For tests; 0: the constants above. */
+        size_t objects;
         unsigned int seconds;
         uint64_t margin_ms;
         uint64_t wait_ms;

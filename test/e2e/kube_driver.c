@@ -236,6 +236,7 @@ static void do_watch(struct job *job)
                                                                  .on_synced = on_synced,
                                                                  .on_trouble = on_trouble,
                                                                  .data = job,
+                                                                 .objects = number_of(job, "objects"),
                                                                  .seconds = (unsigned int)number_of(job, "seconds"),
                                                                  .margin_ms = number_of(job, "margin_ms"),
                                                                  .wait_ms = number_of(job, "wait_ms"),

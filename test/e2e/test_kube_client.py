@@ -501,6 +501,24 @@ def test_rubbish_in_a_watch_is_trouble_and_a_new_list(api, driver, raw):
     assert len(api.asked('list')) == 2
 
 
+@pytest.mark.parametrize('objects', [[('a' * 600, '7')], [('n2', '7' * 300)], [('n2', '7'), ('n3', '8')]],
+                         ids=['long-name', 'long-version', 'too-many'])
+def test_events_cannot_fill_the_memory(api, driver, objects):
+    """A server that heeds no selector, or makes objects up, is not remembered without end."""
+    api.put(NODES, node('n1'))
+    watch = driver.do('watch', path=NODES, objects=2, **QUICK)
+    driver.until(watch, 'synced')
+    api.wait_for(lambda: api.watches)
+    api.order_watches(raw=b''.join(
+        json.dumps({'type': 'ADDED', 'object': {'metadata': {'name': name, 'resourceVersion': version}}}).encode() + b'\n'
+        for name, version in objects))
+    trouble = driver.until(watch, 'trouble')[-1]
+    assert trouble['kind'] == 'invalid'
+    assert 'longer than' in trouble['error'] or 'more than 2 objects' in trouble['error']
+    assert driver.until(watch, 'synced')[-1]['event'] == 'synced'
+    assert len(api.asked('list')) == 2
+
+
 def test_an_endless_line_is_cut_off(api, driver):
     api.put(NODES, node('n1'))
     api.fault('endless', verb='watch')
