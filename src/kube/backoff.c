@@ -10,5 +10,5 @@ uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t rando
                 wait = MIN(wait * 2, backoff->most_ms);
         backoff->failures++;
         wait -= wait / 2 * random / UINT32_MAX;
-        return MAX(wait, asked_ms);
+        return MAX(wait, MIN(asked_ms, BACKOFF_ASKED_LIMIT_MS));
 }

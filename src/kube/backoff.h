@@ -12,5 +12,10 @@ struct backoff {
         unsigned int failures; /* so far; 0 begins anew */
 };
 
-/* Counts a failure, and returns how long to wait after it: never less than |asked_ms|, which the server named (0: nothing). */
+#define BACKOFF_ASKED_LIMIT_MS UINT64_C(600000) /* longer is not believed */
+
+/*
+ * Counts a failure, and returns how long to wait after it: never less than |asked_ms|, which the server named (0: nothing), as far as that
+ * is believed.
+ */
 uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random);

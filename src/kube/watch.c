@@ -95,7 +95,7 @@ static void stop_activity(struct kube_watch *watch)
 
 static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
 {
-        uint64_t wait = backoff_next(&watch->backoff, MIN(asked_ms, KUBE_RETRY_AFTER_LIMIT_MS), kube_client_random());
+        uint64_t wait = backoff_next(&watch->backoff, asked_ms, kube_client_random());
 
         stop_activity(watch);
         uv_update_time(kube_client_loop(watch->client));

@@ -30,6 +30,14 @@ static void test_what_the_server_asks_is_the_least(void **state UNUSED)
         assert_int_equal(backoff_next(&backoff, 10, 0), 2000);
 }
 
+/* A proxy in front of the server may say anything: nobody is silent for a day because of it. */
+static void test_a_wait_of_a_day_is_not_believed(void **state UNUSED)
+{
+        struct backoff backoff = {.least_ms = 1000, .most_ms = 20000};
+
+        assert_int_equal(backoff_next(&backoff, UINT64_C(86400000), 0), 600000);
+}
+
 static void test_success_begins_anew(void **state UNUSED)
 {
         struct backoff backoff = {.least_ms = 1000, .most_ms = 20000, .failures = 7};
@@ -45,6 +53,7 @@ int main(void)
                 cmocka_unit_test(test_waits_double_up_to_their_limit),
                 cmocka_unit_test(test_chance_takes_half_of_a_wait_at_most),
                 cmocka_unit_test(test_what_the_server_asks_is_the_least),
+                cmocka_unit_test(test_a_wait_of_a_day_is_not_believed),
                 cmocka_unit_test(test_success_begins_anew),
         };
 
