@@ -118,6 +118,12 @@ static int take_pem(
 
 /* ---- sections ---- */
 
+/* For messages, which end in logs: a URL may have a password in it. */
+static const char *shown(const char *url)
+{
+        return strchr(url, '@') ? "…@…" : url;
+}
+
 /* The entry of that name in a list of {name, <kind>: {…}}; NULL where there is none. */
 static const json_t *find_entry(const json_t *root, const char *list, const char *kind, const char *name)
 {
@@ -155,7 +161,8 @@ static int read_server(const struct reading *reading, const json_t *cluster, str
         if ((!text_starts_with(credentials->server, "https://") && !text_starts_with(credentials->server, "http://")) ||
                 credentials->server[strcspn(credentials->server, "?#@ \t\r\n")])
                 return yaml_fail(reading->yaml, line, err,
-                        "server: '%.80s', must be a URL as https://10.0.0.1:6443, without a user and a query", server);
+                        "server: '%.80s', must be a URL as https://10.0.0.1:6443, without a user and a query",
+                        shown(server));
         return 0;
 }
 
@@ -176,7 +183,7 @@ static int read_cluster(const struct reading *reading, const json_t *cluster, st
         if (credentials->proxy && !is_known)
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "proxy-url"), err,
                         "proxy-url: '%.80s', must begin with http://, https://, socks5:// or socks5h://",
-                        credentials->proxy);
+                        shown(credentials->proxy));
         if (credentials->server_name && !object_is_name(credentials->server_name))
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "tls-server-name"), err,
                         "tls-server-name: '%.80s' is no DNS name", credentials->server_name);

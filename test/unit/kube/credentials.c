@@ -100,11 +100,14 @@ static void test_what_cannot_be_used_is_named(void **state UNUSED)
                 {CONFIG_WITH("server: '10.0.0.1:6443'", ""), WHERE
                         " line 3: server: '10.0.0.1:6443', must be a URL as https://10.0.0.1:6443, without a user "
                         "and a query"},
-                {CONFIG_WITH("server: 'https://u:p@a'", ""), WHERE
-                        " line 3: server: 'https://u:p@a', must be a URL as https://10.0.0.1:6443, without a user "
-                        "and a query"},
+                {CONFIG_WITH("server: 'https://u:p@a'", ""),
+                        WHERE " line 3: server: '…@…', must be a URL as https://10.0.0.1:6443, without a user "
+                              "and a query"},
                 {CONFIG_WITH("server: 'https://a', proxy-url: 'ftp://b'", ""),
                         WHERE " line 3: proxy-url: 'ftp://b', must begin with http://, https://, socks5:// or "
+                              "socks5h://"},
+                {CONFIG_WITH("server: 'https://a', proxy-url: 'u:p@b:3128'", ""),
+                        WHERE " line 3: proxy-url: '…@…', must begin with http://, https://, socks5:// or "
                               "socks5h://"},
                 {CONFIG_WITH("server: 'https://a', tls-server-name: 'a b'", ""),
                         WHERE " line 3: tls-server-name: 'a b' is no DNS name"},
