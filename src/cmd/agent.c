@@ -147,10 +147,17 @@ static void on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
+/* The MPS daemons and the record of grants belong to the agent that serves: one that waits for it leaves them alone. */
+static void apply_holdings(struct agent *agent, const struct plan *plan)
+{
+        if (plugins_has_lock(agent->plugins))
+                holdings_apply(agent->holdings, plan);
+}
+
 /* First the books: the plugins ask them. */
 static void apply(struct agent *agent, const struct plan *plan)
 {
-        holdings_apply(agent->holdings, plan);
+        apply_holdings(agent, plan);
         plugins_apply(agent->plugins, plan);
 }
 
@@ -224,14 +231,19 @@ static void put_in_force(struct agent *agent, struct generation *next)
 /* ---- what kubelet says of who holds what ---- */
 
 /* No inventory comes with it: what is ill stays ill. */
-static void apply_again(struct agent *agent, const struct plan *plan)
+static void apply_holdings_again(struct agent *agent, const struct plan *plan)
 {
-        holdings_apply(agent->holdings, plan);
-        plugins_apply_again(agent->plugins, plan);
+        apply_holdings(agent, plan);
         for (size_t i = 0; i < plan->n_resources; i++)
                 for (size_t j = 0; j < plan->resources[i].n_units; j++)
                         if (!plugins_is_healthy(agent->plugins, plan->resources[i].units[j].uuid))
                                 holdings_set_health(agent->holdings, plan->resources[i].units[j].uuid, false);
+}
+
+static void apply_again(struct agent *agent, const struct plan *plan)
+{
+        apply_holdings_again(agent, plan);
+        plugins_apply_again(agent->plugins, plan);
 }
 
 static void on_change_told(const struct handover_pending *pending, bool is_pending, void *data)
@@ -332,6 +344,15 @@ static void on_holdings_changed(void *data)
 
         if (!agent->stopping)
                 plugins_refresh(agent->plugins);
+}
+
+/* What was applied meanwhile is served from now on. */
+static void on_lock(void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->current && !agent->stopping)
+                apply_holdings_again(agent, agent->current->handover->plan);
 }
 
 static void on_stranded(void *data)
@@ -575,6 +596,7 @@ static int start(struct agent *agent, struct error *err)
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
                 .on_stranded = on_stranded,
+                .on_lock = on_lock,
                 .data = agent,
         };
         const struct gpu_monitor_options monitor = {

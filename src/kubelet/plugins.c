@@ -46,6 +46,7 @@ struct plugins {
         size_t n_unhealthy;
 
         void (*on_stranded)(void *data);
+        void (*on_lock)(void *data);
         void *data;
         bool closing;
         unsigned int open; /* members and handles still to be closed */
@@ -67,6 +68,11 @@ static size_t find_unhealthy(const struct plugins *plugins, const char *uuid)
 static bool unit_is_healthy(const struct unit *unit, void *data)
 {
         return find_unhealthy(data, unit->uuid) == ((struct plugins *)data)->n_unhealthy;
+}
+
+bool plugins_has_lock(const struct plugins *plugins)
+{
+        return plugins->lock.fd >= 0;
 }
 
 bool plugins_is_healthy(const struct plugins *plugins, const char *uuid)
@@ -313,6 +319,8 @@ static void take_lock(struct plugins *plugins)
                 plugins->lock_refused = false;
                 uv_timer_stop(&plugins->lock_timer);
                 remove_stale_sockets(plugins);
+                if (plugins->on_lock)
+                        plugins->on_lock(plugins->data);
                 if (plugins->plan)
                         carry_out_plan(plugins);
                 return;
@@ -406,6 +414,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->open = 2;
         take_lock(plugins);
         look_for_kubelet(plugins);
+        plugins->on_lock = options->on_lock;
         *ret = plugins;
         return 0;
 }

@@ -31,6 +31,8 @@ struct plugins_options {
          * host. Only a new container can see the new one.
          */
         void (*on_stranded)(void *data);
+        /* The lock is held from now on, and what was applied will be served. Not out of plugins_new(). */
+        void (*on_lock)(void *data);
         void *data;
 };
 
@@ -44,6 +46,9 @@ void plugins_apply(struct plugins *plugins, const struct plan *plan);
 
 /* The same, but units are as healthy as they were: what changed is what is held, and no inventory was read. */
 void plugins_apply_again(struct plugins *plugins, const struct plan *plan);
+
+/* False while another agent serves in kubelet's directory: then the node is the other one's to command. */
+bool plugins_has_lock(const struct plugins *plugins);
 
 /* By the UUID of a unit: as it was said. */
 bool plugins_is_healthy(const struct plugins *plugins, const char *uuid);

@@ -201,6 +201,12 @@ class WellMps:
         with self._lock:
             self._watchers = [other for other in self._watchers if other is not watcher]
 
+    @property
+    def generation(self):
+        """The last that somebody wanted."""
+        with self._lock:
+            return self._status['generation']
+
     def apply(self, request):
         with self._lock:
             self._status = {'generation': request['generation'], 'daemons': [

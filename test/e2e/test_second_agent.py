@@ -41,6 +41,20 @@ def test_it_stays_quiet_while_kubelet_restarts(node):
     node.stays(lambda: kubelet.allocatable(GPU) == 80 and len(kubelet.registered) == 2, 'one registration', 1.0)
 
 
+def test_it_commands_no_mps_daemon_until_it_serves(node):
+    kubelet = node.start_all(sharing('mps', 20))
+    first = node.agent
+    node.config(sharing('mps', 10))
+    node.wait(lambda: kubelet.allocatable(GPU) == 40, 'the first one serves the new configuration')
+    second = node.start()
+    commanded = node.mps.generation
+    second.wait_log('resource name=nvidia.com/gpu .*devices=40')
+    node.stays(lambda: node.mps.generation == commanded and kubelet.allocatable(GPU) == 40, 'what the first one commanded', 1.0)
+    first.kill()
+    node.wait(lambda: node.mps.generation > commanded, 'the second one commands')
+    node.wait(lambda: kubelet.allocatable(GPU) == 40, 'the second one serves')
+
+
 def test_it_leaves_when_it_is_told_to(node):
     kubelet = node.start_all(sharing('mps', 20))
     second = node.start()
