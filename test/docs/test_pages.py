@@ -1,6 +1,7 @@
 """The manual: its commands are run, what they print is what stands there, its files load, its links lead somewhere."""
 import functools
 import glob
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 import cluster
-from pages import SOURCE, Page, pattern, read_yaml
+from pages import CODE, SOURCE, Page, pattern, read_yaml
 from simulated import SimulatedNode
 
 DEADLINE = 300  # of a command; they take milliseconds, and much longer under a sanitizer
@@ -204,6 +205,36 @@ def test_links_lead_somewhere(path):
             faults.append(f'{page.name}:{line}: {file or page.name} has no heading #{anchor}')
     if faults:
         pytest.fail('\n'.join(faults), pytrace=False)
+
+
+@functools.cache
+def source_text():
+    """All of the program, with texts that are broken into lines made whole."""
+    text = ''
+    for folder in ('src', 'sim', 'bench', 'deploy', 'test/gpu', 'test/e2e', 'tools'):
+        for path in glob.glob(os.path.join(SOURCE, folder, '**/*'), recursive=True):
+            if os.path.isfile(path) and not path.endswith(('.pyc', '.md')):
+                with open(path, encoding='utf-8', errors='replace') as file:
+                    text += file.read()
+    return re.sub(r'"\s*\n\s*"', '', text)
+
+
+@pytest.mark.parametrize('path', PATHS, ids=identify)
+def test_metrics_variables_and_annotations_on_the_page_are_the_programs(path):
+    with open(path, encoding='utf-8') as file:
+        names = set(re.findall(r'\b(?:warpshare_[a-z_]*[a-z]|WARPSHARE_[A-Z_]*[A-Z])\b', file.read()))
+    missing = {name for name in names if not re.search(rf'\b{name}\b', source_text())}
+    assert not missing, missing
+
+
+def test_checks_and_events_in_troubleshooting_are_the_programs(node):
+    page = Page(os.path.join(SOURCE, 'docs/troubleshooting.md'))
+    checks = {finding['check'] for finding in json.loads(run(node, 'warpshare doctor --output json').stdout)['findings']}
+    for line, text in page.prose:
+        for names in re.findall(r'[Dd]octor:? ((?:`[^`]+`,? ?)+)', text):
+            assert set(CODE.findall(names)) <= checks, (line, names)
+        for name in re.findall(r'event `(\w+)`', text):
+            assert f'"{name}"' in source_text(), (line, name)
 
 
 def test_the_index_names_every_page():
