@@ -14,8 +14,7 @@ OURS = ('deploy', 'docs', 'scripts', 'sim', 'test', 'tools')
 NAMESPACES = {'warpshare', 'default', 'kube-system', 'gpu', 'team', 'gpu-operator', 'nvidia-gpu-operator', 'nvidia-device-plugin',
               'node-feature-discovery'}
 FOREIGN = {  # objects of NVIDIA's chart and operator, and those of a page's own example
-    'nvidia-device-plugin-daemonset', 'nvidia-device-plugin-mps-control-daemon', 'gpu-feature-discovery', 'nvdp-nvidia-device-plugin',
-    'clusterpolicy', 'cluster-policy', 'gpu-cluster-policy', 'configs',
+    'nvidia-device-plugin-daemonset', 'nvidia-device-plugin-mps-control-daemon', 'gpu-feature-discovery', 'configs',
 }
 PLACEHOLDER = re.compile(r'^[A-Z][A-Z_-]*$|^\$|…')
 
@@ -28,7 +27,7 @@ def load(path):
 @functools.cache
 def objects():
     found = []
-    for path in glob.glob(os.path.join(SOURCE, 'deploy/manifests/*.yaml')) + glob.glob(os.path.join(SOURCE, 'deploy/workloads/*.yaml')):
+    for path in glob.glob(os.path.join(SOURCE, 'deploy/*s/*.yaml')):
         found += [one for one in yaml.safe_load_all(load(path)) if one]
     return found
 

@@ -39,8 +39,8 @@ class Command:
     output: list = field(default_factory=list)
 
     def programs(self):
-        """Each simple command of it, as its words. Variables that are set before a program are left out."""
-        words = shlex.shlex(self.text, posix=True, punctuation_chars='|&;')
+        """Each simple command of it, as its words. Variables that are set before a program, and a comment, are left out."""
+        words = shlex.shlex(re.sub(r'\s#\s.*', '', self.text), posix=True, punctuation_chars='|&;')
         words.whitespace_split = True
         words.commenters = ''
         found = [[]]

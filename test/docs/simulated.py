@@ -25,18 +25,20 @@ class SimulatedNode:
         self.make_folder('root/proc/self/ns')
         os.symlink('pid:[4026531836]', self.path('root/proc/self/ns/pid'))
         self.make_folder('cdi')
-        for name in ('kubelet', 'pods'):
-            self._listen(name + '/kubelet.sock')
+        self._listen('kubelet/kubelet.sock')
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(('CUDA_', 'NVIDIA_', 'KUBE'))},
+            **{name: value for name, value in os.environ.items()
+               if not name.startswith(('CUDA_', 'NVIDIA_', 'KUBE', 'NODE_', 'POD_', 'MPS_', 'GFD_', 'CONFIG_'))},
+            'HOME': folder,
             'PATH': os.path.dirname(os.environ['WARPSHARE']) + ':' + os.environ['PATH'],
             'WARPSHARE_NVML_LIBRARY': os.environ['WARPSHARE_NVML_SIM'],
             'WARPSHARE_SIM_SCENARIO': self.path('node.yaml'),
             'WARPSHARE_SYSTEM_ROOT': self.path('root'),
             'WARPSHARE_MPS_DIRECTORY': self.path('mps'),
             'WARPSHARE_CDI_ROOT': self.path('cdi'),
-            'WARPSHARE_POD_RESOURCES_SOCKET': self.path('pods/kubelet.sock'),
+            'WARPSHARE_POD_RESOURCES_SOCKET': '',  # nobody would answer there
             'KUBELET_SOCKET': self.path('kubelet/kubelet.sock'),
+            'WARPSHARE_LABELS_FILE': self.path('features.d/gfd'),
             'DRIVER_ROOT_CTR_PATH': self.path('driver'),
             'LC_ALL': 'C.UTF-8',
         }
