@@ -1,0 +1,152 @@
+"""The scripts with a cluster of one simulated node: what they apply starts the agent and `warpshare mps`, kubelet counts what these offer."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+from apiserver import ApiServer
+from cluster import RULES
+from configmap import MountedConfigMap
+from conftest import SOURCE
+from mps_node import MpsNode
+from node import DEADLINE, WARPSHARE, Agent
+from stand_in import Cluster
+
+NODE = 'gpu-node-1'
+REPO = 'registry.example.com/mine/warpshare'
+LABEL = 'nvidia.com/device-plugin.config'
+
+
+class Machine:
+    """kubelet and the container runtime of one node: containers are processes, with the command and the environment of their pod."""
+
+    def __init__(self, node, api, folder):
+        self.node, self.api, self.folder = node, api, folder
+        self.cluster = None
+        self.configs = None
+        self.mounted = None     # their content
+        self.supervisor = None
+        self.processes = {}     # uid of the pod: process
+        self.said = {}          # uid of the pod: what it printed, of those that have ended
+
+    def environment(self, pod):
+        container, = pod['spec']['containers']
+        values = {one['name']: one.get('value', NODE) for one in container['env']}
+        places = {  # what is mounted, and what belongs to the machine
+            **self.node.programs.environment, 'KUBECONFIG': self.api.kubeconfig(), 'KUBELET_SOCKET': self.node.kubelet.socket,
+            'WARPSHARE_POD_RESOURCES_SOCKET': self.node.kubelet.pod_resources, 'WARPSHARE_CDI_ROOT': os.path.join(self.folder, 'cdi'),
+            'WARPSHARE_LABELS_FILE': os.path.join(self.folder, 'labels')}
+        if 'WARPSHARE_CONFIG_DIR' in values:
+            places['WARPSHARE_CONFIG_DIR'] = self.configs.folder
+        for name in ('WARPSHARE_METRICS_ADDRESS', 'WARPSHARE_MPS_METRICS_ADDRESS'):
+            if name in values:
+                places[name] = '127.0.0.1:0'
+        return container['command'][1:] + container.get('args', []), {**values, **places}
+
+    def start(self, pod):
+        self.mount()
+        arguments, environment = self.environment(pod)
+        if arguments == ['uninstall']:
+            done = subprocess.run([WARPSHARE, *arguments], env=environment, text=True, capture_output=True, timeout=2 * DEADLINE, check=False)
+            self.said[pod['metadata']['uid']] = done.stdout + done.stderr
+            self.cluster.set_status(pod, phase='Failed' if done.returncode else 'Succeeded')
+            return
+        process = Agent(arguments, environment)
+        self.node.programs.agents.append(process)
+        if arguments[0] == 'mps':
+            self.supervisor = process
+            self.node.programs.wait_socket(process)
+        self.processes[pod['metadata']['uid']] = process
+        self.cluster.set_status(pod, phase='Running', containerStatuses=[{'ready': True}])
+
+    def stop(self, pod):
+        process = self.processes.pop(pod['metadata']['uid'], None)
+        if process and process.process.poll() is None:
+            process.stop()
+
+    def mount(self):
+        found = self.cluster.get('ConfigMap', 'warpshare-setup')
+        if found and not self.configs:
+            self.configs = MountedConfigMap(os.path.join(self.folder, 'configs'), **found['data'])
+            self.mounted = found['data']
+        elif found and found['data'] != self.mounted:
+            self.configs.swap(**found['data'])
+            self.mounted = found['data']
+
+    def settle(self):
+        self.mount()
+        kubelet = self.node.kubelet
+        with kubelet.changed:
+            names = list(kubelet.devices)
+        self.cluster.patch('Node', NODE, {'status': {
+            'allocatable': {name: str(kubelet.allocatable(name)) for name in names},
+            'capacity': {name: str(kubelet.capacity(name)) for name in names}}}, status=True)
+
+    def logs(self, pod):
+        uid = pod['metadata']['uid']
+        return self.said[uid] if uid in self.said else self.processes[uid].log()
+
+    def exec(self, pod, words):
+        done = subprocess.run([WARPSHARE, *words[1:]], env=self.environment(pod)[1], text=True, capture_output=True, check=False,
+                              timeout=2 * DEADLINE)
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def cluster(folder):
+    node = MpsNode()
+    node.gpus(4)
+    node.kubelet.start()
+    api = ApiServer(os.path.join(folder, 'api'), namespace='warpshare')
+    api.allow(RULES)
+    made = Cluster(folder, Machine(node, api, folder), api.store)
+    made.add_node(NODE, {'nvidia.com/gpu.present': 'true'})
+    yield made
+    made.close()
+    api.close()
+    faults = node.finish()
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)
+
+
+def well(cluster, answer):
+    status, out, err = answer
+    assert (status, err) == (0, ''), '%s%s\n%s' % (out, err, cluster.runtime.node.logs())
+    return out
+
+
+def set_up(cluster, run, *arguments):
+    return well(cluster, run('scripts/setup.sh', '--timeout', '60', *arguments))
+
+
+def test_replicas_are_shared_counted_verified_changed_and_taken_back(cluster, run):
+    out = set_up(cluster, run, '20', 'aggregate', NODE, REPO)
+    assert out.endswith('gpu-node-1: nvidia.com/gpu=80\n')
+    out = well(cluster, run('scripts/verify-mps-setup.sh', NODE))
+    assert '  ok      configuration: mps.aggregate.20 (' in out and '  ok      resources: nvidia.com/gpu: 80\n' in out
+    assert out.count(' ready  ') == 4 and out.endswith('all is well\n')
+    for device in range(4):
+        assert f'Set device pinned memory limit: device={device}, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630\n' in out
+
+    out = set_up(cluster, run, '20', 'individual', NODE, REPO)
+    assert out.endswith('gpu-node-1: nvidia.com/gpu0=20, nvidia.com/gpu1=20, nvidia.com/gpu2=20, nvidia.com/gpu3=20\n')
+    assert 'all is well\n' in well(cluster, run('scripts/verify-mps-setup.sh'))
+
+    out = set_up(cluster, run, '--remove', NODE)
+    assert 'gpu-node-1: nothing of Warpshare is left:\n' in out
+    node = cluster.get('Node', NODE)['metadata']
+    assert LABEL not in node['labels'] and not [key for key in node.get('annotations', {}) if 'warpshare' in key]
+    assert cluster.all('DaemonSet') == cluster.all('Pod') == cluster.all('ConfigMap') == []
+    machine = cluster.runtime
+    assert machine.node.programs.processes() == machine.node.sockets() == [] and os.listdir(machine.node.mps_root) == []
+
+
+def test_what_a_killed_supervisor_left_is_taken_back_too(cluster, run):
+    set_up(cluster, run, '3', NODE, REPO)
+    machine = cluster.runtime
+    machine.supervisor.kill()
+    assert machine.node.programs.processes()
+    out = set_up(cluster, run, '--remove', 'all')
+    assert '4 on record, 4 compute modes put back\n' in out
+    assert machine.node.programs.processes() == [] and os.listdir(machine.node.mps_root) == []
