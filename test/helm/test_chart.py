@@ -14,7 +14,7 @@ kubernetes_api = pytest.importorskip('kubernetes_api', reason='Debian: python3-k
 WARPSHARE = os.environ['WARPSHARE']
 MPS_CONFIG = {'version': 'v1', 'sharing': {'mps': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}}
 # For NVIDIA's programs, not for the agent's options.
-FOREIGN = {'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES'}
+FOREIGN = {'WARPSHARE_SIM_SCENARIO', 'WARPSHARE_MPS_SIM', 'PATH', 'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES'}
 
 # Each value of values.yaml, at least once, with what differs from the default.
 VALUES = {
@@ -47,6 +47,7 @@ VALUES = {
     'no metrics': {'metrics': {'enabled': False}},
     'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
+    'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
     'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
     'account': {'serviceAccount': {'annotations': {'a/b': 'c'}, 'name': 'other'}},

@@ -36,8 +36,10 @@ class Pretend:
                 'name': pod['metadata']['name'], 'namespace': pod['metadata']['namespace'], 'labels': labels}})
 
     def config(self, node):
-        name = node['metadata'].get('labels', {}).get(LABEL)
-        found = self.cluster.get('ConfigMap', 'warpshare-setup', self.running[node['metadata']['name'], 'agent']['metadata']['namespace'])
+        name = node['metadata'].get('labels', {}).get(LABEL, 'default')
+        pod = self.running[node['metadata']['name'], 'agent']
+        volume, = (one for one in pod['spec']['volumes'] if one['name'] == 'configs')
+        found = self.cluster.get('ConfigMap', volume['configMap']['name'], pod['metadata']['namespace'])
         return (name, yaml.safe_load(found['data'][name])['sharing']['mps']) if found and name in found['data'] else (None, None)
 
     def settle(self):
@@ -58,7 +60,7 @@ class Pretend:
                     'warpshare.dev/config-status': f'refused: {self.refuses}' if self.refuses else 'accepted'}}})
                 if (name, 'mps') in self.running and not self.refuses:
                     replicas = mps['resources'][0]['replicas']
-                    count = {f'nvidia.com/gpu{i}': replicas for i in range(self.gpus)} if mps['scope'] == 'individual' else {
+                    count = {f'nvidia.com/gpu{i}': replicas for i in range(self.gpus)} if mps.get('scope') == 'individual' else {
                         'nvidia.com/gpu': replicas * self.gpus}
                     capacity.update({key: str(value) for key, value in count.items()})
                     allocatable.update({key: str(value - self.lost) for key, value in count.items()})

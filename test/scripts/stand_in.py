@@ -34,7 +34,7 @@ RESOURCES = {  # kind: (group's path, plural, is in a namespace)
     'RoleBinding': ('/apis/rbac.authorization.k8s.io/v1', 'rolebindings', True)}
 FLAGS = {  # of kubectl that are known here: True with a value
     '--namespace': True, '-l': True, '-o': True, '--field-selector': True, '-f': True, '--tail': True, '-c': True, '--context': True,
-    '--timeout': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
+    '--timeout': True, '--for': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
     '--wait=false': False}
 
 
@@ -173,7 +173,11 @@ class Cluster:
             template = one['spec']['template']
             for node in nodes:
                 labels = node['metadata'].get('labels', {})
-                if all(labels.get(key) == value for key, value in template['spec'].get('nodeSelector', {}).items()):
+                terms = template['spec'].get('affinity', {}).get('nodeAffinity', {}).get(
+                    'requiredDuringSchedulingIgnoredDuringExecution', {}).get('nodeSelectorTerms')
+                if all(labels.get(key) == value for key, value in template['spec'].get('nodeSelector', {}).items()) and (
+                        terms is None or any(all(labels.get(one['key']) in one['values'] for one in term['matchExpressions'])
+                                             for term in terms)):
                     name = f"{one['metadata']['name']}-{node['metadata']['name']}"
                     wanted[one['metadata']['namespace'], name] = (one, node)
         for pod in self.all('Pod'):
@@ -351,6 +355,21 @@ class Cluster:
 
     def do_annotate(self, flags, rest, _):
         return self.put_metadata(flags, rest, 'annotations', 'annotated')
+
+    def do_rollout(self, flags, rest, _):
+        """Of a DaemonSet whose pods are all there; kubectl would wait."""
+        assert rest[0] == 'status'
+        _, ((namespace, name),), _ = self.names(flags, rest[1:])
+        found = self.get('DaemonSet', name, namespace)
+        if found['spec']['updateStrategy']['type'] != 'RollingUpdate':
+            raise Failed('error: rollout status is only available for RollingUpdate strategy type')
+        return f'daemon set "{name}" successfully rolled out\n'
+
+    def do_wait(self, flags, rest, _):
+        _, found, _ = self.names(flags, rest)
+        if not found:
+            raise Failed('error: no matching resources found')
+        return ''.join(f'pod/{name} condition met\n' for _, name in found)
 
     def pod(self, flags, rest):
         pod = self.get('Pod', rest[0], flags.get('--namespace', 'default'))

@@ -1,6 +1,5 @@
 """The scripts with a cluster of one simulated node: what they apply starts the agent and `warpshare mps`, kubelet counts what these offer."""
 import os
-import signal
 import subprocess
 
 import pytest
@@ -13,6 +12,7 @@ from mps_node import MpsNode
 from node import DEADLINE, WARPSHARE, Agent
 from stand_in import Cluster
 
+SOURCE = os.environ['WARPSHARE_SOURCE']
 NODE = 'gpu-node-1'
 REPO = 'registry.example.com/mine/warpshare'
 LABEL = 'nvidia.com/device-plugin.config'
@@ -24,8 +24,8 @@ class Machine:
     def __init__(self, node, api, folder):
         self.node, self.api, self.folder = node, api, folder
         self.cluster = None
-        self.configs = None
-        self.mounted = None     # their content
+        self.mounts = {}        # name of a ConfigMap: as it is mounted
+        self.mounted = {}       # and its content
         self.supervisor = None
         self.processes = {}     # uid of the pod: process
         self.said = {}          # uid of the pod: what it printed, of those that have ended
@@ -37,8 +37,18 @@ class Machine:
             **self.node.programs.environment, 'KUBECONFIG': self.api.kubeconfig(), 'KUBELET_SOCKET': self.node.kubelet.socket,
             'WARPSHARE_POD_RESOURCES_SOCKET': self.node.kubelet.pod_resources, 'WARPSHARE_CDI_ROOT': os.path.join(self.folder, 'cdi'),
             'WARPSHARE_LABELS_FILE': os.path.join(self.folder, 'labels')}
-        if 'WARPSHARE_CONFIG_DIR' in values:
-            places['WARPSHARE_CONFIG_DIR'] = self.configs.folder
+        for volume in pod['spec']['volumes']:
+            if 'configMap' in volume:
+                folder = self.mounts[volume['configMap']['name']].folder
+                place, = (one['mountPath'] for one in container['volumeMounts'] if one['name'] == volume['name'])
+                places.update({name: value.replace(place, folder, 1) for name, value in values.items() if value.startswith(place)})
+        if 'WARPSHARE_NVML_LIBRARY' in values:  # the simulation is the pod's, not the machine's
+            assert values['WARPSHARE_NVML_LIBRARY'] == '/usr/lib/warpshare/libwarpshare-nvml-sim.so'
+            for name in ('WARPSHARE_MPS_SIM', 'WARPSHARE_SIM_SCENARIO', 'PATH'):
+                if name not in values:
+                    places.pop(name, None)
+        if 'PATH' in values:
+            assert values['PATH'].split(':')[0] == '/usr/lib/warpshare/mps-sim'
         for name in ('WARPSHARE_METRICS_ADDRESS', 'WARPSHARE_MPS_METRICS_ADDRESS'):
             if name in values:
                 places[name] = '127.0.0.1:0'
@@ -66,13 +76,13 @@ class Machine:
             process.stop()
 
     def mount(self):
-        found = self.cluster.get('ConfigMap', 'warpshare-setup')
-        if found and not self.configs:
-            self.configs = MountedConfigMap(os.path.join(self.folder, 'configs'), **found['data'])
-            self.mounted = found['data']
-        elif found and found['data'] != self.mounted:
-            self.configs.swap(**found['data'])
-            self.mounted = found['data']
+        for one in self.cluster.all('ConfigMap'):
+            name, data = one['metadata']['name'], one['data']
+            if name not in self.mounts:
+                self.mounts[name] = MountedConfigMap(os.path.join(self.folder, name), **data)
+            elif data != self.mounted[name]:
+                self.mounts[name].swap(**data)
+            self.mounted[name] = data
 
     def settle(self):
         self.mount()
@@ -150,3 +160,17 @@ def test_what_a_killed_supervisor_left_is_taken_back_too(cluster, run):
     out = set_up(cluster, run, '--remove', 'all')
     assert '4 on record, 4 compute modes put back\n' in out
     assert machine.node.programs.processes() == [] and os.listdir(machine.node.mps_root) == []
+
+
+def test_the_manifest_with_simulated_gpus_brings_its_own(cluster):
+    machine = cluster.runtime
+    machine.node.gpus(1)  # of the machine; not to be seen
+    with open(f'{SOURCE}/deploy/manifests/simulated.yaml', encoding='utf-8') as file:
+        assert cluster.answer(['apply', '-f', '-'], file.read())['status'] == 0
+    for config, counts in [
+            (None, {'gpu': 16}), ('individual', {f'gpu{i}': 4 for i in range(4)}), ('unequal', {'gpu': 22}), ('time-slicing', {'gpu': 16}),
+            ('whole', {'gpu': 4}), ('default', {'gpu': 16})]:
+        if config:
+            assert cluster.answer(['label', 'node', NODE, '--overwrite', f'{LABEL}={config}'], '')['status'] == 0
+        machine.node.wait(lambda: all(machine.node.kubelet.allocatable(f'nvidia.com/{name}') == count for name, count in counts.items()),
+                          f'{config} offers {counts}')

@@ -80,6 +80,12 @@ tolerations: {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
 
+{{/* Of the containers that look at GPUs, with simulation.enabled. */}}
+{{- define "warpshare.simulation" -}}
+- {name: WARPSHARE_NVML_LIBRARY, value: /usr/lib/warpshare/libwarpshare-nvml-sim.so}
+- {name: WARPSHARE_SIM_SCENARIO, value: /simulation/gpus.yaml}
+{{- end }}
+
 {{/* Why each is needed: docs/security.md. Takes a list: the root, a list of capabilities. */}}
 {{- define "warpshare.confined" -}}
 runAsUser: 0

@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+#
+# A Kubernetes cluster in containers of this machine (kind), with Warpshare in it, on real or on simulated GPUs.
+set -euo pipefail
+
+name=warpshare
+timeout=${WARPSHARE_TIMEOUT:-300}
+most=16 # GPUs that the simulation can have
+root=$(cd "$(dirname "$0")/../.." && pwd)
+
+usage() {
+        cat <<'TEXT'
+usage: deploy/kind/setup.sh [OPTION...]                        on this machine's GPUs
+       deploy/kind/setup.sh [OPTION...] --simulate [MODEL] [COUNT]  on simulated GPUs: no GPU is needed (default V100-32GB 4)
+       deploy/kind/setup.sh --remove [--name NAME]
+
+Makes a kind cluster with one worker, loads the image into it, and installs Warpshare: each GPU is shared by MPS in four shares. May be
+run again, after a change of the image, of MODEL or of COUNT.
+
+  --simulate           simulated GPUs; MODEL is one that docs/simulator.md lists, COUNT is 1 to 16 of each worker
+  --image-archive FILE the image, an OCI archive (default: what `make image` makes, built now if it is not there)
+  --name NAME          of the cluster (default warpshare)
+  --timeout SECONDS    how long to wait for pods and GPUs (default 300, or WARPSHARE_TIMEOUT)
+  --remove             delete the cluster, and nothing else
+  -h, --help           this text
+
+Needed: kind, kubectl, and docker or podman. For real GPUs also NVIDIA's driver, its container toolkit as docker's default runtime, and
+nvkind, which makes a kind cluster whose worker has the GPUs, the driver and the toolkit in it (github.com/NVIDIA/nvkind).
+What it changes: the cluster, and kubectl's configuration gets the context kind-NAME. Nothing else on this machine.
+Exit status: 0 done, 1 something is wrong, 2 the command line is.
+TEXT
+}
+
+say() {
+        printf '%s\n' "$*"
+}
+
+fail() {
+        printf 'deploy/kind/setup.sh: %s\n' "$*" >&2
+        exit 1
+}
+
+misuse() {
+        printf 'deploy/kind/setup.sh: %s; --help says more\n' "$*" >&2
+        exit 2
+}
+
+# ---- what is needed ----
+
+# All that is missing at once.
+look_for_programs() {
+        local missing="" engine=""
+        command -v kind >/dev/null || missing="$missing; kind (https://kind.sigs.k8s.io/docs/user/quick-start/#installation)"
+        if command -v docker >/dev/null; then
+                engine=docker
+        elif command -v podman >/dev/null; then
+                engine=podman
+                export KIND_EXPERIMENTAL_PROVIDER=podman
+        else
+                missing="$missing; docker or podman"
+        fi
+        if [ -z "$remove" ]; then
+                command -v kubectl >/dev/null || missing="$missing; kubectl (https://kubernetes.io/docs/tasks/tools)"
+                [ -n "$simulate" ] || command -v nvkind >/dev/null ||
+                        missing="$missing; nvkind (https://github.com/NVIDIA/nvkind), or --simulate"
+        fi
+        [ -z "$missing" ] || fail "not found on the PATH: ${missing#; }"
+        "$engine" info >/dev/null 2>&1 || fail "$engine is there and does not answer: start it, or see '$engine info'"
+        if [ -z "$remove$simulate" ] && [ "$(docker info --format '{{.DefaultRuntime}}')" != nvidia ]; then
+                fail "docker's default runtime is not nvidia: 'sudo nvidia-ctk runtime configure --runtime=docker --set-as-default'," \
+                        "'sudo nvidia-ctk config --set accept-nvidia-visible-devices-as-volume-mounts=true --in-place', and restart docker"
+        fi
+}
+
+find_image() {
+        version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
+        if [ -z "$archive" ]; then
+                archive=$root/build/image/warpshare-$version.oci.tar
+                [ -r "$archive" ] || "$root/deploy/container/build" --output "$archive" || fail "the image cannot be built: see above"
+        fi
+        [ -r "$archive" ] || fail "the image '$archive' cannot be read"
+}
+
+# ---- the cluster ----
+
+kube() {
+        kubectl --context "kind-$name" "$@"
+}
+
+has_cluster() {
+        kind get clusters 2>/dev/null | grep -qxF "$name"
+}
+
+make_cluster() {
+        if has_cluster; then
+                say "cluster '$name' is there already, and is used as it is"
+        elif [ -z "$simulate" ]; then
+                nvkind cluster create --name="$name"
+        else
+                kind create cluster --name "$name" --config - <<'TEXT'
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+nodes:
+- role: control-plane
+- role: worker
+TEXT
+        fi
+        kind load image-archive "$archive" --name "$name"
+        workers=$(kind get nodes --name "$name" | grep -v -- '-control-plane$') || fail "the cluster '$name' has no worker"
+        for worker in $workers; do
+                kube label node "$worker" --overwrite nvidia.com/gpu.present=true
+        done
+}
+
+manifest() {
+        if [ -n "$simulate" ]; then
+                sed -e "s#registry.example.com/warpshare:[^ \"]*#warpshare:$version#" \
+                        -e "s/{model: V100-32GB, count: 4}/{model: $model, count: $count}/" \
+                        -e "s/gpus: V100-32GB 4\$/gpus: $model $count/" "$root/deploy/manifests/simulated.yaml"
+        else
+                sed "s#registry.example.com/warpshare:[^ \"]*#warpshare:$version#" "$root/deploy/manifests/mps.yaml"
+        fi
+}
+
+# Pods do not follow other GPUs, nor an image that has changed under its name.
+install() {
+        local had
+        had=$(kube --namespace warpshare get daemonset warpshare-mps --ignore-not-found -o name)
+        manifest | kube apply -f -
+        if [ -n "$had" ]; then
+                say "the pods of before are replaced"
+                kube --namespace warpshare delete pods -l app.kubernetes.io/name=warpshare
+        fi
+        kube --namespace warpshare rollout status daemonset/warpshare-agent --timeout "${timeout}s"
+        kube --namespace warpshare wait pods -l app.kubernetes.io/component=mps --for=condition=Ready --timeout "${timeout}s"
+}
+
+wait_for_gpus() {
+        local until found worker
+        until=$(($(date +%s) + timeout))
+        for worker in $workers; do
+                while :; do
+                        found=$(kube get node "$worker" -o \
+                                "go-template={{range \$name, \$count := .status.allocatable}}{{\$name}}={{\$count}}{{\"\\n\"}}{{end}}" |
+                                grep '^nvidia\.com/.*=[1-9]' || true)
+                        [ -z "$found" ] || break
+                        [ "$(date +%s)" -lt "$until" ] ||
+                                fail "$worker: no GPU after $timeout s; look: kubectl --context kind-$name -n warpshare exec" \
+                                        "daemonset/warpshare-agent -- warpshare doctor"
+                        sleep 1
+                done
+                say "$worker: ${found//$'\n'/, }"
+        done
+}
+
+tell() {
+        local k="kubectl --context kind-$name"
+        cat <<TEXT
+
+Shares of GPUs can be asked for. A pod that asks for one, and what it is told:
+  $k run share --image=warpshare:$version --restart=Never \\
+    --overrides='{"spec":{"containers":[{"name":"share","image":"warpshare:$version","command":["sleep","3600"],"resources":{"limits":{"nvidia.com/gpu":1}}}]}}'
+  $k exec share -- env | grep -E 'NVIDIA|CUDA'
+What serves:
+  $k -n warpshare exec daemonset/warpshare-mps -- warpshare mps status
+Another configuration for a worker: $(kube --namespace warpshare get configmap warpshare-configs -o \
+                "go-template={{range \$name, \$text := .data}}{{\$name}} {{end}}")
+  $k label node $(head -n 1 <<<"$workers") --overwrite nvidia.com/device-plugin.config=NAME
+The end:
+  deploy/kind/setup.sh --remove$([ "$name" = warpshare ] || echo " --name $name")
+TEXT
+}
+
+# ---- the command line ----
+
+simulate=""
+remove=""
+archive=""
+model=V100-32GB
+count=4
+while [ $# -gt 0 ]; do
+        case $1 in
+        --simulate)
+                simulate=1
+                case ${2:--} in -* | *[!0-9]*) ;; *) set -- "$1" "$model" "${@:2}" ;; esac # only COUNT
+                case ${2:--} in -*) ;; *)
+                        model=$2
+                        shift
+                        case ${2:--} in -*) ;; *)
+                                count=$2
+                                shift
+                                ;;
+                        esac
+                        ;;
+                esac
+                ;;
+        --remove) remove=1 ;;
+        --name | --image-archive | --timeout)
+                [ $# -gt 1 ] || misuse "$1 needs a value"
+                case $1 in
+                --name) name=$2 ;;
+                --image-archive) archive=$2 ;;
+                --timeout) timeout=$2 ;;
+                esac
+                shift
+                ;;
+        -h | --help)
+                usage
+                exit 0
+                ;;
+        *) misuse "'$1' is no option" ;;
+        esac
+        shift
+done
+[[ $name =~ ^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$ ]] || misuse "'$name' is no name of a cluster"
+[[ $timeout =~ ^[0-9]{1,6}$ ]] || misuse "timeout '$timeout': a number of seconds"
+if ! [[ $count =~ ^[1-9][0-9]?$ ]] || [ "$count" -gt $most ]; then
+        misuse "'$count' simulated GPUs: a number from 1 to $most"
+fi
+# shellcheck disable=SC2016 # the quotes are of Markdown
+grep -q "^| \`model\` |.*\`$model\`" "$root/docs/simulator.md" ||
+        misuse "model '$model': one of $(sed -n 's/^| `model` | \(.*\) | required |$/\1/p' "$root/docs/simulator.md" | tr -d '`')"
+
+look_for_programs
+if [ -n "$remove" ]; then
+        if has_cluster; then
+                kind delete cluster --name "$name"
+        else
+                say "there is no cluster '$name'"
+        fi
+        exit
+fi
+find_image
+make_cluster
+install
+wait_for_gpus
+tell

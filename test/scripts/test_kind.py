@@ -1,0 +1,204 @@
+"""deploy/kind/setup.sh, with every branch taken: kind, nvkind and docker only write down what they are asked."""
+import os
+import stat
+
+import pytest
+
+WORKER = 'warpshare-worker'
+
+KIND = r'''#!/bin/bash
+echo "${0##*/} $*" >>"$HOME/asked"
+case "$*" in
+"get clusters") cat "$HOME/clusters" 2>/dev/null ;;
+"get nodes --name "*) printf '%s-control-plane\n%s-worker\n' "$4" "$4" ;;
+"create cluster --name "*) cat >"$HOME/config"; echo "$4" >>"$HOME/clusters" ;;
+"cluster create --name="*) echo "${3#--name=}" >>"$HOME/clusters" ;;
+"load image-archive "*" --name "*) ;;
+"delete cluster --name "*) rm "$HOME/clusters" ;;
+*) exit 99 ;;
+esac
+'''
+ENGINE = '''#!/bin/bash
+[ "$*" != "info --format {{.DefaultRuntime}}" ] || cat "$HOME/runtime"
+[ ! -e "$HOME/stopped" ]
+'''
+
+
+def program(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+    os.chmod(path, stat.S_IRWXU)
+
+
+class Laptop:
+    """Programs in the one folder of the PATH, beside the usual ones; files of the home folder are what they know."""
+
+    def __init__(self, cluster, folder, run):
+        self.cluster, self.folder, self.run = cluster, folder, run
+        for name in ('kind', 'nvkind'):
+            program(cluster.programs, name, KIND)
+        for name in ('docker', 'podman'):
+            program(cluster.programs, name, ENGINE)
+        for name in ('awk', 'bash', 'cat', 'date', 'dirname', 'env', 'grep', 'head', 'rm', 'sed', 'sleep', 'tr'):
+            os.symlink(f'/usr/bin/{name}', os.path.join(cluster.programs, name))
+        self.write('image.tar', '')
+        self.write('runtime', 'nvidia\n')
+        cluster.delete('Node', 'gpu-node-1')
+        cluster.add_node('warpshare-control-plane')
+        cluster.add_node(WORKER)
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), 'w', encoding='utf-8') as file:
+            file.write(text)
+
+    def read(self, name):
+        try:
+            with open(os.path.join(self.folder, name), encoding='utf-8') as file:
+                return file.read()
+        except FileNotFoundError:
+            return ''
+
+    def lacks(self, *names):
+        for name in names:
+            os.unlink(os.path.join(self.cluster.programs, name))
+
+    def setup(self, *arguments):
+        image = [] if {'--remove', '--image-archive'} & set(arguments) else ['--image-archive', os.path.join(self.folder, 'image.tar')]
+        return self.run('deploy/kind/setup.sh', *image, *arguments, PATH=self.cluster.programs)
+
+
+@pytest.fixture
+def laptop(cluster, folder, run):
+    return Laptop(cluster, folder, run)
+
+
+def well(answer):
+    status, out, err = answer
+    assert (status, err) == (0, ''), out + err
+    return out
+
+
+def badly(answer, status=1):
+    assert answer[0] == status, answer
+    return answer[1] + answer[2]
+
+
+def container(laptop, component):
+    return laptop.cluster.get('DaemonSet', f'warpshare-{component}')['spec']['template']['spec']['containers'][0]
+
+
+def test_a_cluster_is_made_with_simulated_gpus_on_its_worker(laptop):
+    out = well(laptop.setup('--simulate'))
+    assert f'{WORKER}: nvidia.com/gpu=16\n' in out
+    assert laptop.read('asked').splitlines() == [
+        'kind get clusters', 'kind create cluster --name warpshare --config -',
+        f'kind load image-archive {laptop.folder}/image.tar --name warpshare', 'kind get nodes --name warpshare']
+    assert laptop.read('config').count('- role:') == 2
+    assert set(laptop.cluster.runtime.running) == {(WORKER, 'agent'), (WORKER, 'mps')}
+    assert container(laptop, 'agent')['image'].startswith('warpshare:')
+    assert laptop.cluster.get('ConfigMap', 'warpshare-simulation')['data']['mps.conf'].endswith('gpus: V100-32GB 4\n')
+    assert all(command.startswith('--context kind-warpshare ') for command in laptop.cluster.commands)
+    assert 'default individual time-slicing unequal whole \n' in out
+
+
+@pytest.mark.parametrize('arguments, model, count', [
+    (['--simulate', 'H200'], 'H200', 4), (['--simulate', 'H100-80GB', '8'], 'H100-80GB', 8), (['--simulate', '2'], 'V100-32GB', 2),
+    (['--simulate', 'T4', '--timeout', '9'], 'T4', 4)])
+def test_model_and_count_of_the_simulation_can_be_said(laptop, arguments, model, count):
+    well(laptop.setup(*arguments))
+    data = laptop.cluster.get('ConfigMap', 'warpshare-simulation')['data']
+    assert f'- {{model: {model}, count: {count}}}\n' in data['gpus.yaml'] and data['mps.conf'].endswith(f'gpus: {model} {count}\n')
+
+
+def test_another_run_uses_the_cluster_and_replaces_the_pods(laptop):
+    well(laptop.setup('--simulate'))
+    before = laptop.cluster.runtime.running[WORKER, 'mps']['metadata']['uid']
+    out = well(laptop.setup('--simulate', 'T4'))
+    assert "cluster 'warpshare' is there already" in out and 'the pods of before are replaced' in out
+    assert laptop.read('asked').count('create cluster') == 1
+    assert laptop.cluster.runtime.running[WORKER, 'mps']['metadata']['uid'] != before
+
+
+def test_real_gpus_are_nvkinds(laptop):
+    out = well(laptop.setup())
+    assert 'nvkind cluster create --name=warpshare\n' in laptop.read('asked') and f'{WORKER}: nvidia.com/gpu=16\n' in out
+    assert not laptop.cluster.get('ConfigMap', 'warpshare-simulation')
+    assert 'WARPSHARE_NVML_LIBRARY' not in str(container(laptop, 'agent'))
+
+
+def test_the_cluster_goes_with_remove_and_nothing_else_is_asked(laptop):
+    well(laptop.setup('--simulate'))
+    laptop.cluster.commands.clear()
+    laptop.lacks('kubectl', 'nvkind')
+    well(laptop.setup('--remove'))
+    assert laptop.read('asked').endswith('kind delete cluster --name warpshare\n') and laptop.cluster.commands == []
+    assert well(laptop.setup('--remove')) == "there is no cluster 'warpshare'\n"
+
+
+def test_another_name_is_that_of_cluster_and_context(laptop):
+    laptop.cluster.add_node('mine-worker')
+    assert well(laptop.setup('--name', 'mine', '--simulate')).endswith('deploy/kind/setup.sh --remove --name mine\n')
+    assert laptop.cluster.commands[-1].startswith('--context kind-mine ')
+
+
+@pytest.mark.parametrize('lacking, arguments, words', [
+    (['kind'], ['--simulate'], 'not found on the PATH: kind (https'),
+    (['docker', 'podman'], ['--simulate'], 'not found on the PATH: docker or podman\n'),
+    (['kubectl'], ['--simulate'], 'not found on the PATH: kubectl (https'),
+    (['nvkind'], [], 'not found on the PATH: nvkind (https://github.com/NVIDIA/nvkind), or --simulate\n'),
+    (['kind', 'docker', 'podman', 'kubectl'], ['--simulate'], '; docker or podman; kubectl'),
+    (['kind'], ['--remove'], 'not found on the PATH: kind (https'),
+])
+def test_what_is_missing_is_told_at_once(laptop, lacking, arguments, words):
+    laptop.lacks(*lacking)
+    assert words in badly(laptop.setup(*arguments))
+    assert laptop.read('asked') == '' and laptop.cluster.commands == []
+
+
+def test_podman_alone_will_do(laptop):
+    laptop.lacks('docker')
+    program(laptop.cluster.programs, 'kind', KIND.replace('echo "${0##*/} $*"', 'echo "$KIND_EXPERIMENTAL_PROVIDER $*"'))
+    well(laptop.setup('--simulate'))
+    assert laptop.read('asked').startswith('podman get clusters\n')
+
+
+def test_an_engine_that_does_not_run_is_told(laptop):
+    laptop.write('stopped', '')
+    assert "docker is there and does not answer: start it, or see 'docker info'" in badly(laptop.setup('--simulate'))
+
+
+def test_real_gpus_need_nvidias_runtime(laptop):
+    laptop.write('runtime', 'runc\n')
+    assert "docker's default runtime is not nvidia: 'sudo nvidia-ctk runtime configure" in badly(laptop.setup())
+    well(laptop.setup('--simulate'))
+
+
+@pytest.mark.parametrize('arguments, words', [
+    (['--some'], "'--some' is no option"), (['--name'], '--name needs a value'), (['--name', 'A'], "'A' is no name of a cluster"),
+    (['--simulate', 'V100'], "model 'V100': one of V100-32GB, T4, "), (['--simulate', 'T4', '17'], "'17' simulated GPUs: a number from 1 to 16"),
+    (['--simulate', 'T4', 'x'], "'x' simulated GPUs"), (['--timeout', 'x'], "timeout 'x'"),
+])
+def test_a_wrong_command_line_is_told_before_anything_is_done(laptop, arguments, words):
+    assert words in badly(laptop.setup(*arguments), 2)
+    assert laptop.read('asked') == ''
+
+
+def test_help_is_a_text_for_people(laptop):
+    assert well(laptop.setup('--help')).startswith('usage: deploy/kind/setup.sh ')
+
+
+def test_an_image_that_is_not_there_is_told(laptop):
+    assert "the image '/nowhere' cannot be read" in badly(laptop.setup('--simulate', '--image-archive', '/nowhere'))
+
+
+def test_a_worker_without_gpus_is_told_in_time(laptop):
+    laptop.cluster.runtime.lost = 16
+    assert f'{WORKER}: no GPU after 0 s; look: kubectl --context kind-warpshare' in badly(laptop.setup('--timeout', '0', '--simulate'))
+
+
+@pytest.mark.parametrize('pattern', ['label node', 'apply', 'rollout', 'wait pods'])
+def test_a_cluster_that_does_not_answer_ends_it_and_another_run_goes_on(laptop, pattern):
+    laptop.cluster.fail(pattern, 'no connection')
+    assert 'no connection' in badly(laptop.setup('--simulate'))
+    well(laptop.setup('--simulate'))
