@@ -1,0 +1,75 @@
+"""The manifest with simulated GPUs, in the image's root: its containers with their commands, variables and mounts, as on a node of kind."""
+import os
+import sys
+
+import pytest
+import yaml
+
+from image import SOURCE, Pod, needs_containers
+
+sys.path.insert(0, os.path.join(SOURCE, 'test', 'e2e'))
+
+import kubelet as kubelet_module  # noqa: E402
+from node import DEADLINE, GPU  # noqa: E402
+
+pytestmark = needs_containers
+
+
+class KindNode(Pod):
+    """Folders of the node are below |host|; ConfigMaps are folders there, too."""
+
+    def __init__(self):
+        super().__init__()
+        with open(f'{SOURCE}/deploy/manifests/simulated.yaml', encoding='utf-8') as file:
+            self.objects = {(one['kind'], one['metadata']['name']): one for one in yaml.safe_load_all(file)}
+        os.makedirs(self.host + '/var/lib/kubelet/device-plugins')
+        self.kubelet = kubelet_module.Kubelet(self.host + '/var/lib/kubelet/device-plugins')
+        self.kubelet.start()
+
+    def finish(self):
+        self.kubelet.stop()
+        super().finish()
+
+    def source(self, volume):
+        """What a volume is on the node."""
+        if 'configMap' in volume:
+            folder = os.path.join(self.host, 'configmaps', volume['configMap']['name'])
+            os.makedirs(folder, exist_ok=True)
+            for name, text in self.objects['ConfigMap', volume['configMap']['name']]['data'].items():
+                with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+                    file.write(text)
+            return folder
+        folder = self.host + volume['hostPath']['path'] if 'hostPath' in volume else os.path.join(self.host, 'tmp')
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def start_pod(self, daemons):
+        """All its containers, those of initialisation first; the last one."""
+        spec = self.objects['DaemonSet', daemons]['spec']['template']['spec']
+        volumes = {one['name']: one for one in spec['volumes']}
+        for container in spec.get('initContainers', []) + spec['containers']:
+            arguments = container['command'] + container.get('args', [])
+            variables = {one['name']: one['value'] for one in container.get('env', []) if 'value' in one}
+            mounts = {one['mountPath']: self.source(volumes[one['name']]) for one in container['volumeMounts']}
+            if container in spec['containers']:
+                return self.start(*arguments, environment=variables, mounts=mounts)
+            status, log = self.run(*arguments, environment=variables, mounts=mounts)
+            assert status == 0, log
+        raise AssertionError('no container')
+
+
+@pytest.fixture
+def node():
+    made = KindNode()
+    yield made
+    made.finish()
+
+
+def test_four_simulated_gpus_are_shared_in_four(node):
+    supervisor = node.start_pod('warpshare-mps')
+    agent = node.start_pod('warpshare-agent')
+    assert node.kubelet.wait(lambda: node.kubelet.allocatable(GPU) == node.kubelet.capacity(GPU) == 16, DEADLINE), \
+        agent.story() + supervisor.story()
+    # What verify-mps-setup.sh looks for
+    for device in range(4):
+        supervisor.wait_log(f'Set device pinned memory limit: device={device}, .* replicas=4, limit_per_replica_mib=8151')
