@@ -147,11 +147,17 @@ static void on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
-/* The MPS daemons and the record of grants belong to the agent that serves: one that waits for it leaves them alone. */
+/* MPS daemons, grants and promises belong to the agent that serves: one that waits for its turn leaves them alone. */
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
         if (plugins_has_lock(agent->plugins))
                 holdings_apply(agent->holdings, plan);
+}
+
+static void follow(struct agent *agent, const struct handover *next)
+{
+        if (plugins_has_lock(agent->plugins))
+                agent_handover_follow(agent->handover, next);
 }
 
 /* First the books: the plugins ask them. */
@@ -213,7 +219,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
         generation_serve(next, agent_handover_judge(agent->handover, next->plan));
-        agent_handover_follow(agent->handover, next->handover);
+        follow(agent, next->handover);
         apply(agent, next->handover->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
@@ -272,7 +278,7 @@ static void on_held(void *data)
                 handover_free(next);
                 return;
         }
-        agent_handover_follow(agent->handover, next);
+        follow(agent, next);
         apply_again(agent, next->plan);
         generation_serve(agent->current, next);
 }
@@ -351,8 +357,10 @@ static void on_lock(void *data)
 {
         struct agent *agent = data;
 
-        if (agent->current && !agent->stopping)
-                apply_holdings_again(agent, agent->current->handover->plan);
+        if (!agent->current || agent->stopping)
+                return;
+        follow(agent, agent->current->handover);
+        apply_holdings_again(agent, agent->current->handover->plan);
 }
 
 static void on_stranded(void *data)
