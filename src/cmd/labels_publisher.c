@@ -146,16 +146,20 @@ static void write_feature(struct labels_publisher *publisher)
                         .path = path, .replace = true, .edit = edit_feature, .done = on_edited, .data = publisher});
 }
 
-/* Labels without an owner are better than none: they only stay when the DaemonSet goes. */
+/*
+ * Labels without an owner are better than none: they only stay when the DaemonSet goes. What is only away is asked again the next time.
+ */
 static void on_pod(const struct kube_answer *answer, void *data)
 {
         struct labels_publisher *publisher = data;
 
-        publisher->has_asked_owners = true;
-        if (answer->error)
+        publisher->has_asked_owners = !answer->error || answer->status == 403 || answer->status == 404;
+        if (!answer->error)
+                publisher->owners = labels_feature_owners(answer->object);
+        else if (publisher->has_asked_owners)
                 log_warn("the NodeFeature gets no owner: this pod cannot be read", LOG_ERR(answer->error));
         else
-                publisher->owners = labels_feature_owners(answer->object);
+                log_debug("the NodeFeature gets no owner yet: this pod cannot be read", LOG_ERR(answer->error));
         write_feature(publisher);
 }
 

@@ -210,6 +210,16 @@ def test_the_drop_in_needs_no_more_rights_than_nvidias(node, api):
     assert not api.asked(verb='patch')
 
 
+def test_an_owner_that_cannot_be_read_at_first_is_asked_for_again(node, api):
+    """An API server that is away at the start is no reason for labels that outlive the DaemonSet."""
+    daemon_set = {'apiVersion': 'apps/v1', 'kind': 'DaemonSet', 'name': 'gfd', 'uid': 'ds-1', 'controller': True}
+    api.put(PODS, {'metadata': {'name': 'gfd-abcde', 'ownerReferences': [daemon_set]}})
+    api.fault('status', resource='pods', code=500)
+    discover(node, '--sleep-interval=1s', KUBECONFIG=api.kubeconfig(), NODE_NAME=NODE, NAMESPACE='gpu', POD_NAME='gfd-abcde')
+    api.wait_for(lambda: api.get(FEATURES, FEATURE))
+    api.wait_for(lambda: api.get(FEATURES, FEATURE)['metadata'].get('ownerReferences'))
+
+
 def test_what_is_there_is_replaced_and_what_is_the_same_is_not_written(node, api):
     api.put(FEATURES, {'apiVersion': 'nfd.k8s-sigs.io/v1alpha1', 'kind': 'NodeFeature', 'metadata': {'name': FEATURE},
                        'spec': {'labels': {'nvidia.com/mig-1g.5gb.count': '7'}}})
