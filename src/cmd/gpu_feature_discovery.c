@@ -365,17 +365,17 @@ static void on_health(
 
 /* ---- configuration ---- */
 
-static int make_publisher(struct discovery *discovery, struct error *err)
+static int make_publisher(struct labels_publisher **ret, struct discovery *discovery, const struct config *config,
+        const struct wishes *wishes, struct error *err)
 {
-        const struct config *config = discovery->settings->config;
         struct labels_publisher_options options = {
                 .loop = &discovery->loop,
-                .output = discovery->wishes.output,
-                .file = discovery->wishes.file,
+                .output = wishes->output,
+                .file = wishes->file,
                 .node = config->node_name,
                 .scope = discovery->values[NAMESPACE],
                 .pod = config->pod_name,
-                .refresh_ms = discovery->wishes.sleep_ms,
+                .refresh_ms = wishes->sleep_ms,
                 .done = on_done,
                 .data = discovery,
         };
@@ -388,8 +388,7 @@ static int make_publisher(struct discovery *discovery, struct error *err)
                                 "--use-node-feature-api=false for a file)");
         }
         options.client = discovery->client;
-        labels_publisher_close(discovery->publisher);
-        discovery->publisher = labels_publisher_new(&options);
+        *ret = labels_publisher_new(&options);
         return 0;
 }
 
@@ -397,12 +396,14 @@ static int make_publisher(struct discovery *discovery, struct error *err)
 static int load(struct discovery *discovery, struct error *err)
 {
         struct settings *settings = NULL;
+        struct labels_publisher *publisher = NULL;
         struct wishes before = discovery->wishes;
         struct wishes wishes = {0};
 
         if (settings_new(&settings, discovery->options, NULL, err) < 0)
                 return -1;
-        if (read_wishes(&wishes, discovery, settings->config, err) < 0) {
+        if (read_wishes(&wishes, discovery, settings->config, err) < 0 ||
+                make_publisher(&publisher, discovery, settings->config, &wishes, err) < 0) {
                 settings_unref(settings);
                 return -1;
         }
@@ -413,8 +414,10 @@ static int load(struct discovery *discovery, struct error *err)
         settings_unref(discovery->settings);
         discovery->settings = settings;
         discovery->wishes = wishes;
+        labels_publisher_close(discovery->publisher);
+        discovery->publisher = publisher;
         discovery->loaded = time(NULL);
-        return make_publisher(discovery, err);
+        return 0;
 }
 
 static void reload(struct discovery *discovery)

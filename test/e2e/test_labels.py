@@ -119,6 +119,23 @@ def test_the_file_follows_gpus_and_configuration_and_goes_at_the_end(node, label
     assert os.listdir(os.path.dirname(labels_file)) == []
 
 
+def test_a_configuration_that_cannot_be_carried_out_leaves_the_file(node, labels_file):
+    """Without an API server there is no NodeFeature: then the file stays, is kept up to date, and goes at the end."""
+    def configure(use_node_feature, count):
+        node.config({'version': 'v1', 'flags': {'useNodeFeatureAPI': use_node_feature, 'gfd': {'outputFile': labels_file}},
+                     'sharing': {'timeSlicing': {'resources': [{'name': GPU, 'replicas': count}]}}})
+    configure(False, 4)
+    agent = discover(node, '--sleep-interval=1s', GFD_CONFIG_FILE=node.config_path, NODE_NAME=NODE)
+    wait_label(node, labels_file, 'nvidia.com/gpu.replicas', '4')
+    configure(True, 8)
+    agent.wait_log('configuration refused, the one in force stays')
+    assert read(labels_file)['nvidia.com/gpu.replicas'] == '4'
+    os.unlink(labels_file)
+    wait_label(node, labels_file, 'nvidia.com/gpu.replicas', '4')
+    assert agent.stop() == 0
+    assert not os.path.exists(labels_file)
+
+
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name)
 def test_a_signal_ends_it_with_status_0_and_takes_the_file_away(node, labels_file, number):
     agent = discover(node, '--use-node-feature-api=false', '--output', labels_file)
