@@ -120,6 +120,18 @@ def look_faults(node, command, files):
             words = words[words.index('--') + 1:]
         if os.path.basename(words[0]) in OURS:
             yield from option_faults([word.rstrip(')"') for word in words])
+        elif words[0].startswith(('scripts/', 'deploy/')) and os.path.exists(os.path.join(SOURCE, words[0])):
+            yield from script_faults(words)
+
+
+def script_faults(words):
+    """Options that the help of a script does not have."""
+    usage = subprocess.run([os.path.join(SOURCE, words[0]), '--help'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=DEADLINE, check=True).stdout
+    for word in words[1:]:
+        name = word.partition('=')[0]
+        if name.startswith('-') and not re.search(r'(?<![\w-])%s(?![\w-])' % re.escape(name), usage):
+            yield f'{words[0]} has no option {name}'
 
 
 def config_faults(node, name, text, **environment):
