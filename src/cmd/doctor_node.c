@@ -189,9 +189,13 @@ void doctor_check_plan(struct doctor *doctor)
                 doctor_tell(doctor, DOCTOR_NOTE,
                         "each shares units of its own; a pod that asks for the wrong resource has no limits",
                         "see 'warpshare plan' for which unit is whose", "both MPS and time-slicing are configured");
-        for (size_t i = 0; i < plan->n_resources; i++)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, shared by %s", plan->resources[i].name,
-                        plan->resources[i].n_devices, sharing_strategy_name(plan->resources[i].strategy));
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                enum sharing_strategy strategy = plan->resources[i].strategy;
+
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, %s%s", plan->resources[i].name,
+                        plan->resources[i].n_devices, strategy == SHARING_NONE ? "not shared" : "shared by ",
+                        strategy == SHARING_NONE ? "" : sharing_strategy_name(strategy));
+        }
         plan_done(plan);
 }
 

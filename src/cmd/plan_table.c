@@ -247,6 +247,9 @@ static void put_resource(const struct look *look, const struct resource *resourc
         if (resource->strategy == SHARING_TIME_SLICING)
                 strbuf_puts(look->text, "\n  Containers take turns: memory and threads have no limit, and several "
                                         "replicas of a unit are worth no more than one.\n");
+        if (resource->strategy == SHARING_TIME_SLICING && resource->fail_requests_greater_than_one)
+                strbuf_printf(look->text, "  A container that asks for more than one is refused by %s.\n",
+                        plan_refusal(resource, 2));
 }
 
 /* ---- all of it ---- */

@@ -103,7 +103,14 @@ def test_uniform_shares_take_one_replica_a_container(config):
 def test_time_slicing_limits_nothing(config):
     done = simulate(config(sharing('timeSlicing', 7)), '--model', 'T4', '--gpus', '2')
     assert '\nnvidia.com/gpu: 14\n' in done.stdout and 'have no limit' in done.stdout
-    assert 'MPS control daemons' not in done.stdout
+    assert 'MPS control daemons' not in done.stdout and 'refused' not in done.stdout
+
+
+def test_time_slicing_may_refuse_more_than_one(config):
+    content = sharing('timeSlicing', 7)
+    content['sharing']['timeSlicing']['failRequestsGreaterThanOne'] = True
+    done = simulate(config(content), '--model', 'T4')
+    assert 'asks for more than one is refused by failRequestsGreaterThanOne.\n' in done.stdout
 
 
 def test_each_gpu_may_have_a_daemon_of_its_own(config):
