@@ -25,6 +25,7 @@ static bool want(struct agent_config *config, const struct config_choice *choice
                 return false;
         }
         complaint_settle(&config->unread);
+        config->is_stuck = false;
         config_version_set(&config->wanted, choice->name ? choice->name : "", config_source_name(config->source),
                 config_reason_name(choice->reason), &content);
         return true;

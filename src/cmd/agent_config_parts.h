@@ -31,6 +31,7 @@ struct agent_config {
         uv_timer_t patience;
         bool is_late; /* the label could not be had in time */
         bool is_settled;
+        bool is_stuck; /* what is wanted is that of before: none can be chosen now, or the chosen one cannot be read */
 
         struct config_version wanted;
         struct config_version loaded;

@@ -43,17 +43,19 @@ void agent_config_tell(struct agent_config *config, enum config_verdict verdict,
                 config_report_tell(config->report, &status);
 }
 
-/* Like complain(), of what is no failure of ours. */
-static void note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
+/* Like complain(), of what is no failure of ours. True: it is new. */
+static bool note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
-                return;
+                return false;
         snprintf(complaint->text, sizeof(complaint->text), "%s", why);
         LOG_AT(level, what, LOG_STR("reason", why));
+        return true;
 }
 
 void agent_config_tell_waiting(struct agent_config *config, const char *why, bool is_start)
 {
+        config->is_stuck = !is_start;
         note(&config->waiting, is_start ? LOG_INFO : LOG_WARN,
                 config->wanted.name ? "no configuration can be chosen, the one in force stays"
                                     : "waiting for a configuration",
@@ -68,10 +70,9 @@ void agent_config_tell_fallback(struct agent_config *config, const struct config
                 complaint_settle(&config->misled);
                 return;
         }
-        if (strcmp(config->misled.text, choice->misled) != 0)
+        if (note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled))
                 node_events_tell(config->events, NODE_EVENT_CONFIG_FALLBACK, "%s; using '%s', by %s", choice->misled,
                         choice->name ? choice->name : "(empty)", config_reason_name(choice->reason));
-        note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled);
 }
 
 void agent_config_tell_unread(struct agent_config *config, const struct error *err)
@@ -81,6 +82,7 @@ void agent_config_tell_unread(struct agent_config *config, const struct error *e
                         "configuration refused, the one in force stays: %s", err->text);
         complain(&config->unread, "configuration refused, the one in force stays", err);
         config->tried[0] = '\0';
+        config->is_stuck = true;
         agent_config_tell(config, CONFIG_REFUSED, err->text);
 }
 
@@ -174,6 +176,6 @@ void agent_config_in_force(struct agent_config *config)
                 config_version_copy(&config->current, &config->loaded, false);
         record(config);
         /* One that was refused before it could be loaded is still wanted. */
-        if (strcmp(config->tried, config->loaded.hash) == 0)
+        if (!config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0)
                 agent_config_tell(config, CONFIG_ACCEPTED, NULL);
 }

@@ -18,6 +18,7 @@ PREFIX = 'warpshare.dev/config'
 
 SMALL, BIG, OTHER = (sharing('timeSlicing', replicas) for replicas in (2, 5, 3))
 CONFIGS = {'small': SMALL, 'big': BIG, 'default': OTHER}
+RESOURCE = ' resource .*name=nvidia.com/gpu'  # in the log: a plan is put in force
 BAD = 'version: v1\nsharing: 5\n'
 
 
@@ -161,6 +162,39 @@ def test_a_label_that_names_nothing_falls_back_and_does_not_end_the_agent(node, 
     node.wait_counts(20)
     cluster.label(None)
     node.wait_counts(12, 20)
+
+
+def test_a_fallback_with_a_long_list_is_told_once(node, cluster):
+    """What says that the label misleads is longer than what is remembered of it."""
+    many = {('%02d-' % i).ljust(63, 'x'): OTHER for i in range(20)}
+    cluster.map(**many, default=SMALL)
+    cluster.label('nonsense')
+    start(node, cluster, '--config-default', 'default')
+    node.wait_counts(8)
+    cluster.wait_event('ConfigFallback', "names 'nonsense'")
+    cluster.map(**many, default=BIG)
+    cluster.wait_event('ConfigApplied', "configuration 'default' ")
+    cluster.wait_event('ConfigApplied', 'generation 2')
+    told = [event for event in cluster.api.all('/api/v1/namespaces/default/events') if event['reason'] == 'ConfigFallback']
+    assert [event['count'] for event in told] == [1]
+
+
+@pytest.mark.parametrize('word', ['waiting', 'refused'])
+def test_what_cannot_be_chosen_or_read_stays_so_after_a_hang_up(node, cluster, word):
+    cluster.map(**CONFIGS)
+    agent = start(node, cluster)
+    node.wait_counts(8)
+    if word == 'waiting':
+        cluster.api.delete(MAPS, 'configs')
+    else:
+        cluster.map(small='#' * (1 << 20) + '\n')  # one byte more than is taken
+    cluster.wait_status(word + ': ', name='small')
+    plans = agent.count(RESOURCE)
+    agent.hang_up()
+    agent.wait_log(RESOURCE, count=plans + 1)
+    assert metrics(agent)[-3:] == status_line(word)
+    cluster.map(**CONFIGS)
+    cluster.wait_status('accepted', name='small')
 
 
 def test_a_bad_configuration_is_refused_and_the_last_good_one_serves(node, cluster):
