@@ -1,6 +1,8 @@
 """The scripts with a cluster of one simulated node: what they apply starts the agent and `warpshare mps`, kubelet counts what these offer."""
 import os
+import re
 import subprocess
+import sys
 
 import pytest
 
@@ -14,7 +16,7 @@ from stand_in import Cluster
 
 SOURCE = os.environ['WARPSHARE_SOURCE']
 NODE = 'gpu-node-1'
-REPO = 'registry.example.com/mine/warpshare'
+REPO = 'registry.example.com/warpshare'
 LABEL = 'nvidia.com/device-plugin.config'
 
 
@@ -126,24 +128,36 @@ def well(cluster, answer):
     return out
 
 
+def shown(command):
+    """What docs/install.md shows of it, as a pattern."""
+    sys.path.insert(0, f'{SOURCE}/test/docs')
+    from pages import Page, pattern  # pylint: disable=import-outside-toplevel
+    found, = (one for _, commands in Page(f'{SOURCE}/docs/install.md').commands() for one in commands if one.text == command)
+    return pattern(found.output)
+
+
 def set_up(cluster, run, *arguments):
-    return well(cluster, run('scripts/setup.sh', '--timeout', '60', *arguments))
+    return well(cluster, run('scripts/setup.sh', *arguments))
 
 
 def test_replicas_are_shared_counted_verified_changed_and_taken_back(cluster, run):
     out = set_up(cluster, run, '20', 'aggregate', NODE, REPO)
+    assert re.fullmatch(shown(f'scripts/setup.sh 20 aggregate {NODE} {REPO}'), out)
     assert out.endswith('gpu-node-1: nvidia.com/gpu=80\n')
     out = well(cluster, run('scripts/verify-mps-setup.sh', NODE))
+    assert re.fullmatch(shown(f'scripts/verify-mps-setup.sh {NODE}'), out)
     assert '  ok      configuration: mps.aggregate.20 (' in out and '  ok      resources: nvidia.com/gpu: 80\n' in out
     assert out.count(' ready  ') == 4 and out.endswith('all is well\n')
     for device in range(4):
         assert f'Set device pinned memory limit: device={device}, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630\n' in out
 
     out = set_up(cluster, run, '20', 'individual', NODE, REPO)
+    assert re.fullmatch(shown(f'scripts/setup.sh 20 individual {NODE} {REPO}'), out)
     assert out.endswith('gpu-node-1: nvidia.com/gpu0=20, nvidia.com/gpu1=20, nvidia.com/gpu2=20, nvidia.com/gpu3=20\n')
     assert 'all is well\n' in well(cluster, run('scripts/verify-mps-setup.sh'))
 
     out = set_up(cluster, run, '--remove', NODE)
+    assert re.fullmatch(shown(f'scripts/setup.sh --remove {NODE}'), out)
     assert 'gpu-node-1: nothing of Warpshare is left:\n' in out
     node = cluster.get('Node', NODE)['metadata']
     assert LABEL not in node['labels'] and not [key for key in node.get('annotations', {}) if 'warpshare' in key]
