@@ -228,7 +228,10 @@ counts() { # node, field
 missing() { # node
         local told pattern
         told=$(kubectl get node "$1" -o \
-                'jsonpath={.metadata.annotations.warpshare\.dev/config} {.metadata.annotations.warpshare\.dev/config-status}') || return 0
+                'jsonpath={.metadata.annotations.warpshare\.dev/config} {.metadata.annotations.warpshare\.dev/config-status}') || {
+                echo "the node cannot be asked"
+                return
+        }
         found=
         case $told in
         "$config accepted") ;;

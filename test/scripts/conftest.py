@@ -41,3 +41,8 @@ def run(cluster):
         return done.returncode, done.stdout, done.stderr
 
     return run_script
+
+
+@pytest.fixture
+def setup(run):
+    return lambda *arguments, **variables: run('scripts/setup.sh', *arguments, **variables)

@@ -4,6 +4,8 @@ import stat
 
 import pytest
 
+from answers import badly, well
+
 WORKER = 'warpshare-worker'
 
 KIND = r'''#!/bin/bash
@@ -71,17 +73,6 @@ class Laptop:
 @pytest.fixture
 def laptop(cluster, folder, run):
     return Laptop(cluster, folder, run)
-
-
-def well(answer):
-    status, out, err = answer
-    assert (status, err) == (0, ''), out + err
-    return out
-
-
-def badly(answer, status=1):
-    assert answer[0] == status, answer
-    return answer[1] + answer[2]
 
 
 def container(laptop, component):

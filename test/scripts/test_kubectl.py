@@ -5,10 +5,9 @@ import shutil
 import subprocess
 
 import pytest
+from answers import NODE, REPO
 from templates import go_template, jsonpath
 
-NODE = 'gpu-node-1'
-REPO = 'registry.example.com/mine/warpshare'
 KUBECTL = shutil.which('kubectl', path=os.environ['PATH'])
 
 

@@ -1,25 +1,19 @@
 """scripts/verify-mps-setup.sh, with every branch taken."""
 import pytest
 
-NODE = 'gpu-node-1'
-LABEL = 'nvidia.com/device-plugin.config'
+from answers import LABEL, NODE, REPO, badly
 
 
 @pytest.fixture
 def node(cluster, run):
     """One that is set up with 20 replicas a GPU."""
-    assert run('scripts/setup.sh', '20', NODE, 'registry.example.com/mine/warpshare')[0] == 0
+    assert run('scripts/setup.sh', '20', NODE, REPO)[0] == 0
     return cluster
 
 
 @pytest.fixture
 def verify(run):
     return lambda *arguments, **variables: run('scripts/verify-mps-setup.sh', *arguments, **variables)
-
-
-def badly(answer, status=1):
-    assert answer[0] == status, answer
-    return answer[1] + answer[2]
 
 
 ALL_IS_WELL = '''gpu-node-1
@@ -48,14 +42,14 @@ def test_what_is_well_is_told_line_by_line(node, verify):
 def test_each_node_with_an_agent_is_looked_at(node, run, verify):
     node.add_node('other', {'nvidia.com/gpu.present': 'true'})
     node.add_node('without')
-    run('scripts/setup.sh', '3', 'individual', 'other', 'registry.example.com/mine/warpshare')
+    run('scripts/setup.sh', '3', 'individual', 'other', REPO)
     status, out, _ = verify()
     assert status == 0 and 'without' not in out
     assert '\nother\n' in out and 'resources: nvidia.com/gpu0: 3, nvidia.com/gpu1: 3, nvidia.com/gpu2: 3, nvidia.com/gpu3: 3\n' in out
 
 
 def test_what_was_offered_before_is_told_and_no_failure(node, run, verify):
-    run('scripts/setup.sh', '5', 'individual', NODE, 'registry.example.com/mine/warpshare')
+    run('scripts/setup.sh', '5', 'individual', NODE, REPO)
     status, out, _ = verify(NODE)
     assert status == 0 and '  -       of before, until kubelet starts anew: nvidia.com/gpu: 0\n' in out
 

@@ -130,6 +130,22 @@ def test_a_scenario_that_is_wrong_is_told_with_its_line(sim):
     assert result.stderr.decode().endswith("scenario '%s/scenario' line 5: not understood: servr: works\n" % sim.folder)
 
 
+@pytest.mark.parametrize('gpus', ['V100', 'V100-32GB', 'V100-32GB 17', 'V100-32GB x'])
+def test_gpus_of_a_model_that_is_not_known_or_too_many_are_told(sim, gpus):
+    sim.replace('gpus: %s\n' % gpus)
+    result = sim.control('-f')
+    assert result.returncode == 2 and 'line 1: not understood: gpus: ' + gpus in result.stderr.decode()
+
+
+def test_gpus_of_a_model_have_what_the_hardware_has(sim):
+    sim.replace('version: 580\nlifetime: 300\nprocess-directory: %s\ngpus: T4 2\n' % sim.processes)
+    sim.start()
+    sim.ask('set_default_active_thread_percentage 50')
+    client = sim.client('--memory=15361')
+    assert client.value('sms') == '20'
+    client.wait('allocated 0')
+
+
 @needs_root
 @pytest.mark.parametrize('version', [535, 550])
 def test_other_users_may_ask_and_from_550_on_may_not_set(sim, version):
