@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/report.h"
+#include "kube/backoff.h"
 #include "kube/object.h"
 
 #define PREFIX "warpshare.dev/config"
@@ -18,7 +19,7 @@ struct config_report {
         bool is_newer; /* than what was sent last */
         struct kube_call *call;
         uv_timer_t retry;
-        uint64_t retry_ms;
+        struct backoff backoff;
         struct complaint trouble;
 };
 
@@ -65,15 +66,14 @@ static void on_done(const struct kube_answer *answer, void *data)
         report->call = NULL;
         if (!answer->error) {
                 complaint_settle(&report->trouble);
-                report->retry_ms = 0;
+                report->backoff.failures = 0;
                 if (report->is_newer)
                         send_newest(report);
                 return;
         }
         complain(&report->trouble, "the node's annotations cannot be written, will try again", answer->error);
-        report->retry_ms =
-                report->retry_ms ? MIN(report->retry_ms * 2, CONFIG_REPORT_RETRY_MAX_MS) : CONFIG_REPORT_RETRY_MS;
-        uv_timer_start(&report->retry, on_retry, report->retry_ms, 0);
+        uv_timer_start(&report->retry, on_retry,
+                backoff_next(&report->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
 }
 
 static void send_newest(struct config_report *report)
@@ -101,6 +101,7 @@ struct config_report *config_report_new(struct kube_client *client, const char *
 
         report->client = client;
         report->node = xstrdup(node);
+        report->backoff = (struct backoff){CONFIG_REPORT_RETRY_MS, CONFIG_REPORT_RETRY_MAX_MS, 0};
         uv_timer_init(kube_client_loop(client), &report->retry);
         report->retry.data = report;
         return report;
