@@ -96,6 +96,13 @@ char *file_folder(const char *path)
         return slash == path ? xstrdup("/") : xasprintf("%.*s", (int)(slash - path), path);
 }
 
+const char *file_base_name(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? slash + 1 : path;
+}
+
 int file_make_folder(const char *path, struct error *err)
 {
         _free_ char *part = xstrdup(path);

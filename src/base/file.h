@@ -14,6 +14,9 @@ int file_read(const char *path, size_t limit, struct strbuf *content, struct err
 /* The folder of |path|, for the caller to free: "." and "/" where there is no more of it. */
 char *file_folder(const char *path);
 
+/* What comes after the last slash; points into |path|. */
+const char *file_base_name(const char *path);
+
 /* Makes |path| a folder, and every folder that it is in: what is missing of them, with mode 0755. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;
 

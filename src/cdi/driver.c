@@ -62,16 +62,9 @@ static void add_folder(const char **folders, size_t *count, const char *folder)
                 folders[(*count)++] = folder;
 }
 
-static const char *base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 static const char *folder_of(struct arena *arena, const char *path)
 {
-        size_t length = (size_t)(base_name(path) - path);
+        size_t length = (size_t)(file_base_name(path) - path);
 
         return length > 1 ? arena_strndup(arena, path, length - 1) : "/";
 }
@@ -83,7 +76,7 @@ static const char *join(struct arena *arena, const char *folder, const char *nam
 
 void driver_add_library_folder(struct driver *driver, struct arena *arena, const char *library)
 {
-        if (fnmatch("lib?*.so*", base_name(library), 0) == 0)
+        if (fnmatch("lib?*.so*", file_base_name(library), 0) == 0)
                 add_folder(driver->library_folders, &driver->n_library_folders, folder_of(arena, library));
 }
 
@@ -162,7 +155,7 @@ static void add_host_links(const struct finder *finder, const char *folder, cons
                 driver_add_link(finder->driver, name, path);
         path = arena_printf(finder->arena, "%s.so",
                 join(finder->arena, folder, arena_strndup(finder->arena, name, (size_t)(end - name))));
-        if (is_link(finder, path) && strcmp(base_name(path), soname) != 0)
+        if (is_link(finder, path) && strcmp(file_base_name(path), soname) != 0)
                 driver_add_link(finder->driver, arena_strdup(finder->arena, soname), path);
 }
 
@@ -200,7 +193,7 @@ static void add_library(const struct finder *finder, const char *folder, const c
         driver_add_file(finder->driver, path, path, false);
         driver_add_library_folder(finder->driver, finder->arena, path);
         folder = folder_of(finder->arena, path);
-        name = base_name(path);
+        name = file_base_name(path);
         add_host_links(finder, folder, name);
         if (ends_with(name, finder->suffix))
                 add_known_links(finder, folder, name);

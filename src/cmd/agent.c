@@ -21,6 +21,7 @@
 #include "cmd/generation.h"
 #include "cmd/holdings.h"
 #include "cmd/node_events.h"
+#include "cmd/node_read.h"
 #include "cmd/node_report.h"
 #include "cmd/report.h"
 #include "cmd/restart.h"
@@ -587,11 +588,6 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 
 static int start(struct agent *agent, struct error *err)
 {
-        static const enum platform_choice discoveries[] = {
-                [DISCOVERY_AUTO] = PLATFORM_CHOICE_AUTO,
-                [DISCOVERY_NVML] = PLATFORM_CHOICE_NVML,
-                [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
-        };
         const struct config *config = agent->settings->config;
         struct holdings_options holdings = {.loop = &agent->loop,
                 .config = config,
@@ -610,7 +606,7 @@ static int start(struct agent *agent, struct error *err)
         const struct gpu_monitor_options monitor = {
                 .library = config->nvml_library,
                 .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
-                .discovery = discoveries[config->discovery],
+                .discovery = node_platform_choice(config),
                 .policy = &agent->settings->policy,
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,

@@ -9,15 +9,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cmd/config_choice.h"
 #include "config/config.h"
 
 #define EMPTY "/dev/null"
-
-static int compare_names(const void *a, const void *b)
-{
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 static bool is_file(const char *folder, const char *name)
 {
@@ -43,7 +39,7 @@ static int read_names(
                                 CONFIG_FOLDER_MAX);
                 names[count++] = arena_strdup(arena, entry->d_name);
         }
-        qsort(names, count, sizeof(*names), compare_names);
+        qsort(names, count, sizeof(*names), text_compare);
         *ret = (struct config_names){names, count};
         return 0;
 }
@@ -68,13 +64,6 @@ int config_folder_read(const char *folder, const char *name, struct strbuf *cont
 }
 
 /* ---- the place ---- */
-
-static const char *base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
 
 int config_place_read(const char *place, struct strbuf *content, struct error *err)
 {
@@ -138,7 +127,7 @@ static void remove_copies(const char *folder, const char *but)
 int config_place_put(const char *place, const char *name, const struct strbuf *content, struct error *err)
 {
         _free_ char *parent = file_folder(place);
-        _free_ char *folder = xasprintf("%s/.%s.d", parent, base_name(place));
+        _free_ char *folder = xasprintf("%s/.%s.d", parent, file_base_name(place));
         _free_ char *copy = NULL;
         _free_ char *target = NULL;
 
@@ -149,7 +138,7 @@ int config_place_put(const char *place, const char *name, const struct strbuf *c
                 return 0;
         }
         copy = xasprintf("%s/%s", folder, name);
-        target = xasprintf(".%s.d/%s", base_name(place), name);
+        target = xasprintf(".%s.d/%s", file_base_name(place), name);
         if (mkdir(folder, 0755) < 0 && errno != EEXIST)
                 return error_errno(err, errno, "make the folder '%s'", folder);
         if (file_write(copy, content->data, content->size, err) < 0 || follow(place, target, err) < 0)

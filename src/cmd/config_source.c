@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "cmd/config_choice.h"
 #include "config/config.h"
 #include "io/dirwatch.h"
@@ -153,11 +154,6 @@ const char *config_source_name(const struct config_source *source)
         return source->name;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int list_map(
         const struct config_source *source, struct config_names *ret, struct arena *arena, struct error *err)
 {
@@ -181,7 +177,7 @@ static int list_map(
                                 CONFIG_FOLDER_MAX);
                 names[count++] = arena_strdup(arena, key);
         }
-        qsort(names, count, sizeof(*names), compare_names);
+        qsort(names, count, sizeof(*names), text_compare);
         *ret = (struct config_names){names, count};
         return 0;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -38,13 +37,6 @@ static void arm(struct labels_publisher *publisher, uint64_t ms)
         uv_timer_start(&publisher->timer, on_timer, ms, 0);
 }
 
-static uint32_t draw(void)
-{
-        uint32_t number = 0;
-
-        return getrandom(&number, sizeof(number), GRND_NONBLOCK) == sizeof(number) ? number : 0;
-}
-
 static void finish(struct labels_publisher *publisher, const struct error *error, uint64_t retry_after_ms)
 {
         publisher->call = NULL;
@@ -54,7 +46,7 @@ static void finish(struct labels_publisher *publisher, const struct error *error
                 return;
         }
         if (error) {
-                arm(publisher, backoff_next(&publisher->backoff, retry_after_ms, draw()));
+                arm(publisher, backoff_next(&publisher->backoff, retry_after_ms, (uint32_t)uv_hrtime()));
         } else {
                 publisher->backoff.failures = 0;
                 if (publisher->options.refresh_ms)

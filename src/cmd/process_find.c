@@ -22,13 +22,6 @@ struct search {
         const char *pod;    /* ours; NULL: a cgroup namespace hides it, and with it that of our pod's others */
 };
 
-static const char *base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 /* "" where there is none: a kernel thread, a zombie, one that is gone. */
 static const char *read_argument(struct search *search, pid_t pid)
 {
@@ -68,7 +61,7 @@ static unsigned int judge(struct search *search, pid_t pid, const char *entry)
         const char *argument = read_argument(search, pid);
         bool is_ours;
 
-        if (!*argument || strcmp(base_name(argument), base_name(search->name)) != 0)
+        if (!*argument || strcmp(file_base_name(argument), file_base_name(search->name)) != 0)
                 return 0;
         is_ours = text_is_same(read_pod(search, entry, &search->arena), search->pod);
         return 1U + (strcmp(argument, search->name) == 0 ? 1U : 0U) + (is_ours ? 2U : 0U);
