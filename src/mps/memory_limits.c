@@ -1,5 +1,6 @@
 #include "mps/memory_limits.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -17,6 +18,7 @@ static void copy(struct mps_memory_limit *ret, struct arena *arena, const struct
         ret->cgroup = arena_strdup(arena, limit->cgroup);
         ret->grant = arena_strdup(arena, limit->grant);
         ret->problem = arena_strdup(arena, limit->problem);
+        ret->room = NULL;
 }
 
 static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t room)
@@ -99,6 +101,17 @@ bool mps_memory_limit_is_void(
 
 /* ---- what came of it ---- */
 
+/* In the same room each time: problems may come and go for as long as the container runs. */
+static void set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
+{
+        const size_t size = sizeof(((struct error *)0)->text);
+
+        if (!limit->room)
+                limit->room = arena_alloc(arena, size, 1);
+        snprintf(limit->room, size, "%s", problem);
+        limit->problem = limit->room;
+}
+
 bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, bool was_void,
         enum memory_limit_outcome outcome, const char *problem)
 {
@@ -108,6 +121,6 @@ bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, 
         if (outcome == MEMORY_LIMIT_DONE)
                 limit->problem = NULL;
         else if (problem && (!limit->problem || strcmp(limit->problem, problem) != 0))
-                limit->problem = arena_strdup(arena, problem);
+                set_problem(limit, arena, problem);
         return outcome != MEMORY_LIMIT_GONE && !(was_void && outcome != MEMORY_LIMIT_FAILED);
 }

@@ -25,6 +25,7 @@ struct mps_memory_limit {
         bool was_tried;      /* since we started */
         bool was_void;       /* at that attempt */
         const char *problem; /* why not, or NULL */
+        char *room;          /* for the next problem; NULL: none yet */
 };
 
 #define MPS_MEMORY_LIMITS_MAX ((size_t)65536)

@@ -125,6 +125,21 @@ static void test_those_that_are_kept_are_copied(void **state UNUSED)
         assert_string_equal(limits.items[0].cgroup, "/c2");
 }
 
+static void test_a_problem_that_comes_and_goes_takes_no_more_room(void **state UNUSED)
+{
+        static const struct mps_client clients[] = {{.cgroup = "/c1", .name_space = "g1"}};
+        struct mps_daemon_status daemon = daemon_with(clients, ARRAY_SIZE(clients));
+        _cleanup_(mps_memory_limits_done) struct mps_memory_limits limits = {0};
+
+        assert_true(mps_memory_limits_add(&limits, &daemon, grants, ARRAY_SIZE(grants)));
+        for (unsigned int i = 0; i < 10000; i++) {
+                assert_true(mps_memory_limit_take(
+                        &limits.items[0], &limits.arena, false, MEMORY_LIMIT_FAILED, i % 2 ? "one" : "another"));
+                assert_string_equal(limits.items[0].problem, i % 2 ? "one" : "another");
+        }
+        assert_true(arena_footprint(&limits.arena) <= (size_t)16 << 10);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -132,6 +147,7 @@ int main(void)
                 cmocka_unit_test(test_other_tiers_mig_devices_and_daemons_of_several_units_have_none),
                 cmocka_unit_test(test_what_comes_of_an_attempt_decides_whether_a_limit_is_remembered),
                 cmocka_unit_test(test_a_limit_is_void_when_its_grant_is_gone),
+                cmocka_unit_test(test_a_problem_that_comes_and_goes_takes_no_more_room),
                 cmocka_unit_test(test_those_that_are_kept_are_copied),
         };
 
