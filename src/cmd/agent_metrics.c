@@ -41,8 +41,7 @@ static void put_config(struct exposition *to, const struct config_status *config
         exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
                 "1 for what became of the newest configuration: accepted, refused or waiting; else 0.");
         for (unsigned int i = 0; i <= CONFIG_REFUSED; i++)
-                exposition_sample(to,
-                        EXPOSITION_LABELS({"status", config_verdict_name((enum config_verdict)i)}),
+                exposition_sample(to, EXPOSITION_LABELS({"status", config_verdict_name((enum config_verdict)i)}),
                         yes_or_no(config->verdict == (enum config_verdict)i));
 }
 

@@ -28,11 +28,11 @@
 #include "kube/backoff.h"
 #include "kube/credentials.h"
 
-#define KUBE_TIMEOUT_MS UINT64_C(30000)            /* of a request that says nothing else, its repetitions included */
-#define KUBE_CONNECT_TIMEOUT_MS UINT64_C(10000)    /* for look-up, TCP and TLS */
+#define KUBE_TIMEOUT_MS UINT64_C(30000)         /* of a request that says nothing else, its repetitions included */
+#define KUBE_CONNECT_TIMEOUT_MS UINT64_C(10000) /* for look-up, TCP and TLS */
 #define KUBE_RETRY_AFTER_LIMIT_MS BACKOFF_ASKED_LIMIT_MS
-#define KUBE_ANSWER_LIMIT ((size_t)4 << 20)        /* bytes of one answer: etcd's objects end at 1.5 MiB */
-#define KUBE_EDIT_TRIES 8U                         /* of kube_client_edit(), as conflicts go */
+#define KUBE_ANSWER_LIMIT ((size_t)4 << 20) /* bytes of one answer: etcd's objects end at 1.5 MiB */
+#define KUBE_EDIT_TRIES 8U                  /* of kube_client_edit(), as conflicts go */
 
 struct kube_client;
 struct kube_call;
