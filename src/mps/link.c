@@ -46,10 +46,12 @@ struct mps_link {
         uv_timer_t ping;
         struct list requests;
         uv_timer_t answers;
-        char *apply;  /* the line, NULL: nothing is wanted yet */
+        char *apply; /* the line, NULL: nothing is wanted yet */
+        uint64_t generation;
         char *reason; /* told last, NULL: none since the last status */
 
         struct mps_foreign *foreign;
+        bool has_own_plan;       /* the supervisor of this connection */
         bool is_foreign;         /* the last round found daemons that are not ours */
         struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
 
@@ -80,6 +82,8 @@ static void replace_status(struct mps_link *link, struct mps_status *status, con
 static void tell_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
+        if (link->has_own_plan)
+                status->generation = link->generation;
         replace_status(link, status, NULL);
 }
 
@@ -348,13 +352,24 @@ static void finish(struct request *request, const struct mps_answer *message)
         }
 }
 
+static void note_own_plan(struct mps_link *link, const struct error *err)
+{
+        if (!link->has_own_plan)
+                log_info("the MPS supervisor has a plan of its own", LOG_ERR(err));
+        link->has_own_plan = true;
+        if (!link->told)
+                return;
+        link->told->generation = link->generation;
+        link->options.on_status(link->told, NULL, link->options.data);
+}
+
 static void take_answer(struct mps_link *link, const struct mps_answer *message)
 {
         struct request *request = find_request(link, message->id);
 
         if (message->id == APPLY_ID && !message->ok) {
                 if (message->error.kind == ERROR_UNSUPPORTED)
-                        log_info("the MPS supervisor has a plan of its own", LOG_ERR(&message->error));
+                        note_own_plan(link, &message->error);
                 else
                         log_error("the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
         } else if (request) {
@@ -394,6 +409,7 @@ static void connected(struct mps_link *link)
 
         mps_foreign_stop(link->foreign);
         link->is_foreign = false;
+        link->has_own_plan = false;
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
         send_apply(link); /* first: the status that follows is of it */
@@ -432,6 +448,7 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
                 .kind = MPS_REQUEST_APPLY, .id = APPLY_ID, .generation = generation, .wanted = *wanted};
 
         mps_foreign_want(link->foreign, wanted, generation);
+        link->generation = generation;
         free(link->apply);
         link->apply = mps_request_write(&request);
         send_apply(link);

@@ -32,7 +32,10 @@ struct mps_link_options {
 int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err) MUST_USE;
 void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data);
 
-/* What is wanted from now on; copied, and said again at each new connection. */
+/*
+ * What is wanted from now on; copied, and said again at each new connection. A supervisor that has a plan of its own, as
+ * mps-control-daemon, does not take it; its status is then told as one of |generation|.
+ */
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
 
 /*
