@@ -7,8 +7,10 @@
 #include "base/strbuf.h"
 #include "cmd/report.h"
 
-/* Between two questions to kubelet while anything waits. */
+/* Between two questions to kubelet while anything waits: a minute long, and then, since it may wait for days. */
 #define REVIEW_MS UINT64_C(1000)
+#define REVIEWS 60U
+#define REVIEW_LATER_MS UINT64_C(10000)
 
 /* One entry of what was pending, to tell what has changed. */
 struct told {
@@ -23,6 +25,7 @@ struct agent_handover {
         char *recorded; /* what the file has; NULL: not known */
         struct complaint bad_record;
         uv_timer_t timer; /* runs while anything waits */
+        unsigned int reviews;
 
         /* What was promised. */
         struct arena arena;
@@ -186,19 +189,21 @@ static void on_timer(uv_timer_t *timer)
 {
         struct agent_handover *handover = timer->data;
 
+        if (++handover->reviews == REVIEWS)
+                uv_timer_set_repeat(timer, REVIEW_LATER_MS);
         holdings_ask(handover->options.holdings);
 }
 
 void agent_handover_follow(struct agent_handover *handover, const struct handover *next)
 {
-        bool is_watching = uv_is_active((uv_handle_t *)&handover->timer);
-
         promise(handover, next->plan);
         if (!next->own) {
                 agent_handover_tell(handover, next);
                 uv_timer_stop(&handover->timer);
-        } else if (!is_watching)
+        } else {
+                handover->reviews = 0;
                 uv_timer_start(&handover->timer, on_timer, 0, REVIEW_MS);
+        }
 }
 
 /* ---- life ---- */
