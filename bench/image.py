@@ -41,7 +41,7 @@ def measure(node, environment):
 def main():
     node = OperatorNode()
     try:
-        node.write('work/gpus.yaml', yaml.safe_dump({
+        node.write('simulation/gpus.yaml', yaml.safe_dump({
             'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'gpus': [{'model': 'A100-40GB', 'count': 8}]}))
         node.add_config('shared', {'sharing': {'timeSlicing': {'resources': [{'name': GPU, 'replicas': 48}]}}})
         for what, environment in (

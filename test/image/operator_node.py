@@ -37,7 +37,7 @@ exec nvidia-device-plugin
 class OperatorNode(Pod):
     def __init__(self):
         super().__init__()
-        for name in ('plugins', 'validations', 'driver', 'cdi', 'mps', 'account', 'features.d', 'config', 'configs', 'work'):
+        for name in ('plugins', 'validations', 'driver', 'cdi', 'mps', 'account', 'features.d', 'config', 'configs', 'simulation'):
             os.makedirs(self.at(name))
         self.kubelet = kubelet_module.Kubelet(self.at('plugins'))
         self.kubelet.start()
@@ -76,11 +76,11 @@ class OperatorNode(Pod):
 
     def gpus(self, **changes):
         """Two of them; |changes| are keys of each in the scenario."""
-        self.write('work/gpus.yaml', yaml.safe_dump({
+        self.write('simulation/gpus.yaml', yaml.safe_dump({
             'driverVersion': '550.163.01', 'cudaVersion': '12.4',
             'gpus': [{'model': 'A100-40GB', 'uuid': uuid, **changes} for uuid in UUIDS]}))
-        os.makedirs(self.at('work/processes'), exist_ok=True)
-        self.write('work/mps.conf', 'version: 550\nlifetime: 600\nprocess-directory: /work/processes\n' + ''.join(
+        os.makedirs(self.at('simulation/processes'), exist_ok=True)
+        self.write('simulation/mps.conf', 'version: 550\nlifetime: 600\nprocess-directory: /simulation/processes\n' + ''.join(
             'gpu: %s sms=108 memory=40960 cc=8 name=GPU\n' % uuid for uuid in UUIDS))
 
     def driver_is_ready(self, **variables):
@@ -92,10 +92,10 @@ class OperatorNode(Pod):
     def simulation(self):
         """What the container toolkit would bring: the driver's library and programs, here the simulated ones."""
         there = os.path.join(ROOTFS, 'usr/lib/warpshare')
-        mounts = {LIBRARIES + '/libnvidia-ml.so.1': os.path.join(there, 'libwarpshare-nvml-sim.so'), '/work': self.at('work')}
+        mounts = {LIBRARIES + '/libnvidia-ml.so.1': os.path.join(there, 'libwarpshare-nvml-sim.so'), '/simulation': self.at('simulation')}
         for name in os.listdir(os.path.join(there, 'mps-sim')):
             mounts['/usr/bin/' + name] = os.path.join(there, 'mps-sim', name)
-        return mounts, {'WARPSHARE_SIM_SCENARIO': '/work/gpus.yaml', 'WARPSHARE_MPS_SIM': '/work/mps.conf'}
+        return mounts, {'WARPSHARE_SIM_SCENARIO': '/simulation/gpus.yaml', 'WARPSHARE_MPS_SIM': '/simulation/mps.conf'}
 
     def cluster(self):
         """Of every container with a service account."""
