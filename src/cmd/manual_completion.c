@@ -136,7 +136,10 @@ void manual_bash(struct strbuf *text, const struct command *program)
                           "                ''");
         each_place(text, program, put_bash_place);
         strbuf_puts(text, ") place=$longer ;;\n"
-                          "                *) break ;;\n"
+                          "                *)\n"
+                          "                        [[ $place || $longer == -* ]] || return # no command of ours\n"
+                          "                        break\n"
+                          "                        ;;\n"
                           "                esac\n"
                           "        done\n"
                           "        if [[ $word == -*=* ]]; then # where '=' breaks no words\n"

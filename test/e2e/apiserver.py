@@ -471,9 +471,10 @@ class ApiServer:
                    'contexts': [{'name': 'test', 'context': {'cluster': 'c', 'user': 'u', 'namespace': self.namespace}}],
                    'clusters': [{'name': 'c', 'cluster': {k: v for k, v in server.items() if v is not None}}],
                    'users': [{'name': 'u', 'user': {'tokenFile': 'token'} if user is None else user}]}
-        path = self.folder / name
-        path.write_text(json.dumps(content))
-        return str(path)
+        fresh = self.folder / f'{name}.new'
+        fresh.write_text(json.dumps(content))
+        fresh.rename(self.folder / name)  # somebody may be reading the one before
+        return str(self.folder / name)
 
     # ---- for tests ----
 
