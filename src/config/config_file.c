@@ -68,7 +68,7 @@ static int read_list(const struct tree *tree, const struct tree_node *node, cons
                 return -1;
         for (size_t i = 0; i < count; i++) {
                 struct tree_node item;
-                const char *element;
+                const char *element = "";
 
                 tree_item(tree, node, i, &item);
                 if (read_element(tree, &item, option, &element, err) < 0)

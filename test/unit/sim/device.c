@@ -188,8 +188,7 @@ static void test_memory_limits_belong_to_the_folder_of_a_cgroup_from_driver_615_
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
         assert_int_equal(rmdir(folder), 0); /* nothing is left in it */
         assert_nvml(NVML_ERROR_NOT_FOUND, sim->nvmlDeviceSetMemoryLimits_v1(sim_gpu(sim, 0), &wanted));
-        sim_start(
-                sim, "driverVersion: 615.10.01\ngpus:\n- model: A100-40GB\n  mig: {devices: [{profile: 3g.20gb}]}\n");
+        sim_start(sim, "driverVersion: 615.10.01\ngpus:\n- model: A100-40GB\n  mig: {devices: [{profile: 3g.20gb}]}\n");
         assert_nvml(NVML_SUCCESS, mkdir(folder, 0700));
         assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlDeviceSetMemoryLimits_v1(sim_mig(sim, 0, 0), &wanted));
         assert_int_equal(rmdir(folder), 0);
