@@ -46,6 +46,7 @@ struct agent {
         struct plugins *plugins;
         struct holdings *holdings;
         struct agent_handover *handover;
+        bool has_served;              /* it has had kubelet's directory to itself, at least once */
         struct metrics_http *metrics; /* NULL: nobody asks for them */
         struct kube_client *api;      /* NULL, as the next two: the API server is not spoken to */
         struct node_events *events;
@@ -148,16 +149,25 @@ static void on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
-/* MPS daemons, grants and promises belong to the agent that serves: one that waits for its turn leaves them alone. */
+/*
+ * MPS daemons, grants and promises belong to the agent that serves: one that waits for its first turn leaves them alone. Who has
+ * had it keeps them up to date, also while kubelet's directory is away: the plan before is freed with the next one.
+ */
+static bool is_in_charge(struct agent *agent)
+{
+        agent->has_served = agent->has_served || plugins_has_lock(agent->plugins);
+        return agent->has_served;
+}
+
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
-        if (plugins_has_lock(agent->plugins))
+        if (is_in_charge(agent))
                 holdings_apply(agent->holdings, plan);
 }
 
 static void follow(struct agent *agent, const struct handover *next)
 {
-        if (plugins_has_lock(agent->plugins))
+        if (is_in_charge(agent))
                 agent_handover_follow(agent->handover, next);
 }
 

@@ -210,8 +210,12 @@ static void carry_out_plan(struct plugins *plugins)
 static void settle(struct plugins *plugins)
 {
         uv_idle_stop(&plugins->settle);
-        if (plugins->lock.fd < 0)
+        if (plugins->lock.fd < 0) {
+                /* They serve a plan that is about to go, on sockets that went with kubelet's directory. */
+                if (plugins->plan_is_new)
+                        close_members(plugins);
                 return;
+        }
         if (plugins->plan_is_new) {
                 carry_out_plan(plugins);
                 return;

@@ -5,7 +5,7 @@
  * A plan is applied resource by resource: a resource that is the same in the new plan sees no message, one that changed gets a
  * new list on the stream it has, one that is new starts, one that is gone closes. Until the lock is held nothing is served;
  * the agent that waits for it takes over when the other one ends. If kubelet's directory is replaced, the lock is taken anew
- * on the new one.
+ * on the new one; a plan that comes while it is away closes what is served, and waits for it.
  *
  * Plans, health and what the broker keeps back are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
  * message for all of it and never sees a state between.

@@ -77,6 +77,19 @@ def test_the_directory_is_removed_and_made_again(served):
     is_back(served)
 
 
+def test_configurations_that_change_while_the_directory_is_away_are_served_when_it_is_back(served):
+    """Each plan goes with the next but one, and nobody may still look at it by then."""
+    served.kubelet.stop()
+    shutil.rmtree(served.directory)
+    served.agent.wait_log('not serving yet')
+    for replicas in (10, 5, 4, 3):
+        served.config(sharing('mps', replicas))
+        served.agent.wait_log('resource name=nvidia.com/gpu .*devices=%d$' % (4 * replicas))
+    os.mkdir(served.directory, 0o750)
+    served.kubelet.start()
+    served.wait(lambda: served.kubelet.allocatable(GPU) == 12, 'the newest configuration is served')
+
+
 def test_the_directory_is_replaced_by_another_one_at_once(served):
     served.kubelet.stop()
     os.rename(served.directory, served.directory + '.old')
