@@ -78,9 +78,10 @@ static void on_done(const struct kube_answer *answer, void *data)
 
 static void send_newest(struct config_report *report)
 {
-        _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
-        struct kube_request request = {
+        _free_ char *path = object_path("/api/v1/nodes", report->node);
+        const struct kube_request request = {
                 .method = KUBE_APPLY,
+                .path = path,
                 .body = report->newest,
                 .field_manager = CONFIG_REPORT_MANAGER,
                 .force = true,
@@ -88,9 +89,6 @@ static void send_newest(struct config_report *report)
                 .data = report,
         };
 
-        strbuf_puts(&path, "/api/v1/nodes/");
-        object_escape(&path, report->node);
-        request.path = path.data;
         report->is_newer = false;
         report->call = kube_client_send(report->client, &request);
 }

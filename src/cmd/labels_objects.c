@@ -91,11 +91,7 @@ bool labels_feature_is_ours(const json_t *object)
 
 char *labels_node_path(const char *node)
 {
-        _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
-
-        strbuf_puts(&path, "/api/v1/nodes/");
-        object_escape(&path, node);
-        return strbuf_take(&path);
+        return object_path("/api/v1/nodes", node);
 }
 
 json_t *labels_node_object(const char *node, json_t *labels)

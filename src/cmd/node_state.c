@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "cmd/node_taint.h"
 #include "cmd/report.h"
 #include "kube/backoff.h"
@@ -217,15 +216,12 @@ static void on_timer(uv_timer_t *timer)
 struct node_state *node_state_new(const struct node_state_options *options)
 {
         struct node_state *state;
-        struct strbuf path = STRBUF_INIT;
         struct error err;
 
         if (!options->client)
                 return NULL;
         state = xcalloc(1, sizeof(*state));
-        strbuf_puts(&path, "/api/v1/nodes/");
-        object_escape(&path, options->node);
-        state->path = strbuf_take(&path);
+        state->path = object_path("/api/v1/nodes", options->node);
         state->status_path = xasprintf("%s/status", state->path);
         state->client = options->client;
         state->node = xstrdup(options->node);

@@ -138,22 +138,16 @@ static void print(const struct removals *removals, const char *output)
 
 /* ---- the command ---- */
 
-static void warn(const char *text, void *data)
-{
-        (void)text;
-        (void)data; /* what a configuration shares is of no interest here */
-}
-
 /* A configuration that cannot be used is no reason to leave things: then the options alone have to do. */
 static const struct config *read_config(struct option_set *set, struct arena *arena, struct error *err)
 {
         const struct config *config;
 
-        if (config_build(set, arena, &config, warn, NULL, err) == 0)
+        if (config_build(set, arena, &config, NULL, NULL, err) == 0)
                 return config;
         fprintf(stderr, "warpshare uninstall: without the configuration file: %s\n", err->text);
         set->values[option_find("config-file")] = "";
-        return config_build(set, arena, &config, warn, NULL, err) == 0 ? config : NULL;
+        return config_build(set, arena, &config, NULL, NULL, err) == 0 ? config : NULL;
 }
 
 /* The lock is held while things are removed, so that no agent starts meanwhile. */

@@ -166,12 +166,9 @@ static bool find_client(
 
 static void ask(struct node_removal *removal)
 {
-        struct strbuf path = STRBUF_INIT;
         struct kube_edit edit = {.edit = edit_node, .field_manager = "warpshare", .done = on_edited, .data = removal};
 
-        strbuf_puts(&path, "/api/v1/nodes/");
-        object_escape(&path, removal->node);
-        removal->path = strbuf_take(&path);
+        removal->path = object_path("/api/v1/nodes", removal->node);
         removal->status_path = xasprintf("%s/status", removal->path);
         edit.path = removal->path;
         kube_client_edit(removal->client, &edit);

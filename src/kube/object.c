@@ -136,6 +136,15 @@ static char *print_time(int64_t unix_us, bool with_us)
         return xasprintf("%sZ", text);
 }
 
+char *object_path(const char *collection, const char *name)
+{
+        struct strbuf path = STRBUF_INIT;
+
+        strbuf_printf(&path, "%s/", collection);
+        object_escape(&path, name);
+        return strbuf_take(&path);
+}
+
 char *object_time(int64_t unix_us)
 {
         return print_time(unix_us, false);

@@ -35,6 +35,9 @@ bool object_is_name(const char *text);
 /* |text| for one part of a path or of a query: everything but letters, digits and -._~ is percent-encoded. */
 void object_escape(struct strbuf *url, const char *text);
 
+/* "<collection>/<name>", the name escaped: the path of one object, for the caller to free. */
+char *object_path(const char *collection, const char *name);
+
 /* A time as metav1.Time ("2026-11-22T13:00:00Z"), for the caller to free, and as metav1.MicroTime ("….000000Z"). */
 char *object_time(int64_t unix_us);
 char *object_micro_time(int64_t unix_us);
