@@ -12,12 +12,13 @@
 /*
  * libuv closes its descriptors by a bare system call, which the thread sanitizer misses. So it takes a descriptor of the same
  * number, which another thread has opened since, for the one that libuv had: a file here, a folder, or one inside NVML while a
- * pipe of uv_spawn() had that number.
+ * pipe of uv_spawn() had that number. And the dynamic linker orders its users by a lock of its own that the sanitizer does not
+ * know, so what one thread loaded it takes for unordered with another that loads it again.
  */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {
-        return "race:file_read\nrace:closedir\nrace:uv_pipe\n";
+        return "race:file_read\nrace:closedir\nrace:uv_pipe\nrace:driver_library_path\n";
 }
 #endif
 

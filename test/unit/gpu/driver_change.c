@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,35 @@ static void test_a_library_that_stays_in_the_process_is_recognised(void **state 
         assert_false(driver_library_is_loaded(path));
 }
 
+static void *load(void *path)
+{
+        return dlopen(path, RTLD_NOW);
+}
+
+/* As in mps-control-daemon, where the plan's thread and the supervisor's load it. Only the linker orders the two. */
+static void test_the_path_may_be_asked_for_by_a_thread_that_was_not_the_first_to_load_it(void **state UNUSED)
+{
+        _free_ char *file = xstrdup(below("/libnvidia-ml.so.1"));
+        _free_ char *path = NULL;
+        struct nvml *nvml = NULL;
+        struct error err;
+        pthread_t first;
+        void *library;
+
+        copy_file(getenv("WARPSHARE_SIM_NVML"), file);
+        put("/scenario.yaml", "gpus: []\n");
+        setenv("WARPSHARE_SIM_SCENARIO", below("/scenario.yaml"), 1);
+        assert_int_equal(pthread_create(&first, NULL, load, file), 0);
+        while (!driver_library_is_loaded(file))
+                usleep(100);
+        assert_ok(nvml_open(&nvml, file, "", &err), &err);
+        path = driver_library_path(nvml);
+        assert_string_equal(path, file);
+        nvml_close(nvml);
+        pthread_join(first, &library);
+        dlclose(library);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -196,6 +226,7 @@ int main(void)
                 TEST(test_a_version_of_any_length_is_taken),
                 TEST(test_gpus_are_counted_where_the_kernel_has_them),
                 TEST(test_a_library_that_stays_in_the_process_is_recognised),
+                TEST(test_the_path_may_be_asked_for_by_a_thread_that_was_not_the_first_to_load_it),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
