@@ -41,11 +41,6 @@ const struct command_line command_device_plugin_line = {
         .is_drop_in = true,
 };
 
-static void print_warning(const char *text, void *data UNUSED)
-{
-        fprintf(stderr, "warning: %s\n", text);
-}
-
 /* |text| NULL: the file that the options name, if any. */
 static bool check_one(const struct option_set *options, const struct config_text *text)
 {
@@ -53,7 +48,7 @@ static bool check_one(const struct option_set *options, const struct config_text
         const struct config *config;
         struct error err;
 
-        if (config_build_text(options, text, &arena, &config, print_warning, NULL, &err) < 0) {
+        if (config_build_text(options, text, &arena, &config, command_line_warn, NULL, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return false;
         }

@@ -240,6 +240,11 @@ static int print_help(const struct command_line *line)
         return 0;
 }
 
+void command_line_warn(const char *text, void *data UNUSED)
+{
+        fprintf(stderr, "warning: %s\n", text);
+}
+
 int command_line_fail(const struct command_line *line, const struct error *err)
 {
         fprintf(stderr, "%s: %s\n", line->program, err->text);

@@ -47,6 +47,9 @@ bool command_line_read(const struct command_line *line, struct option_set *set, 
 int command_line_fail(const struct command_line *line, const struct error *err);
 int command_line_refuse(const struct command_line *line, const struct error *err);
 
+/* A config_warn_fn: for standard error. */
+void command_line_warn(const char *text, void *data);
+
 /* Standard output is for somebody who likes colours: a terminal, and no NO_COLOR. */
 bool command_line_wants_colours(void);
 

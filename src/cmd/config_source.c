@@ -102,10 +102,11 @@ int config_source_check_map(const char *map, struct error *err)
 static void watch_map(struct config_source *source)
 {
         const char *slash = strchr(source->map, '/');
-        _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
         _free_ char *scope = xasprintf("%.*s", (int)(slash - source->map), source->map);
+        _free_ char *path = object_collection("/api/v1", scope, "configmaps");
         _free_ char *selector = xasprintf("metadata.name=%s", slash + 1);
-        struct kube_watch_options options = {
+        const struct kube_watch_options options = {
+                .path = path,
                 .field_selector = selector,
                 .on_object = on_object,
                 .on_synced = on_synced,
@@ -113,10 +114,6 @@ static void watch_map(struct config_source *source)
                 .data = source,
         };
 
-        strbuf_puts(&path, "/api/v1/namespaces/");
-        object_escape(&path, scope);
-        strbuf_puts(&path, "/configmaps");
-        options.path = path.data;
         source->watch = kube_watch_new(source->options.client, &options);
 }
 

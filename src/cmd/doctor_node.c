@@ -289,10 +289,6 @@ static void judge_modes(struct modes *modes, const struct plan *plan)
         }
 }
 
-static void ignore_warning(const char *text UNUSED, void *data UNUSED)
-{
-}
-
 void doctor_check_compute_mode(struct doctor *doctor)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
@@ -307,7 +303,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
                 return;
         if (inventory->platform != PLATFORM_NVML ||
                 nvml_open(&nvml, doctor->config->nvml_library, doctor->config->driver_root_ctr, &err) < 0 ||
-                plan_build(&plan, &arena, doctor->config, inventory, ignore_warning, NULL, &err) < 0) {
+                plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0) {
                 doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "without a plan it is unknown which is right");
                 return;
         }

@@ -4,11 +4,7 @@
 #include <string.h>
 
 #include "cdi/cdi.h"
-
-static void log_warning(const char *text, void *data)
-{
-        LOG_AT(*(const enum log_level *)data, text);
-}
+#include "cmd/report.h"
 
 static void make_policy(struct health_policy *policy, const struct config *config)
 {
@@ -37,7 +33,7 @@ int settings_new(
         enum log_level warnings = LOG_WARN;
 
         settings->references = 1;
-        if (config_build_text(options, text, &settings->arena, &settings->config, log_warning, &warnings, err) < 0) {
+        if (config_build_text(options, text, &settings->arena, &settings->config, report_warning, &warnings, err) < 0) {
                 settings_unref(settings);
                 return -1;
         }
@@ -83,8 +79,9 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
 
         generation->settings = settings_ref(settings);
         if (check_imex(config, inventory, warnings, err) < 0 ||
-                plan_build(&generation->plan, &generation->arena, config, inventory, log_warning, &warnings, err) < 0 ||
-                cdi_publish(generation->plan, log_warning, &warnings, err) < 0) {
+                plan_build(&generation->plan, &generation->arena, config, inventory, report_warning, &warnings, err) <
+                        0 ||
+                cdi_publish(generation->plan, report_warning, &warnings, err) < 0) {
                 generation_free(generation);
                 return -1;
         }

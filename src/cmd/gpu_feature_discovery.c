@@ -298,11 +298,6 @@ static void put_labels(struct discovery *discovery, const struct plan *plan)
         labels_publisher_put(discovery->publisher, &labels);
 }
 
-static void log_warning(const char *text, void *data UNUSED)
-{
-        log_text(LOG_WARN, "%s", text);
-}
-
 /* A plan that is refused changes no label: the device plugin keeps what it advertises, too. */
 static void apply(struct discovery *discovery)
 {
@@ -311,7 +306,7 @@ static void apply(struct discovery *discovery)
         struct plan *plan = NULL;
         struct error err;
 
-        if (plan_build(&plan, &arena, config, discovery->inventory, log_warning, NULL, &err) == 0) {
+        if (plan_build(&plan, &arena, config, discovery->inventory, report_warning, NULL, &err) == 0) {
                 complaint_settle(&discovery->bad_plan);
                 put_labels(discovery, plan);
                 plan_done(plan);

@@ -61,11 +61,6 @@ const struct command_line command_labels_line = {
         .lists_own_only = true,
 };
 
-static void print_warning(const char *text, void *data UNUSED)
-{
-        fprintf(stderr, "warning: %s\n", text);
-}
-
 /* ---- show ---- */
 
 static void print_json(const struct labels *labels)
@@ -113,11 +108,11 @@ static int show(const struct config *config, const char *output, struct arena *a
 
         if (node_read(&inventory, config, err) < 0)
                 return -1;
-        if (plan_build(&plan, arena, config, inventory, print_warning, NULL, err) < 0) {
+        if (plan_build(&plan, arena, config, inventory, command_line_warn, NULL, err) < 0) {
                 plan = NULL;
                 if (!labels_layout_is_invalid(config, inventory))
                         return -1;
-                print_warning(err->text, NULL);
+                command_line_warn(err->text, NULL);
         }
         source.inventory = inventory;
         source.plan = plan;
@@ -170,7 +165,7 @@ int command_labels(int argc, char **argv)
         if (!command_line_read(&command_labels_line, &set, values, &arena, argc, argv, &status))
                 return status;
         command_line_setup_log(&set, NULL);
-        if (config_build(&set, &arena, &config, print_warning, NULL, &err) < 0)
+        if (config_build(&set, &arena, &config, command_line_warn, NULL, &err) < 0)
                 return command_line_fail(&command_labels_line, &err);
         if (strcmp(values[REMOVE], "true") == 0)
                 return remove_all(config, values);

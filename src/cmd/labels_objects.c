@@ -17,17 +17,10 @@ char *labels_feature_name(const char *node)
 
 char *labels_feature_path(const char *scope, const char *node)
 {
-        _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
+        _free_ char *features = object_collection("/apis/nfd.k8s-sigs.io/v1alpha1", scope, "nodefeatures");
         _free_ char *name = node ? labels_feature_name(node) : NULL;
 
-        strbuf_puts(&path, "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/");
-        object_escape(&path, scope);
-        strbuf_puts(&path, "/nodefeatures");
-        if (name) {
-                strbuf_putc(&path, '/');
-                object_escape(&path, name);
-        }
-        return strbuf_take(&path);
+        return name ? object_path(features, name) : TAKE_PTR(features);
 }
 
 void labels_feature_set(json_t *object, const char *node, json_t *labels, json_t *owners)

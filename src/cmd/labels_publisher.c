@@ -157,14 +157,11 @@ static void on_pod(const struct kube_answer *answer, void *data)
 
 static void ask_owners(struct labels_publisher *publisher)
 {
-        _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
+        _free_ char *pods = object_collection("/api/v1", publisher->options.scope, "pods");
+        _free_ char *path = object_path(pods, publisher->options.pod);
 
-        strbuf_puts(&path, "/api/v1/namespaces/");
-        object_escape(&path, publisher->options.scope);
-        strbuf_puts(&path, "/pods/");
-        object_escape(&path, publisher->options.pod);
         publisher->call = kube_client_send(publisher->options.client,
-                &(struct kube_request){.method = KUBE_GET, .path = path.data, .done = on_pod, .data = publisher});
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_pod, .data = publisher});
 }
 
 /* ---- the node ---- */

@@ -39,11 +39,6 @@ struct dropin {
 
 /* ---- the plan ---- */
 
-static void log_warning(const char *text, void *data UNUSED)
-{
-        log_text(LOG_WARN, "%s", text);
-}
-
 static void tell_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
 {
         bool is_empty = wanted->n_daemons == 0;
@@ -61,7 +56,7 @@ static int apply(struct dropin *dropin, const struct inventory *inventory, struc
         struct plan *plan;
         int rc;
 
-        if (plan_build(&plan, &arena, dropin->settings->config, inventory, log_warning, NULL, err) < 0)
+        if (plan_build(&plan, &arena, dropin->settings->config, inventory, report_warning, NULL, err) < 0)
                 return -1;
         mps_wanted_of(&wanted, &arena, plan);
         rc = mps_supervisor_apply(dropin->process.supervisor, &wanted, dropin->generation + 1, err);

@@ -58,6 +58,13 @@ void report_health(const char *uuid, bool healthy, const char *reason, uint64_t 
         }
 }
 
+void report_warning(const char *text, void *data)
+{
+        const enum log_level *level = data;
+
+        LOG_AT(level ? *level : LOG_WARN, text);
+}
+
 void complain(struct complaint *complaint, const char *what, const struct error *err)
 {
         enum log_level level = strcmp(complaint->text, err->text) == 0 ? LOG_DEBUG : LOG_ERROR;

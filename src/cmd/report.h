@@ -13,6 +13,9 @@ void report_plan(const struct plan *plan);
 /* |xid|: the one that is the reason, or 0. */
 void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid);
 
+/* A config_warn_fn: logs it, by the level at |data|, an enum log_level; NULL: as a warning. */
+void report_warning(const char *text, void *data);
+
 /* An error that comes again and again: logged once for each text, at level debug when it repeats. Zero at first. */
 struct complaint {
         char text[sizeof(((struct error *)0)->text)];

@@ -101,16 +101,9 @@ static json_t *write_patch(const struct event_entry *entry)
 
 static char *path_of(const struct event_entry *entry)
 {
-        struct strbuf path = STRBUF_INIT;
+        _free_ char *events = object_collection("/api/v1", namespace_of(entry), "events");
 
-        strbuf_puts(&path, "/api/v1/namespaces/");
-        object_escape(&path, namespace_of(entry));
-        strbuf_puts(&path, "/events");
-        if (!entry->is_new) {
-                strbuf_putc(&path, '/');
-                object_escape(&path, entry->name);
-        }
-        return strbuf_take(&path);
+        return entry->is_new ? TAKE_PTR(events) : object_path(events, entry->name);
 }
 
 /* ---- what comes of it ---- */

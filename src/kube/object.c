@@ -136,6 +136,16 @@ static char *print_time(int64_t unix_us, bool with_us)
         return xasprintf("%sZ", text);
 }
 
+char *object_collection(const char *group, const char *scope, const char *kinds)
+{
+        struct strbuf path = STRBUF_INIT;
+
+        strbuf_printf(&path, "%s/namespaces/", group);
+        object_escape(&path, scope);
+        strbuf_printf(&path, "/%s", kinds);
+        return strbuf_take(&path);
+}
+
 char *object_path(const char *collection, const char *name)
 {
         struct strbuf path = STRBUF_INIT;

@@ -35,6 +35,9 @@ bool object_is_name(const char *text);
 /* |text| for one part of a path or of a query: everything but letters, digits and -._~ is percent-encoded. */
 void object_escape(struct strbuf *url, const char *text);
 
+/* "<group>/namespaces/<scope>/<kinds>", the scope escaped: the path of a collection in a namespace, for the caller to free. */
+char *object_collection(const char *group, const char *scope, const char *kinds);
+
 /* "<collection>/<name>", the name escaped: the path of one object, for the caller to free. */
 char *object_path(const char *collection, const char *name);
 

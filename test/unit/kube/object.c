@@ -105,6 +105,14 @@ static void test_text_is_escaped_for_addresses(void **state UNUSED)
         assert_string_equal(url.data, "metadata.name%3Dn-1%2Ca%21%3Db%26c%20%C3%BC%25%2F~_");
 }
 
+static void test_paths_are_escaped_part_by_part(void **state UNUSED)
+{
+        _free_ char *maps = object_collection("/api/v1", "gpu/..", "configmaps");
+        _free_ char *map = object_path(maps, "a b");
+
+        assert_string_equal(map, "/api/v1/namespaces/gpu%2F../configmaps/a%20b");
+}
+
 static void test_times_are_those_of_kubernetes(void **state UNUSED)
 {
         _free_ char *coarse = object_time(INT64_C(1795352400000042));
@@ -122,6 +130,7 @@ int main(void)
                 cmocka_unit_test(test_a_difference_is_what_changed_and_no_more),
                 cmocka_unit_test(test_names_are_those_of_kubernetes),
                 cmocka_unit_test(test_text_is_escaped_for_addresses),
+                cmocka_unit_test(test_paths_are_escaped_part_by_part),
                 cmocka_unit_test(test_times_are_those_of_kubernetes),
         };
 
