@@ -63,13 +63,16 @@ static int write_all(int fd, const char *bytes, size_t size)
         return 0;
 }
 
-/* Its name begins with a dot: whoever reads all files of a folder, as node-feature-discovery does, passes over those. */
+/*
+ * Its name begins with a dot: whoever reads all files of a folder, as node-feature-discovery does, passes over those. A long name is cut,
+ * so that what is added to it does not make it longer than a name may be.
+ */
 static char *temporary_beside(const char *path)
 {
         const char *slash = strrchr(path, '/');
         size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
 
-        return xasprintf("%.*s.%s.XXXXXX", (int)folder, path, path + folder);
+        return xasprintf("%.*s.%.200s.XXXXXX", (int)folder, path, path + folder);
 }
 
 int file_write(const char *path, const void *content, size_t size, struct error *err)

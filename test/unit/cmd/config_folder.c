@@ -118,7 +118,7 @@ static void put(const char *name, const char *text)
 
 static void assert_link(const char *expected)
 {
-        char target[200] = "";
+        char target[300] = "";
 
         assert_true(readlink(in_folder("to/config.yaml"), target, sizeof(target) - 1) > 0);
         assert_string_equal(target, expected);
@@ -138,6 +138,19 @@ static void test_the_place_leads_to_a_copy_of_what_was_chosen_and_nothing_else_i
         assert_link("/dev/null");
         run("test \"$(ls -A to)\" = config.yaml");
         put("a", "four\n");
+}
+
+/* Of a ConfigMap: 253 characters at most, of the 255 that a file may have. */
+static void test_a_name_may_be_as_long_as_a_key_of_a_config_map(void **state UNUSED)
+{
+        char name[254];
+
+        memset(name, 'k', sizeof(name) - 1);
+        name[sizeof(name) - 1] = '\0';
+        put(name, "one\n");
+        put(name, "two\n");
+        assert_link(arena_printf(&arena, ".config.yaml.d/%s", name));
+        run("test $(ls -A to/.config.yaml.d | wc -l) = 1");
 }
 
 static void test_what_another_config_manager_left_is_replaced(void **state UNUSED)
@@ -181,6 +194,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_the_place_leads_to_a_copy_of_what_was_chosen_and_nothing_else_is_left, make_folder,
                         remove_folder),
+                cmocka_unit_test_setup_teardown(
+                        test_a_name_may_be_as_long_as_a_key_of_a_config_map, make_folder, remove_folder),
                 cmocka_unit_test_setup_teardown(
                         test_what_another_config_manager_left_is_replaced, make_folder, remove_folder),
                 cmocka_unit_test_setup_teardown(
