@@ -323,7 +323,7 @@ static void put_events(struct exposition *to, const struct node_events_counts *c
                 "Kubernetes events that the API server took, new ones and counts of old ones, since the agent started.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)counts->sent);
         exposition_family(to, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
-                "Kubernetes events that nobody will see: too many at once, or refused by the API server.");
+                "Kubernetes events that nobody will see: too many at once, or refused or never taken by the API server.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
 }
 

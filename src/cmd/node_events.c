@@ -9,11 +9,15 @@
 #include "kube/events.h"
 
 #define COMPONENT "warpshare"
+#define GIVEN_UP_QUIET_MS UINT64_C(60000)
 
 struct node_events {
         struct kube_events *events;
         char *node;
         struct complaint bad_answer;
+        uv_loop_t *loop;
+        uint64_t given_up_ms;    /* when a line told of one that was given up */
+        unsigned int n_given_up; /* since then, untold */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -63,6 +67,23 @@ static void on_answer(const struct error *err, void *data)
                 complaint_settle(&events->bad_answer);
 }
 
+/* A namespace that takes no events has many of them: each line names one, and counts those that had none. */
+static void on_given_up(const struct event *event, const struct error *err, void *data)
+{
+        struct node_events *events = data;
+        uint64_t now = uv_now(events->loop);
+
+        if (events->given_up_ms && now - events->given_up_ms < GIVEN_UP_QUIET_MS) {
+                events->n_given_up++;
+                return;
+        }
+        log_warn("an event is given up after many tries", LOG_STR("reason", event->reason),
+                LOG_STR("kind", event->about.kind), LOG_STR("namespace", event->about.namespace),
+                LOG_STR("name", event->about.name), LOG_UINT("others_before", events->n_given_up), LOG_ERR(err));
+        events->given_up_ms = now;
+        events->n_given_up = 0;
+}
+
 struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client, const char *node)
 {
         struct node_events *events;
@@ -72,11 +93,13 @@ struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client,
                 .component = COMPONENT,
                 .host = node,
                 .on_answer = on_answer,
+                .on_given_up = on_given_up,
         };
 
         if (!client || !*node)
                 return NULL;
         events = xcalloc(1, sizeof(*events));
+        events->loop = loop;
         events->node = xstrdup(node);
         options.data = events;
         events->events = kube_events_new(&options);

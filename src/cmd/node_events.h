@@ -1,7 +1,7 @@
 /*
  * What the agent tells the cluster about its node: Kubernetes events on the node, and on the pods concerned. One vocabulary of
  * reasons, which is documented in docs/events.md; the same words stand in the log as event=…. It knows no GPU and no plan, and
- * says nothing in the log: who tells an event has logged it.
+ * says nothing of it in the log: who tells an event has logged it. What it logs is that events cannot be told.
  *
  * Works with NULL: every function that takes a struct node_events accepts it and does nothing then. That is an agent without a
  * name for its node, or without credentials.

@@ -27,13 +27,15 @@ struct entry {
         struct list link;
         struct event_entry told; /* first: what is handed out */
         bool again;              /* it came again while it was on its way */
-        char texts[];            /* of the event */
+        struct event_tries tries;
+        char texts[]; /* of the event */
 };
 
 struct event_book {
-        struct list waiting; /* in the order in which they are to be sent */
-        struct list told;    /* the one that came again last is last */
-        struct entry *sending;
+        struct list waiting;   /* the one that came last is last */
+        struct list told;      /* the one that came again last is last */
+        struct entry *sending; /* one of those that wait */
+        struct event_server server;
         size_t n_entries;
         struct list subjects; /* the one that was told of last is last */
         size_t n_subjects;
@@ -207,6 +209,8 @@ static void make_room(struct event_book *book)
 
         if (book->n_entries < EVENT_BOOK_MAX)
                 return;
+        if (oldest == book->sending)
+                oldest = container_of(oldest->link.next, struct entry, link);
         book->dropped += oldest->told.is_new;
         free_entry(book, oldest);
 }
@@ -256,12 +260,9 @@ static bool repeat(struct event_book *book, const struct event *event, int64_t n
         *ret_found = true;
         if (entry) {
                 count(entry, now_ms);
-                return false; /* told with what waits */
-        }
-        if (book->sending && same_event(&book->sending->told.event, event)) {
-                count(book->sending, now_ms);
-                book->sending->again = book->sending->again || pay(book, &event->about, now_ms);
-                return false; /* told after what is on its way */
+                if (entry == book->sending)
+                        entry->again = entry->again || pay(book, &event->about, now_ms);
+                return false; /* told with what waits, or after what is on its way */
         }
         entry = find_among(&book->told, event);
         if (entry && now_ms - entry->told.last_ms <= EVENT_WINDOW_MS) {
@@ -280,10 +281,12 @@ static bool repeat(struct event_book *book, const struct event *event, int64_t n
 
 /* ---- public ---- */
 
-struct event_book *event_book_new(void)
+struct event_book *event_book_new(uint64_t retry_ms)
 {
         struct event_book *book = xcalloc(1, sizeof(*book));
 
+        book->server.least_ms = retry_ms ? retry_ms : EVENT_RETRY_MS;
+        book->server.most_ms = retry_ms ? retry_ms : EVENT_RETRY_MAX_MS;
         list_init(&book->waiting);
         list_init(&book->told);
         list_init(&book->subjects);
@@ -302,8 +305,6 @@ struct event_book *event_book_free(struct event_book *book)
                 return NULL;
         free_all(book, &book->waiting);
         free_all(book, &book->told);
-        if (book->sending)
-                free_entry(book, book->sending);
         while (!list_is_empty(&book->subjects))
                 free_subject(book, container_of(book->subjects.next, struct subject, link));
         free(book);
@@ -329,39 +330,73 @@ bool event_book_tell(struct event_book *book, const struct event *event, int64_t
         return true;
 }
 
-const struct event_entry *event_book_next(struct event_book *book)
+/* NULL: nothing waits. */
+static struct entry *find_first_due(const struct event_book *book)
 {
-        if (book->sending || list_is_empty(&book->waiting))
-                return NULL;
-        book->sending = container_of(book->waiting.next, struct entry, link);
-        list_remove(&book->sending->link);
-        book->sending->again = false;
-        return &book->sending->told;
+        struct entry *first = NULL;
+
+        LIST_FOR_EACH(link, &book->waiting) {
+                struct entry *entry = container_of(link, struct entry, link);
+
+                if (!first || entry->tries.due_ms < first->tries.due_ms)
+                        first = entry;
+        }
+        return first;
 }
 
-void event_book_settle(struct event_book *book, enum event_outcome outcome)
+const struct event_entry *event_book_next(struct event_book *book, uint64_t clock_ms, uint64_t *ret_wait_ms)
 {
-        struct entry *entry = book->sending;
+        struct entry *entry = book->sending ? NULL : find_first_due(book);
+        uint64_t due = entry ? event_tries_due(&entry->tries, &book->server) : 0;
+
+        if (!entry || due > clock_ms) {
+                *ret_wait_ms = entry ? due - clock_ms : UINT64_MAX;
+                return NULL;
+        }
+        book->sending = entry;
+        entry->again = false;
+        return &entry->told;
+}
+
+bool event_book_is_last_try(const struct event_book *book)
+{
+        return event_tries_are_last(&book->sending->tries, &book->server);
+}
+
+void event_book_settle(struct event_book *book, enum event_outcome outcome, const struct event_failure *failure)
+{
+        struct entry *entry = TAKE_PTR(book->sending);
 
         assert(entry);
-        book->sending = NULL;
         switch (outcome) {
         case EVENT_SENT:
+                event_server_take(&book->server);
+                entry->tries = (struct event_tries){0};
                 entry->told.is_new = false;
+                list_remove(&entry->link);
                 list_append(entry->again ? &book->waiting : &book->told, &entry->link);
+                break;
+        case EVENT_FAILED:
+                event_tries_fail(&entry->tries, &book->server, failure);
                 break;
         case EVENT_LOST:
                 entry->told.is_new = true;
-                list_append(book->waiting.next, &entry->link); /* before the first */
-                break;
-        case EVENT_FAILED:
-                list_append(book->waiting.next, &entry->link);
                 break;
         case EVENT_REFUSED:
+        case EVENT_GIVEN_UP:
                 book->dropped++;
                 free_entry(book, entry);
                 break;
         }
+}
+
+bool event_book_is_well(const struct event_book *book)
+{
+        LIST_FOR_EACH(link, &book->waiting) {
+                if (container_of(link, struct entry, link)->tries.failures > 0)
+                        return false;
+        }
+        return true;
 }
 
 uint64_t event_book_dropped(const struct event_book *book)

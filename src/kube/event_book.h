@@ -16,7 +16,9 @@
  *         (new) ──► WAITING ──next()──► SENDING ──sent──► TOLD ──again──► WAITING
  *                      ▲                   │
  *                      └──────failed───────┘   lost: the server has it no more, so it is new once more
- *                                              refused: forgotten, and dropped
+ *                                              refused, given up: forgotten, and dropped
+ *
+ * One that failed waits for its next turn while others have theirs; when it is given up says kube/event_tries.h.
  */
 #pragma once
 
@@ -24,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/macro.h"
+#include "kube/event_tries.h"
 
 #define EVENT_MESSAGE_MAX ((size_t)1024) /* of events.k8s.io/v1 ("note"); longer ones end in "…" */
 #define EVENT_BOOK_MAX ((size_t)128)
@@ -63,7 +66,7 @@ struct event_entry {
 
 struct event_book;
 
-struct event_book *event_book_new(void);
+struct event_book *event_book_new(uint64_t retry_ms);        /* for tests, after each failure; 0: kube/event_tries.h */
 struct event_book *event_book_free(struct event_book *book); /* accepts NULL, returns NULL */
 
 /*
@@ -72,17 +75,27 @@ struct event_book *event_book_free(struct event_book *book); /* accepts NULL, re
  */
 bool event_book_tell(struct event_book *book, const struct event *event, int64_t now_ms);
 
-/* The next to send, oldest first, or NULL: nothing waits, or one is on its way already. */
-const struct event_entry *event_book_next(struct event_book *book);
+/*
+ * The next to send: the one whose turn came first, of new ones the oldest. NULL: none now, but perhaps after |*ret_wait_ms|; UINT64_MAX: not
+ * before something else happens, since nothing waits, or one is on its way. |clock_ms| is of a clock that only goes forward.
+ */
+const struct event_entry *event_book_next(struct event_book *book, uint64_t clock_ms, uint64_t *ret_wait_ms);
 
-/* What became of the one that event_book_next() gave. */
+/* The one that event_book_next() gave has failed so often that with one failure more it is given up. */
+bool event_book_is_last_try(const struct event_book *book);
+
+/* What became of it. |failure| counts with EVENT_FAILED only. */
 enum event_outcome {
         EVENT_SENT,
         EVENT_FAILED,  /* it waits on: to be sent again */
         EVENT_LOST,    /* a patch of what the server has no more: to be created anew */
         EVENT_REFUSED, /* no use trying again */
+        EVENT_GIVEN_UP,
 };
-void event_book_settle(struct event_book *book, enum event_outcome outcome);
+void event_book_settle(struct event_book *book, enum event_outcome outcome, const struct event_failure *failure);
 
-/* How many events nobody will ever see, for want of tokens, of room, or because they were refused. */
+/* Nothing that failed waits to be sent again. */
+bool event_book_is_well(const struct event_book *book);
+
+/* How many events nobody will ever see, for want of tokens, of room, or because they were refused or given up. */
 uint64_t event_book_dropped(const struct event_book *book);

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
-#include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/object.h"
 
@@ -15,12 +14,12 @@ struct kube_events {
         char *component;
         char *host;
         void (*on_answer)(const struct error *err, void *data);
+        void (*on_given_up)(const struct event *event, const struct error *err, void *data);
         void *data;
         struct event_book *book;
         const struct event_entry *sending;
         struct kube_call *call;
-        uv_timer_t retry;
-        struct backoff backoff;
+        uv_timer_t retry; /* until the next has its turn */
         uint64_t sent;
         void (*closed)(void *data);
         void *closed_data;
@@ -137,32 +136,40 @@ static void on_retry(uv_timer_t *timer)
 static void on_done(const struct kube_answer *answer, void *data)
 {
         struct kube_events *events = data;
+        const struct event_failure failure = {
+                .now_ms = uv_now(events->retry.loop),
+                .retry_after_ms = answer->retry_after_ms,
+                .random = (uint32_t)uv_hrtime(),
+        };
         enum event_outcome outcome = outcome_of(events->sending, answer);
 
+        if (outcome == EVENT_FAILED && event_book_is_last_try(events->book)) {
+                outcome = EVENT_GIVEN_UP;
+                if (events->on_given_up)
+                        events->on_given_up(&events->sending->event, answer->error, events->data);
+        }
         events->call = NULL;
         events->sending = NULL;
-        event_book_settle(events->book, outcome);
-        if (events->on_answer && outcome != EVENT_LOST)
-                events->on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->data);
+        event_book_settle(events->book, outcome, &failure);
         events->sent += outcome == EVENT_SENT;
-        if (outcome == EVENT_FAILED) {
-                uv_timer_start(&events->retry, on_retry,
-                        backoff_next(&events->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
-                return;
-        }
-        events->backoff.failures = 0;
+        if (events->on_answer && (outcome == EVENT_SENT ? event_book_is_well(events->book) : outcome != EVENT_LOST))
+                events->on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->data);
         send_next(events);
 }
 
 static void send_next(struct kube_events *events)
 {
-        const struct event_entry *entry = events->sending ? NULL : event_book_next(events->book);
+        uint64_t wait_ms = UINT64_MAX;
+        const struct event_entry *entry = event_book_next(events->book, uv_now(events->retry.loop), &wait_ms);
         struct kube_request request = {.done = on_done, .data = events};
         _free_ char *path = NULL;
         json_t *body;
 
-        if (!entry)
+        if (!entry) {
+                if (wait_ms != UINT64_MAX)
+                        uv_timer_start(&events->retry, on_retry, wait_ms, 0);
                 return;
+        }
         events->sending = entry;
         body = entry->is_new ? write_event(events, entry) : write_patch(entry);
         path = path_of(entry);
@@ -183,9 +190,9 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
         events->component = xstrdup(options->component);
         events->host = xstrdup(options->host);
         events->on_answer = options->on_answer;
+        events->on_given_up = options->on_given_up;
         events->data = options->data;
-        events->book = event_book_new();
-        events->backoff = (struct backoff){.least_ms = EVENTS_RETRY_MS, .most_ms = EVENTS_RETRY_MAX_MS};
+        events->book = event_book_new(options->retry_ms);
         uv_timer_init(options->loop, &events->retry);
         events->retry.data = events;
         return events;
@@ -196,8 +203,7 @@ void kube_events_tell(struct kube_events *events, const struct event *event)
         if (!events->client)
                 return;
         event_book_tell(events->book, event, now_ms());
-        if (!uv_is_active((uv_handle_t *)&events->retry))
-                send_next(events);
+        send_next(events);
 }
 
 uint64_t kube_events_sent(const struct kube_events *events)

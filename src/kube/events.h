@@ -8,8 +8,8 @@
  * wants a second process to end it, and which older kubectls do not show.
  *
  * Nothing is read from the API server, and nothing waits for it: telling returns at once, without a client it does nothing.
- * What an API server refuses (400, 403, 404, 422) is dropped; anything else is tried again, with waits from
- * EVENTS_RETRY_MS to EVENTS_RETRY_MAX_MS (kube/backoff.h).
+ * What an API server refuses (400, 403, 404, 422) is dropped; anything else is tried again, and given up when the server takes
+ * others, but not this one (kube/event_tries.h).
  *
  * RBAC: create and patch of events, in all namespaces, since an event lies in the namespace of its object.
  */
@@ -20,9 +20,6 @@
 #include "base/error.h"
 #include "kube/event_book.h"
 
-#define EVENTS_RETRY_MS UINT64_C(1000)
-#define EVENTS_RETRY_MAX_MS UINT64_C(60000)
-
 struct kube_client;
 struct kube_events;
 
@@ -32,10 +29,13 @@ struct kube_events_options {
         const char *component;      /* who tells: "warpshare" */
         const char *host;           /* on which node */
 
-        /* An event could not be sent, or was refused; NULL: one was sent. Comes with every answer, for the receiver to say it
-         * once. May be NULL. */
+        /* An event could not be sent, or was refused; NULL: one was sent, and none waits that could not. Comes with every answer, for
+         * the receiver to say it once. May be NULL. */
         void (*on_answer)(const struct error *err, void *data);
+        /* It is dropped after many tries, of which |err| is what the last came to. May be NULL. */
+        void (*on_given_up)(const struct event *event, const struct error *err, void *data);
         void *data;
+        uint64_t retry_ms; /* for tests, after each failure; 0: kube/event_tries.h */
 };
 
 /* Copies the strings. */

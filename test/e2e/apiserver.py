@@ -127,6 +127,7 @@ class Fault:
     action: str  # status, drop, hang, rubbish, endless, gone, rotate (the token, before it is looked at)
     verb: str = '*'
     resource: str = '*'
+    namespace: str = '*'
     times: int = 1
     code: int = 500
     retry_after: object = None
@@ -134,7 +135,7 @@ class Fault:
 
     def fits(self, request):
         return self.times > 0 and fnmatch.fnmatch(request.verb, self.verb) and \
-            fnmatch.fnmatch(request.resource, self.resource)
+            fnmatch.fnmatch(request.resource, self.resource) and fnmatch.fnmatch(request.namespace, self.namespace)
 
 
 def selected(object_, query):

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/strbuf.h"
 #include "kube/client.h"
+#include "kube/events.h"
 #include "kube/list.h"
 #include "kube/object.h"
 #include "kube/watch.h"
@@ -26,6 +27,7 @@ struct driver {
         struct strbuf text;
         char piece[65536];
         struct kube_client *client;
+        struct kube_events *events; /* NULL: none was told yet */
         struct list jobs;
 };
 
@@ -243,6 +245,40 @@ static void do_watch(struct job *job)
                                                          });
 }
 
+static void on_given_up(const struct event *event, const struct error *err, void *data UNUSED)
+{
+        json_t *told = json_pack("{s: s, s: s}", "event", "given up", "name", event->about.name);
+
+        add_error(told, err);
+        say(told);
+}
+
+/* Of a pod, which is over at once; the first one says how long to wait after failures. */
+static void do_tell(struct job *job)
+{
+        struct driver *driver = job->driver;
+        const struct kube_events_options options = {
+                .loop = &driver->loop,
+                .client = driver->client,
+                .component = "driver",
+                .host = "n1",
+                .on_given_up = on_given_up,
+                .retry_ms = number_of(job, "retry_ms"),
+        };
+
+        if (!driver->events)
+                driver->events = kube_events_new(&options);
+        kube_events_tell(driver->events, &(struct event){
+                                                 .about = {.api_version = "v1",
+                                                         .kind = "Pod",
+                                                         .namespace = text_of(job, "namespace"),
+                                                         .name = text_of(job, "name")},
+                                                 .reason = "Told",
+                                                 .message = "",
+                                         });
+        job_end(job);
+}
+
 static void job_cancel(struct job *job)
 {
         kube_call_cancel(job->call);
@@ -266,8 +302,8 @@ static void do_cancel(struct driver *driver, json_int_t id)
 
 static void carry_out(struct driver *driver, const char *line, size_t length)
 {
-        static void (*const actions[])(struct job *) = {do_send, do_edit, do_list, do_watch};
-        static const char *const names[] = {"send", "edit", "list", "watch"};
+        static void (*const actions[])(struct job *) = {do_send, do_edit, do_list, do_watch, do_tell};
+        static const char *const names[] = {"send", "edit", "list", "watch", "tell"};
         json_t *command = json_loadb(line, length, 0, NULL);
         const char *what = json_string_value(json_object_get(command, "do"));
         json_int_t id = json_integer_value(json_object_get(command, "id"));
@@ -302,6 +338,8 @@ static void close_all(struct driver *driver)
                 job->call = NULL;
                 job_cancel(job);
         }
+        if (driver->events)
+                kube_events_close(driver->events, NULL, NULL);
         driver->client = kube_client_close(driver->client, on_closed, driver);
         uv_close((uv_handle_t *)&driver->input, NULL);
 }

@@ -96,6 +96,18 @@ def test_events_wait_for_an_api_server_that_is_away_and_come_as_one(node, cluste
     node.agent.wait_log('an event cannot be told to the API server')
 
 
+def test_an_event_that_the_server_never_takes_holds_up_no_other(node, cluster):
+    kubelet = node.start_all({'version': 'v1'}, *cluster.options())
+    cluster.api.fault('status', verb='create', resource='events', namespace='team', times=1000000)
+    kubelet.admit('pod', GPU, 4, namespace='team')
+    fail(node, 2)
+    cluster.api.wait_for(lambda: [one for one in cluster.api.asked('create', 'events') if one.namespace == 'team'])
+    node.scenario(v100s(), events=[{'gpu': 2, 'xid': 79}])
+    cluster.wait_event('GPUHealthy')
+    node.agent.wait_log('an event cannot be told to the API server .*namespaces/team/events')
+    assert not cluster.events(namespace='team')
+
+
 def test_an_event_that_the_server_has_forgotten_is_made_again(node, cluster):
     node.start_all(sharing('timeSlicing', 4), *cluster.options())
     fail(node, 1, xid=48, lost=False)

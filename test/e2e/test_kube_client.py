@@ -640,3 +640,38 @@ def test_one_http2_connection_carries_watches_and_requests(drive, http2):
     driver.cancel(watches[0])
     api.put(MAPS, {'metadata': {'name': 'm'}})
     assert names([driver.next(watches[1])]) == ['m']
+
+
+# ---- events ----
+
+def test_an_event_that_is_never_taken_is_given_up_when_others_were_often_enough(api, driver):
+    def events(namespace):
+        return [event['involvedObject']['name'] for event in api.all(f'/api/v1/namespaces/{namespace}/events')]
+
+    def tries():
+        return [one for one in api.asked('create', 'events') if one.namespace == 'bad']
+
+    api.fault('status', verb='create', resource='events', namespace='bad', code=500, times=1000000)
+    driver.do('tell', namespace='bad', name='never', retry_ms=50)
+    api.wait_for(tries)
+    for count in range(8):
+        driver.do('tell', namespace='good', name=f'pod-{count}')
+        api.wait_for(lambda: f'pod-{count}' in events('good'))
+        seen = len(tries())
+        api.wait_for(lambda: len(tries()) > seen or not driver.queue(0).empty())
+    given_up = driver.next(0)
+    assert (given_up['event'], given_up['name']) == ('given up', 'never')
+    assert given_up['error'].startswith('POST /api/v1/namespaces/bad/events: status 500')
+    seen = len(tries())
+    driver.do('tell', namespace='good', name='last')
+    api.wait_for(lambda: 'last' in events('good'))
+    assert len(tries()) == seen and not events('bad')
+
+
+def test_an_outage_loses_no_event(api, driver):
+    fault = api.fault('status', verb='create', resource='events', code=503, times=1000000)
+    for count in range(20):
+        driver.do('tell', namespace='good', name=f'pod-{count}', retry_ms=5)
+    api.wait_for(lambda: len(api.asked('create', 'events')) >= 100)
+    fault.times = 0
+    api.wait_for(lambda: len(api.all('/api/v1/namespaces/good/events')) == 20)

@@ -11,10 +11,12 @@
 #define MINUTE (INT64_C(60) * 1000)
 
 static struct event_book *book;
+static uint64_t clock_ms; /* that only goes forward */
 
 static int open_book(void **state UNUSED)
 {
-        book = event_book_new();
+        book = event_book_new(0);
+        clock_ms = 1000000;
         return 0;
 }
 
@@ -41,21 +43,33 @@ static bool tell(const char *message, int64_t now_ms)
         return event_book_tell(book, &event, now_ms);
 }
 
+static const struct event_entry *next(void)
+{
+        uint64_t wait_ms;
+
+        return event_book_next(book, clock_ms, &wait_ms);
+}
+
+static void fail_it(void)
+{
+        event_book_settle(book, EVENT_FAILED, &(struct event_failure){.now_ms = clock_ms});
+}
+
 /* Sends what is next, which must be this, as a new one or as one more. */
 static void assert_sends(const char *message, bool is_new, unsigned int count)
 {
-        const struct event_entry *entry = event_book_next(book);
+        const struct event_entry *entry = next();
 
         assert_non_null(entry);
         assert_string_equal(entry->event.message, message);
         assert_int_equal(entry->is_new, is_new);
         assert_int_equal(entry->count, count);
-        event_book_settle(book, EVENT_SENT);
+        event_book_settle(book, EVENT_SENT, NULL);
 }
 
 static void assert_sends_nothing(void)
 {
-        assert_null(event_book_next(book));
+        assert_null(next());
 }
 
 static void test_an_event_that_comes_again_raises_the_count_of_the_first(void **state UNUSED)
@@ -74,7 +88,7 @@ static void test_the_first_and_the_last_time_are_kept(void **state UNUSED)
 
         tell("Xid 79", NOW);
         tell("Xid 79", NOW + 5);
-        entry = event_book_next(book);
+        entry = next();
         assert_int_equal(entry->first_ms, NOW);
         assert_int_equal(entry->last_ms, NOW + 5);
         assert_int_equal(entry->count, 2);
@@ -96,8 +110,8 @@ static void test_object_type_reason_and_message_make_an_event(void **state UNUSE
         for (size_t i = 0; i < ARRAY_SIZE(others); i++)
                 assert_true(event_book_tell(book, &others[i], NOW));
         for (size_t i = 0; i <= ARRAY_SIZE(others); i++) {
-                assert_int_equal(event_book_next(book)->count, 1);
-                event_book_settle(book, EVENT_SENT);
+                assert_int_equal(next()->count, 1);
+                event_book_settle(book, EVENT_SENT, NULL);
         }
         assert_sends_nothing();
 }
@@ -111,7 +125,7 @@ static void test_no_string_and_an_empty_one_are_the_same(void **state UNUSED)
         other.about.namespace = "";
         event_book_tell(book, &one, NOW);
         assert_false(event_book_tell(book, &other, NOW));
-        assert_int_equal(event_book_next(book)->count, 2);
+        assert_int_equal(next()->count, 2);
 }
 
 static void test_after_the_window_it_is_a_new_event(void **state UNUSED)
@@ -139,23 +153,93 @@ static void test_what_comes_while_it_is_on_its_way_is_sent_after_it(void **state
         const struct event_entry *entry;
 
         tell("Xid 79", NOW);
-        entry = event_book_next(book);
+        entry = next();
         assert_int_equal(entry->count, 1);
         assert_false(tell("Xid 79", NOW + 1));
         assert_sends_nothing(); /* one at a time */
-        event_book_settle(book, EVENT_SENT);
+        event_book_settle(book, EVENT_SENT, NULL);
         assert_sends("Xid 79", false, 2);
         assert_sends_nothing();
 }
 
-static void test_events_are_sent_in_order_and_a_failed_one_stays_first(void **state UNUSED)
+static void test_events_are_sent_in_order(void **state UNUSED)
 {
         tell("a", NOW);
         tell("b", NOW);
-        assert_string_equal(event_book_next(book)->event.message, "a");
-        event_book_settle(book, EVENT_FAILED);
         assert_sends("a", true, 1);
         assert_sends("b", true, 1);
+}
+
+static void test_one_that_failed_waits_and_lets_others_have_their_turn(void **state UNUSED)
+{
+        uint64_t wait_ms;
+
+        tell("a", NOW);
+        tell("b", NOW);
+        next();
+        fail_it();
+        assert_false(event_book_is_well(book));
+        assert_null(event_book_next(book, clock_ms, &wait_ms));
+        assert_int_equal(wait_ms, EVENT_RETRY_MS); /* it may be the server, so b waits as well */
+        clock_ms += wait_ms;
+        assert_sends("b", true, 1);
+        assert_sends("a", true, 1);
+        assert_true(event_book_is_well(book));
+        assert_null(event_book_next(book, clock_ms, &wait_ms));
+        assert_true(wait_ms == UINT64_MAX);
+}
+
+static void test_what_comes_new_does_not_wait_for_one_that_fails_all_the_time(void **state UNUSED)
+{
+        tell("a", NOW);
+        for (unsigned int i = 0; i < 10; i++, clock_ms += EVENT_RETRY_MAX_MS) {
+                assert_string_equal(next()->event.message, "a");
+                fail_it();
+        }
+        clock_ms -= EVENT_RETRY_MAX_MS - EVENT_RETRY_MS;
+        tell("b", NOW);
+        assert_sends("b", true, 1);
+        assert_sends_nothing();
+}
+
+static void test_one_that_is_never_taken_while_others_are_is_given_up(void **state UNUSED)
+{
+        unsigned int tries = 0;
+
+        for (unsigned int i = 0; i < 1000; i++, clock_ms += EVENT_RETRY_MAX_MS) {
+                const struct event_entry *entry;
+
+                if (i == 0)
+                        tell("never", NOW);
+                tell(i % 2 ? "odd" : "even", NOW + i * 10 * MINUTE);
+                while ((entry = next()) && strcmp(entry->event.message, "never") != 0)
+                        event_book_settle(book, EVENT_SENT, NULL);
+                if (!entry)
+                        continue;
+                tries++;
+                if (event_book_is_last_try(book))
+                        break;
+                fail_it();
+        }
+        assert_int_equal(tries, EVENT_STRIKES + 1);
+        event_book_settle(book, EVENT_GIVEN_UP, NULL);
+        assert_int_equal(event_book_dropped(book), 1);
+        assert_sends_nothing();
+        assert_true(event_book_is_well(book));
+}
+
+static void test_one_that_failed_begins_anew_when_it_is_told_again(void **state UNUSED)
+{
+        tell("a", NOW);
+        next();
+        fail_it();
+        assert_false(tell("a", NOW + 1)); /* which brings its turn no nearer */
+        assert_sends_nothing();
+        clock_ms += EVENT_RETRY_MS;
+        assert_sends("a", true, 2);
+        tell("a", NOW + 2);
+        assert_true(event_book_is_well(book));
+        assert_sends("a", false, 3);
 }
 
 static void test_one_that_the_server_has_lost_is_made_again_with_its_count(void **state UNUSED)
@@ -163,16 +247,16 @@ static void test_one_that_the_server_has_lost_is_made_again_with_its_count(void 
         tell("a", NOW);
         assert_sends("a", true, 1);
         tell("a", NOW + 1);
-        assert_false(event_book_next(book)->is_new);
-        event_book_settle(book, EVENT_LOST);
+        assert_false(next()->is_new);
+        event_book_settle(book, EVENT_LOST, NULL);
         assert_sends("a", true, 2);
 }
 
 static void test_one_that_is_refused_is_dropped_and_counted(void **state UNUSED)
 {
         tell("a", NOW);
-        event_book_next(book);
-        event_book_settle(book, EVENT_REFUSED);
+        next();
+        event_book_settle(book, EVENT_REFUSED, NULL);
         assert_int_equal(event_book_dropped(book), 1);
         assert_sends_nothing();
         tell("a", NOW + 1);
@@ -192,8 +276,8 @@ static unsigned int flood(const char *node, unsigned int first, unsigned int cou
                 event = event_on(node, message);
                 event_book_tell(book, &event, now_ms);
         }
-        while (event_book_next(book)) {
-                event_book_settle(book, EVENT_SENT);
+        while (next()) {
+                event_book_settle(book, EVENT_SENT, NULL);
                 sent++;
         }
         return sent;
@@ -285,6 +369,24 @@ static void test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full(v
         assert_sends("event 2", true, 1);
 }
 
+static void test_the_one_on_its_way_stays_when_the_book_is_full(void **state UNUSED)
+{
+        const struct event_entry *entry;
+        unsigned int serial = 0;
+        int64_t now = NOW;
+
+        for (; serial < EVENT_TOTAL_BURST; serial++)
+                tell_one_of_many(serial, now);
+        for (; serial < EVENT_BOOK_MAX; serial++)
+                tell_one_of_many(serial, now += EVENT_TOTAL_REFILL_MS);
+        entry = next();
+        tell_one_of_many(serial, now += EVENT_TOTAL_REFILL_MS);
+        assert_int_equal(event_book_dropped(book), 1);
+        assert_string_equal(entry->event.message, "event 0");
+        event_book_settle(book, EVENT_SENT, NULL);
+        assert_sends("event 2", true, 1);
+}
+
 static void test_names_are_the_objects_and_differ(void **state UNUSED)
 {
         const struct event_entry *entry;
@@ -292,17 +394,17 @@ static void test_names_are_the_objects_and_differ(void **state UNUSED)
         char longest[254];
 
         tell("a", NOW);
-        strcpy(first, event_book_next(book)->name);
+        strcpy(first, next()->name);
         assert_memory_equal(first, "n1.", 3);
-        event_book_settle(book, EVENT_SENT);
+        event_book_settle(book, EVENT_SENT, NULL);
         tell("b", NOW);
-        assert_string_not_equal(event_book_next(book)->name, first);
-        event_book_settle(book, EVENT_SENT);
+        assert_string_not_equal(next()->name, first);
+        event_book_settle(book, EVENT_SENT, NULL);
 
         memset(longest, 'n', sizeof(longest) - 1);
         longest[sizeof(longest) - 1] = '\0';
         event_book_tell(book, &(struct event){.about = {.kind = "Node", .name = longest}, .reason = "A"}, NOW);
-        entry = event_book_next(book);
+        entry = next();
         assert_int_equal(strlen(entry->name), 253);
         assert_non_null(strchr(entry->name, '.'));
 }
@@ -329,10 +431,10 @@ static void test_a_message_is_cut_between_characters(void **state UNUSED)
                 memset(text, 'a', cases[i].length);
                 strcpy(text + cases[i].length, cases[i].rest);
                 tell(text, NOW);
-                entry = event_book_next(book);
+                entry = next();
                 assert_int_equal(strlen(entry->event.message), cases[i].kept);
                 assert_int_equal(strcmp(entry->event.message + cases[i].kept - 3, "…") == 0, is_cut);
-                event_book_settle(book, EVENT_SENT);
+                event_book_settle(book, EVENT_SENT, NULL);
         }
 }
 
@@ -353,7 +455,11 @@ int main(void)
                 TEST(test_after_the_window_it_is_a_new_event),
                 TEST(test_what_waits_for_the_server_is_one_event_however_often_it_comes),
                 TEST(test_what_comes_while_it_is_on_its_way_is_sent_after_it),
-                TEST(test_events_are_sent_in_order_and_a_failed_one_stays_first),
+                TEST(test_events_are_sent_in_order),
+                TEST(test_one_that_failed_waits_and_lets_others_have_their_turn),
+                TEST(test_what_comes_new_does_not_wait_for_one_that_fails_all_the_time),
+                TEST(test_one_that_is_never_taken_while_others_are_is_given_up),
+                TEST(test_one_that_failed_begins_anew_when_it_is_told_again),
                 TEST(test_one_that_the_server_has_lost_is_made_again_with_its_count),
                 TEST(test_one_that_is_refused_is_dropped_and_counted),
                 TEST(test_an_object_has_tokens_that_come_back),
@@ -361,6 +467,7 @@ int main(void)
                 TEST(test_a_repetition_without_a_token_is_counted_and_told_with_the_next),
                 TEST(test_a_clock_that_goes_back_lets_nothing_through_twice),
                 TEST(test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full),
+                TEST(test_the_one_on_its_way_stays_when_the_book_is_full),
                 TEST(test_names_are_the_objects_and_differ),
                 TEST(test_a_message_is_cut_between_characters),
                 TEST(test_a_message_that_is_no_utf8_is_mended),
