@@ -48,7 +48,7 @@ struct agent {
         struct agent_handover *handover;
         bool has_served;              /* it has had kubelet's directory to itself, at least once */
         struct metrics_http *metrics; /* NULL: nobody asks for them */
-        struct kube_client *api;      /* NULL, as the next two: the API server is not spoken to */
+        struct agent_api *api;        /* NULL, as the next two: the API server is not spoken to */
         struct node_events *events;
         struct node_report *report;
         struct agent_labels *labels; /* NULL: none are wanted */
@@ -130,7 +130,7 @@ static void stop(struct agent *agent, int status)
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
-        agent->api = kube_client_close(agent->api, NULL, NULL); /* after all that has a watch of it */
+        agent->api = agent_api_close(agent->api); /* after all that has a watch of its client */
 }
 
 /* ---- generations ---- */
@@ -430,6 +430,7 @@ static void on_signal(uv_signal_t *handle, int number)
         }
         complaint_settle(&agent->bad_config); /* who asks is answered */
         complaint_settle(&agent->bad_plan);
+        agent_api_refresh(agent->api);
         agent_config_refresh(agent->configs);
         reload(agent);
         gpu_monitor_rescan(agent->monitor); /* also where the configuration is refused */
@@ -583,11 +584,19 @@ static int listen_to_signals(struct agent *agent, struct error *err)
         return 0;
 }
 
+/* All else that speaks to the API server has requests that were waiting for this. */
+static void on_connected(void *data)
+{
+        struct agent *agent = data;
+
+        agent_labels_connected(agent->labels, agent_api_client(agent->api));
+}
+
 static void report_to_cluster(struct agent *agent, const struct config *config)
 {
         const struct node_report_options options = {
                 .loop = &agent->loop,
-                .client = agent->api,
+                .client = agent_api_client(agent->api),
                 .events = agent->events,
                 .holdings = agent->holdings,
                 .config = config,
@@ -606,6 +615,9 @@ static int start(struct agent *agent, struct error *err)
                 .data = agent};
         struct agent_handover_options handover = {
                 .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};
+        const struct agent_api_options api = {
+                .loop = &agent->loop, .config = config, .connected = on_connected, .data = agent};
+        struct kube_client *client;
         struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
@@ -628,8 +640,9 @@ static int start(struct agent *agent, struct error *err)
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
-        agent->api = agent_api_new(&agent->loop, config);
-        agent->events = node_events_new(&agent->loop, agent->api, config->node_name);
+        agent->api = agent_api_new(&api);
+        client = agent_api_client(agent->api);
+        agent->events = node_events_new(&agent->loop, client, config->node_name);
         holdings.events = agent->events;
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
                 return -1;
@@ -640,9 +653,9 @@ static int start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
-        agent->labels = agent_labels_new(&agent->loop, agent->api, config);
+        agent->labels = agent_labels_new(&agent->loop, client, config);
         /* Last, since it may replace the settings. */
-        return agent_config_connect(agent->configs, agent->api, config->node_name, agent->events, err);
+        return agent_config_connect(agent->configs, client, config->node_name, agent->events, err);
 }
 
 static void close_handle(uv_handle_t *handle, void *data UNUSED)

@@ -53,7 +53,9 @@ struct agent_labels *agent_labels_new(uv_loop_t *loop, struct kube_client *clien
                 .file = config->labels_file,
                 .client = client,
                 .node = config->node_name,
-                .scope = client ? kube_client_scope(client) : NULL,
+                .scope = config->labels_output == LABELS_FILE ? ""
+                         : client                             ? kube_client_scope(client)
+                                                              : NULL,
                 .pod = config->pod_name,
                 .refresh_ms = LABELS_REFRESH_MS,
                 .done = on_done,
@@ -94,6 +96,12 @@ void agent_labels_apply(struct agent_labels *labels, const struct config *config
         labels->published = next;
         log_info("labels", LOG_UINT("count", next.count));
         labels_publisher_put(labels->publisher, &next);
+}
+
+void agent_labels_connected(struct agent_labels *labels, const struct kube_client *client)
+{
+        if (labels)
+                labels_publisher_begin(labels->publisher, kube_client_scope(client));
 }
 
 struct agent_labels *agent_labels_close(struct agent_labels *labels)

@@ -17,7 +17,7 @@ struct agent_labels;
 
 /*
  * NULL where no labels are wanted, or they cannot go where they are to, which is logged. |client| NULL: the API server is not spoken to;
- * it must outlive the labels.
+ * it must outlive the labels. If it has no credentials yet, labels are not published there before agent_labels_connected().
  */
 struct agent_labels *agent_labels_new(uv_loop_t *loop, struct kube_client *client, const struct config *config);
 
@@ -27,6 +27,9 @@ struct agent_labels *agent_labels_new(uv_loop_t *loop, struct kube_client *clien
  */
 void agent_labels_apply(struct agent_labels *labels, const struct config *config, const struct inventory *inventory,
         const struct plan *plan);
+
+/* |client| has its credentials now. Accepts NULL. */
+void agent_labels_connected(struct agent_labels *labels, const struct kube_client *client);
 
 /* Accepts NULL, returns NULL. */
 struct agent_labels *agent_labels_close(struct agent_labels *labels);

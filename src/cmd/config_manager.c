@@ -372,22 +372,6 @@ static int listen_to_signals(struct manager *manager, struct error *err)
         return 0;
 }
 
-static int connect_to_api(struct manager *manager, const char *kubeconfig, struct error *err)
-{
-        struct kube_credentials credentials;
-        struct kube_client_options options = {.loop = &manager->loop, .credentials = &credentials};
-        int rc = kube_credentials_find(&credentials, kubeconfig, err);
-
-        if (rc < 0)
-                return -1;
-        if (rc == KUBE_CREDENTIALS_NONE)
-                return error_set(err, ERROR_NOT_FOUND,
-                        "this is no pod with a service account, and no kubeconfig is named; use --kubeconfig or KUBECONFIG");
-        rc = kube_client_new(&manager->client, &options, err);
-        kube_credentials_done(&credentials);
-        return rc;
-}
-
 static int start(struct manager *manager, const struct option_set *set, struct error *err)
 {
         struct node_label_options label = {
@@ -400,8 +384,9 @@ static int start(struct manager *manager, const struct option_set *set, struct e
         const struct config_source_options source = {
                 .loop = &manager->loop, .folder = manager->values[SOURCE], .changed = on_source, .data = manager};
 
+        /* Without credentials it ends, as NVIDIA's does, and its container is started again. */
         if (listen_to_signals(manager, err) < 0 ||
-                connect_to_api(manager, command_line_get(set, "kubeconfig"), err) < 0 ||
+                kube_client_open(&manager->client, &manager->loop, command_line_get(set, "kubeconfig"), err) != 0 ||
                 config_source_new(&manager->source, &source, err) < 0)
                 return -1;
         label.client = manager->client;

@@ -375,13 +375,10 @@ static int make_publisher(struct labels_publisher **ret, struct discovery *disco
                 .data = discovery,
         };
 
-        if (options.output == LABELS_NODE_FEATURE && !discovery->client) {
-                discovery->client = agent_api_new(&discovery->loop, config);
-                if (!discovery->client)
-                        return error_set(err, ERROR_INVALID,
-                                "a NodeFeature needs the API server: a kubeconfig or a service account (or "
-                                "--use-node-feature-api=false for a file)");
-        }
+        if (options.output == LABELS_NODE_FEATURE && !discovery->client &&
+                agent_api_open(&discovery->client, &discovery->loop, config, err) != 0)
+                return error_prefix(
+                        err, "a NodeFeature needs the API server (--use-node-feature-api=false makes a file)");
         options.client = discovery->client;
         *ret = labels_publisher_new(&options);
         return 0;

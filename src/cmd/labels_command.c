@@ -148,8 +148,11 @@ static void tell_removal(enum labels_removal outcome, const char *what, const ch
 static int remove_all(const struct config *config, const char *const *values)
 {
         struct removed removed = {.is_dry = strcmp(values[DRY_RUN], "true") == 0};
+        struct api_visit visit;
 
-        labels_remove(config, values[NAMESPACE], removed.is_dry, tell_removal, &removed);
+        api_visit_begin(&visit, config);
+        labels_remove(&visit, config, values[NAMESPACE], removed.is_dry, tell_removal, &removed);
+        api_visit_end(&visit);
         return removed.has_failed ? EXIT_FAILED : 0;
 }
 

@@ -210,12 +210,21 @@ struct labels_publisher *labels_publisher_new(const struct labels_publisher_opti
         publisher->options = *options;
         publisher->options.file = xstrdup(options->file ? options->file : "");
         publisher->options.node = xstrdup(options->node ? options->node : "");
-        publisher->options.scope = xstrdup(options->scope ? options->scope : "");
+        publisher->options.scope = options->scope ? xstrdup(options->scope) : NULL;
         publisher->options.pod = xstrdup(options->pod ? options->pod : "");
         publisher->backoff = (struct backoff){LABELS_RETRY_MS, LABELS_RETRY_LIMIT_MS, 0};
         uv_timer_init(options->loop, &publisher->timer);
         publisher->timer.data = publisher;
         return publisher;
+}
+
+void labels_publisher_begin(struct labels_publisher *publisher, const char *scope)
+{
+        if (publisher->options.scope)
+                return;
+        publisher->options.scope = xstrdup(scope);
+        if (publisher->labels)
+                arm(publisher, 0);
 }
 
 void labels_publisher_put(struct labels_publisher *publisher, const struct labels *labels)
@@ -227,7 +236,7 @@ void labels_publisher_put(struct labels_publisher *publisher, const struct label
         publisher->backoff.failures = 0;
         if (publisher->call)
                 publisher->is_newer = true;
-        else
+        else if (publisher->options.scope)
                 arm(publisher, 0);
 }
 

@@ -32,7 +32,7 @@ struct labels_publisher_options {
         /* The others; all are copied but the client, which must outlive the publisher. */
         struct kube_client *client;
         const char *node;
-        const char *scope;   /* namespace of the NodeFeature */
+        const char *scope;   /* namespace of the NodeFeature; NULL: labels_publisher_begin() will say */
         const char *pod;     /* whose DaemonSet owns the NodeFeature; "": nobody does */
         uint64_t refresh_ms; /* 0: never */
         /* After each attempt, from the loop: NULL when all is as it was to be. May close the publisher. */
@@ -41,6 +41,9 @@ struct labels_publisher_options {
 };
 
 struct labels_publisher *labels_publisher_new(const struct labels_publisher_options *options);
+
+/* Copies |scope|. Until then nothing is written; for a publisher that has a scope it does nothing. */
+void labels_publisher_begin(struct labels_publisher *publisher, const char *scope);
 
 /* Copies. */
 void labels_publisher_put(struct labels_publisher *publisher, const struct labels *labels);

@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "cmd/labels_objects.h"
 #include "kube/client.h"
-#include "kube/object.h"
 #include "labels/labels.h"
 
 #define FILE_LIMIT ((size_t)1 << 20)
@@ -21,6 +19,7 @@ struct removing {
         labels_removal_fn *tell;
         void *data;
         struct kube_client *client;
+        bool is_over;
         char *feature_path;
         char *feature_name;
         char *node_path;
@@ -61,15 +60,10 @@ static void remove_file(const struct removing *removing)
 
 /* ---- the node ---- */
 
-static void end(struct removing *removing)
-{
-        removing->client = kube_client_close(removing->client, NULL, NULL);
-}
-
 static void tell_node(struct removing *removing, enum labels_removal outcome, const char *note)
 {
         removing->tell(outcome, "node labels", removing->config->node_name, note, removing->data);
-        end(removing);
+        removing->is_over = true;
 }
 
 static void on_node_cleared(const struct kube_answer *answer, void *data)
@@ -141,24 +135,6 @@ static void on_feature(const struct kube_answer *answer, void *data)
 
 /* ---- the whole ---- */
 
-/* A positive value: there are none. */
-static int connect_api(struct removing *removing, uv_loop_t *loop, struct error *err)
-{
-        struct kube_credentials credentials = {0};
-        int rc;
-
-        if (!*removing->config->node_name)
-                return error_set(err, ERROR_INVALID, "the node's name is not known: --node-name, NODE_NAME");
-        rc = kube_credentials_find(&credentials, removing->config->kubeconfig, err);
-        if (rc == KUBE_CREDENTIALS_NONE)
-                rc = error_set(err, ERROR_NOT_FOUND, "no credentials: --kubeconfig, KUBECONFIG, or a service account");
-        else if (rc == 0)
-                rc = kube_client_new(&removing->client,
-                        &(struct kube_client_options){.loop = loop, .credentials = &credentials}, err);
-        kube_credentials_done(&credentials);
-        return rc;
-}
-
 static void ask_feature(struct removing *removing, const char *scope)
 {
         const char *node = removing->config->node_name;
@@ -171,22 +147,20 @@ static void ask_feature(struct removing *removing, const char *scope)
                         .method = KUBE_GET, .path = removing->feature_path, .done = on_feature, .data = removing});
 }
 
-void labels_remove(const struct config *config, const char *scope, bool is_dry, labels_removal_fn *tell, void *data)
+void labels_remove(struct api_visit *visit, const struct config *config, const char *scope, bool is_dry,
+        labels_removal_fn *tell, void *data)
 {
-        struct removing removing = {.config = config, .is_dry = is_dry, .tell = tell, .data = data};
-        struct error err;
-        uv_loop_t loop;
+        struct removing removing = {
+                .config = config, .is_dry = is_dry, .tell = tell, .data = data, .client = visit->client};
 
         remove_file(&removing);
-        uv_loop_init(&loop);
-        if (connect_api(&removing, &loop, &err) < 0) {
-                tell(LABELS_UNSEEN, "NodeFeature", "", err.text, data);
-                tell(LABELS_UNSEEN, "node labels", config->node_name, err.text, data);
-        } else {
-                ask_feature(&removing, scope);
+        if (!visit->client) {
+                tell(LABELS_UNSEEN, "NodeFeature", "", visit->why.text, data);
+                tell(LABELS_UNSEEN, "node labels", config->node_name, visit->why.text, data);
+                return;
         }
-        uv_run(&loop, UV_RUN_DEFAULT);
-        uv_loop_close(&loop);
+        ask_feature(&removing, scope);
+        api_visit_wait(visit, &removing.is_over);
         free(removing.feature_path);
         free(removing.feature_name);
         free(removing.node_path);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "cmd/api_visit.h"
 #include "config/config.h"
 
 enum labels_removal {
@@ -23,4 +24,5 @@ typedef void labels_removal_fn(
  * Tells of each of the three. |scope|: namespace of the NodeFeature; "": that of the pod or of the kubeconfig. It takes as long as the API
  * server needs, at most a minute or so.
  */
-void labels_remove(const struct config *config, const char *scope, bool is_dry, labels_removal_fn *tell, void *data);
+void labels_remove(struct api_visit *visit, const struct config *config, const char *scope, bool is_dry,
+        labels_removal_fn *tell, void *data);

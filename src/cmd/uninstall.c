@@ -158,6 +158,7 @@ static int uninstall(const struct config *config, const char *const *values)
                                                          : xstrdup("/var/lib/kubelet/device-plugins");
         bool is_forced = strcmp(values[FORCE], "true") == 0;
         struct lock lock = LOCK_INIT;
+        struct api_visit visit;
         struct error err;
         int rc = lock_take(&lock, directory, &err);
 
@@ -172,8 +173,10 @@ static int uninstall(const struct config *config, const char *const *values)
                 removals_add(&removals, REMOVAL_LEFT, "kubelet socket", directory, "an agent runs here");
         uninstall_cdi(&removals, config, directory, is_forced);
         remove_mps(&removals, config);
-        labels_remove(config, "", removals.is_dry, tell_labels, &removals);
-        uninstall_node(&removals, config);
+        api_visit_begin(&visit, config);
+        labels_remove(&visit, config, "", removals.is_dry, tell_labels, &removals);
+        uninstall_node(&removals, &visit, config->node_name);
+        api_visit_end(&visit);
         lock_release(&lock);
         print(&removals, values[OUTPUT]);
         return removals_count(&removals, REMOVAL_LEFT) > 0 ? EXIT_FAILED : 0;

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "cmd/api_visit.h"
 #include "cmd/removal.h"
 #include "config/config.h"
 
@@ -22,5 +23,5 @@ void uninstall_cdi(
 
 /* ---- uninstall_node.c: in the API ---- */
 
-/* Taint, condition and annotations of ours at the object of config->node_name. It takes a minute at most. */
-void uninstall_node(struct removals *removals, const struct config *config);
+/* Taint, condition and annotations of ours at the object of that node. It takes a minute at most. */
+void uninstall_node(struct removals *removals, struct api_visit *visit, const char *node);

@@ -1,7 +1,6 @@
 #include "cmd/uninstall.h"
 
 #include <string.h>
-#include <uv.h>
 
 #include "base/text.h"
 #include "cmd/node_state.h"
@@ -21,6 +20,7 @@ struct node_removal {
         char *taint;       /* that was ours, or NULL */
         char *annotations; /* "a, b": those of ours but that of the taint; or NULL */
         bool has_taint;    /* it was really there */
+        bool is_over;
 };
 
 /* ---- taint and annotations ---- */
@@ -86,11 +86,6 @@ static void tell_node(struct node_removal *removal)
 
 /* ---- condition ---- */
 
-static void finish(struct node_removal *removal)
-{
-        removal->client = kube_client_close(removal->client, NULL, NULL);
-}
-
 static void on_condition_removed(const struct kube_answer *answer, void *data)
 {
         struct node_removal *removal = data;
@@ -99,7 +94,7 @@ static void on_condition_removed(const struct kube_answer *answer, void *data)
                 removals_add(removal->removals, REMOVAL_LEFT, "condition", removal->node, "%s", answer->error->text);
         else
                 removals_add(removal->removals, REMOVAL_DONE, "condition", removal->node, "%s", "");
-        finish(removal);
+        removal->is_over = true;
 }
 
 static void remove_condition(struct node_removal *removal)
@@ -127,42 +122,22 @@ static void on_edited(const struct kube_answer *answer, void *data)
         if (answer->error) {
                 removals_add(removals, answer->status == 404 ? REMOVAL_ABSENT : REMOVAL_LEFT, "marks of the node",
                         removal->node, "%s", answer->error->text);
-                finish(removal);
+                removal->is_over = true;
                 return;
         }
         tell_node(removal);
         if (!node_state_has_condition(answer->object)) {
                 removals_add(removals, REMOVAL_ABSENT, "condition", removal->node, "%s", "");
-                finish(removal);
+                removal->is_over = true;
         } else if (removals->is_dry) {
                 removals_add(removals, REMOVAL_DONE, "condition", removal->node, "%s", "");
-                finish(removal);
+                removal->is_over = true;
         } else {
                 remove_condition(removal);
         }
 }
 
 /* ---- all of it ---- */
-
-/* False, and told: there is none to be had. */
-static bool find_client(
-        struct removals *removals, uv_loop_t *loop, const struct config *config, struct kube_client **ret)
-{
-        struct kube_credentials credentials = {0};
-        const struct kube_client_options options = {.loop = loop, .credentials = &credentials};
-        struct error err;
-        int rc = kube_credentials_find(&credentials, config->kubeconfig, &err);
-
-        if (rc == 0)
-                rc = kube_client_new(ret, &options, &err);
-        if (rc > 0)
-                removals_add(removals, REMOVAL_UNSEEN, "marks of the node", config->node_name,
-                        "no credentials: --kubeconfig, KUBECONFIG, or a service account");
-        else if (rc < 0)
-                removals_add(removals, REMOVAL_LEFT, "marks of the node", config->node_name, "%s", err.text);
-        kube_credentials_done(&credentials);
-        return rc == 0;
-}
 
 static void ask(struct node_removal *removal)
 {
@@ -174,20 +149,17 @@ static void ask(struct node_removal *removal)
         kube_client_edit(removal->client, &edit);
 }
 
-void uninstall_node(struct removals *removals, const struct config *config)
+void uninstall_node(struct removals *removals, struct api_visit *visit, const char *node)
 {
-        struct node_removal removal = {.removals = removals, .node = config->node_name};
-        uv_loop_t loop;
+        struct node_removal removal = {.removals = removals, .client = visit->client, .node = node};
 
-        if (!*config->node_name) {
-                removals_add(removals, REMOVAL_UNSEEN, "marks of the node", "", "no node name: --node-name, NODE_NAME");
+        if (!visit->client) {
+                removals_add(removals, visit->is_outside ? REMOVAL_UNSEEN : REMOVAL_LEFT, "marks of the node", node,
+                        "%s", visit->why.text);
                 return;
         }
-        uv_loop_init(&loop);
-        if (find_client(removals, &loop, config, &removal.client))
-                ask(&removal);
-        uv_run(&loop, UV_RUN_DEFAULT);
-        uv_loop_close(&loop);
+        ask(&removal);
+        api_visit_wait(visit, &removal.is_over);
         free(removal.path);
         free(removal.status_path);
         free(removal.taint);

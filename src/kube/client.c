@@ -1,5 +1,6 @@
 #include "kube/client.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -12,7 +13,8 @@ struct kube_client {
         uv_loop_t *loop;
         struct kube_credentials credentials;
         struct transport *transport;
-        bool is_ready;        /* the transport is; until then calls wait in the list */
+        bool is_equipped;     /* it has credentials */
+        bool is_ready;        /* the transport is; until then calls wait in the list, as they do without credentials */
         struct error failure; /* why it never will be; kind ERROR_NONE: nothing */
         struct list calls;
         unsigned int n_open; /* timers of calls, and the transport, that are not closed yet */
@@ -168,10 +170,12 @@ static void send_now(struct kube_call *call)
         if (call->client->failure.kind != ERROR_NONE) {
                 call->failure = call->client->failure;
                 rc = -1;
-        } else if (!call->client->is_ready)
-                transport_load(call->client->transport); /* its turn comes in on_ready() */
-        else
+        } else if (!call->client->is_ready) {
+                if (call->client->is_equipped)
+                        transport_load(call->client->transport); /* its turn comes in on_ready() */
+        } else {
                 rc = transfer_start(&call->transfer, call->client->transport, &request, &call->failure);
+        }
         if (rc < 0) {
                 error_prefix(&call->failure, "%s %.200s", request.method, request.path);
                 uv_timer_start(&call->timer, on_wait_over, 0, 0);
@@ -186,7 +190,8 @@ struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube
 
         uv_update_time(client->loop);
         call->client = client;
-        call->until = uv_now(client->loop) + (timeout_ms ? timeout_ms : KUBE_TIMEOUT_MS);
+        call->timeout_ms = timeout_ms ? timeout_ms : KUBE_TIMEOUT_MS;
+        call->until = uv_now(client->loop) + call->timeout_ms;
         call->done = done;
         call->data = data;
         uv_timer_init(client->loop, &call->timer);
@@ -261,26 +266,52 @@ static void on_ready(const struct error *error, void *data)
         }
 }
 
-int kube_client_new(struct kube_client **ret, const struct kube_client_options *options, struct error *err)
+struct kube_client *kube_client_new(uv_loop_t *loop)
 {
         struct kube_client *client = xcalloc(1, sizeof(*client));
-        const struct transport_options transport = {
-                .loop = options->loop,
-                .credentials = &client->credentials,
-                .user_agent = options->user_agent,
-                .on_ready = on_ready,
-                .data = client,
-        };
+        const struct transport_options transport = {.loop = loop, .on_ready = on_ready, .data = client};
 
-        client->loop = options->loop;
-        client->credentials = *options->credentials;
+        client->loop = loop;
         list_init(&client->calls);
-        if (transport_new(&client->transport, &transport, err) < 0) {
-                free(client);
+        client->transport = transport_new(&transport);
+        client->n_open = 1;
+        return client;
+}
+
+int kube_client_equip(struct kube_client *client, struct kube_credentials *credentials, struct error *err)
+{
+        assert(!client->is_equipped);
+        client->credentials = *credentials;
+        if (transport_equip(client->transport, &client->credentials, err) < 0) {
+                client->credentials = (struct kube_credentials){0};
                 return -1;
         }
-        client->n_open = 1;
-        *options->credentials = (struct kube_credentials){0};
+        *credentials = (struct kube_credentials){0};
+        client->is_equipped = true;
+        uv_update_time(client->loop);
+        LIST_FOR_EACH(link, &client->calls) {
+                struct kube_call *call = container_of(link, struct kube_call, link);
+
+                call->until = uv_now(client->loop) + call->timeout_ms;
+                send_now(call);
+        }
+        return 0;
+}
+
+int kube_client_open(struct kube_client **ret, uv_loop_t *loop, const char *kubeconfig, struct error *err)
+{
+        struct kube_credentials credentials;
+        struct kube_client *client;
+        int rc = kube_credentials_find(&credentials, kubeconfig, err);
+
+        if (rc != 0)
+                return rc;
+        client = kube_client_new(loop);
+        if (kube_client_equip(client, &credentials, err) < 0) {
+                kube_credentials_done(&credentials);
+                kube_client_close(client, NULL, NULL);
+                return -1;
+        }
         *ret = client;
         return 0;
 }

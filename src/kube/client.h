@@ -1,6 +1,9 @@
 /*
  * A client of the Kubernetes API on libuv's loop, over libcurl: requests and their answers. It knows no kind of object.
  *
+ * A client may be there before its credentials are: until kube_client_equip() its requests wait, and no timeout of theirs has begun. So
+ * who speaks to the API server needs to know nothing of that, and has what it wants said when it can be.
+ *
  * libcurl is loaded by a thread for the first request (kube/library.h), and name look-ups are done by threads of its own: nothing
  * here blocks but reading the token, a small file. Where there is no libcurl, every request fails with that. Connections are kept
  * and shared by all requests of a client; HTTP/2 is used where libcurl and the server have it. A proxy comes from the kubeconfig,
@@ -90,16 +93,24 @@ struct kube_call *kube_client_edit(struct kube_client *client, const struct kube
 /* Nothing comes after it. Accepts NULL, returns NULL. */
 struct kube_call *kube_call_cancel(struct kube_call *call);
 
-struct kube_client_options {
-        uv_loop_t *loop;
-        struct kube_credentials *credentials; /* taken over on success: empty afterwards */
-        const char *user_agent;               /* NULL: "warpshare/<version>" */
-};
+/* Without credentials. */
+struct kube_client *kube_client_new(uv_loop_t *loop);
 
-/* Opens no file and no connection. Fails where the server's URL is none. */
-int kube_client_new(struct kube_client **ret, const struct kube_client_options *options, struct error *err) MUST_USE;
+/*
+ * Once: what waits is sent, and |credentials| are taken over, empty afterwards. Fails where the server's URL is none; then it may be
+ * called again with others. Opens no connection, and never calls back.
+ */
+int kube_client_equip(struct kube_client *client, struct kube_credentials *credentials, struct error *err) MUST_USE;
 
-/* Where a pod or a context says which namespace is meant; "default" else. Lives as long as the client. */
+/*
+ * A client with the credentials that kube_credentials_find() finds; KUBE_CREDENTIALS_NONE, and |err| says so, where there are none. The
+ * loop may have something to close when it fails.
+ */
+int kube_client_open(struct kube_client **ret, uv_loop_t *loop, const char *kubeconfig, struct error *err) MUST_USE;
+
+/*
+ * Where a pod or a context says which namespace is meant; "default" else. Lives as long as the client. NULL: it has no credentials yet.
+ */
 const char *kube_client_scope(const struct kube_client *client);
 uv_loop_t *kube_client_loop(const struct kube_client *client);
 

@@ -1,5 +1,6 @@
 #include "kube/credentials.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +31,38 @@ static char *read_word(const char *path, size_t limit, struct error *err)
         return strbuf_take(&text);
 }
 
+int kube_credentials_token(const struct kube_credentials *credentials, char **ret, struct error *err)
+{
+        char *token;
+
+        if (credentials->token_path)
+                token = read_word(credentials->token_path, KUBE_TOKEN_LIMIT, err);
+        else
+                token = xstrdup(credentials->token ? credentials->token : "");
+        if (!token)
+                return error_prefix(err, "token");
+        *ret = token;
+        return 0;
+}
+
+static int say_none(struct error *err)
+{
+        error_raise(err, ERROR_NOT_FOUND, "no credentials: --kubeconfig, KUBECONFIG, or a service account");
+        return KUBE_CREDENTIALS_NONE;
+}
+
+/* What requests will read. */
+static int check_account(const struct kube_credentials *credentials, struct error *err)
+{
+        _free_ char *token = NULL;
+
+        if (kube_credentials_token(credentials, &token, err) < 0)
+                return -1;
+        if (access(credentials->authority.path, R_OK) < 0)
+                return error_errno(err, errno, "open '%s'", credentials->authority.path);
+        return 0;
+}
+
 int kube_credentials_of_pod(
         struct kube_credentials *ret, const char *host, const char *port, const char *folder, struct error *err)
 {
@@ -40,6 +73,8 @@ int kube_credentials_of_pod(
         struct error ignored;
         uint64_t number;
 
+        if (access(folder, F_OK) < 0)
+                return say_none(err);
         if (!text_to_uint(port, 65535, &number) || number == 0 || host[strcspn(host, "/@?# \r\n")])
                 return error_set(err, ERROR_INVALID,
                         "KUBERNETES_SERVICE_HOST='%.80s' and KUBERNETES_SERVICE_PORT='%.20s' are no host and no port",
@@ -47,6 +82,10 @@ int kube_credentials_of_pod(
         found.server = arena_printf(arena, "https://%s%s%s:%s", bracket, host, *bracket ? "]" : "", port);
         found.token_path = arena_printf(arena, "%s/token", folder);
         found.authority.path = arena_printf(arena, "%s/ca.crt", folder);
+        if (check_account(&found, err) < 0) {
+                kube_credentials_done(&found);
+                return error_prefix(err, "service account");
+        }
         scope = read_word(arena_printf(arena, "%s/namespace", folder), 1024, &ignored);
         found.scope = arena_strdup(arena, scope ? scope : "default");
         *ret = found;
@@ -70,23 +109,9 @@ int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, 
         *ret = (struct kube_credentials){0};
         if (kubeconfig && *kubeconfig)
                 return read_file(ret, kubeconfig, err);
-        if (!host || !*host || !port || !*port || access(KUBE_SERVICE_ACCOUNT "/token", F_OK) < 0)
-                return KUBE_CREDENTIALS_NONE;
+        if (!host || !*host || !port || !*port)
+                return say_none(err);
         return kube_credentials_of_pod(ret, host, port, KUBE_SERVICE_ACCOUNT, err);
-}
-
-int kube_credentials_token(const struct kube_credentials *credentials, char **ret, struct error *err)
-{
-        char *token;
-
-        if (credentials->token_path)
-                token = read_word(credentials->token_path, KUBE_TOKEN_LIMIT, err);
-        else
-                token = xstrdup(credentials->token ? credentials->token : "");
-        if (!token)
-                return error_prefix(err, "token");
-        *ret = token;
-        return 0;
 }
 
 void kube_credentials_done(struct kube_credentials *credentials)

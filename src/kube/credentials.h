@@ -48,8 +48,9 @@ struct kube_credentials {
 enum { KUBE_CREDENTIALS_NONE = 1 };
 
 /*
- * |kubeconfig| if it is neither NULL nor empty, else those of the pod. KUBE_CREDENTIALS_NONE where this is no pod, or a pod whose
- * service account is not mounted. |ret| is empty unless 0 is returned.
+ * |kubeconfig| if it is neither NULL nor empty, else those of the pod. KUBE_CREDENTIALS_NONE, and |err| says how there would be some,
+ * where this is no pod, or a pod whose service account is not mounted: that lasts as long as the process. An error need not: a file
+ * that is missing or wrong may be right the next time. |ret| is empty unless 0 is returned.
  */
 int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, struct error *err) MUST_USE;
 
@@ -57,7 +58,10 @@ int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, 
 int kube_credentials_read(
         struct kube_credentials *ret, const char *path, const char *text, size_t size, struct error *err) MUST_USE;
 
-/* Of a pod: |host| and |port| as in its environment, |folder| is that of the service account. */
+/*
+ * Of a pod: |host| and |port| as in its environment, |folder| is that of the service account. KUBE_CREDENTIALS_NONE without that folder;
+ * an error where token or authority are not in it.
+ */
 int kube_credentials_of_pod(struct kube_credentials *ret, const char *host, const char *port, const char *folder,
         struct error *err) MUST_USE;
 

@@ -39,8 +39,7 @@ static bool is_loopback(const char *host)
         return strcasecmp(host, "localhost") == 0 || text_starts_with(host, "127.") || strcmp(host, "[::1]") == 0;
 }
 
-int easy_prepare(struct easy_settings *settings, const struct kube_credentials *credentials, const char *user_agent,
-        struct error *err)
+int easy_prepare(struct easy_settings *settings, const struct kube_credentials *credentials, struct error *err)
 {
         struct address address;
         size_t port_length;
@@ -57,7 +56,6 @@ int easy_prepare(struct easy_settings *settings, const struct kube_credentials *
         }
         *settings = (struct easy_settings){
                 .credentials = credentials,
-                .user_agent = xstrdup(user_agent ? user_agent : "warpshare/" WARPSHARE_VERSION),
                 .is_direct = is_loopback(address.host),
         };
         if (!credentials->server_name) {
@@ -77,7 +75,6 @@ int easy_prepare(struct easy_settings *settings, const struct kube_credentials *
 
 void easy_forget(struct easy_settings *settings)
 {
-        free(settings->user_agent);
         free(settings->url);
         free(settings->host);
         free(settings->connect_to);
@@ -144,7 +141,7 @@ static void set_connection(struct setup *setup, const struct easy_settings *sett
                 set_text(setup, CURLOPT_PROXY, credentials->proxy ? credentials->proxy : "");
         if (credentials->proxy)
                 set_text(setup, CURLOPT_NOPROXY, ""); /* what the environment excepts is not meant */
-        set_text(setup, CURLOPT_USERAGENT, settings->user_agent);
+        set_text(setup, CURLOPT_USERAGENT, "warpshare/" WARPSHARE_VERSION);
         set_number(setup, CURLOPT_NOSIGNAL, 1);
         set_number(setup, CURLOPT_PATH_AS_IS, 1);
         set_number(setup, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1);

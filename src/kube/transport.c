@@ -470,22 +470,22 @@ static void on_loaded(uv_work_t *work, int status UNUSED)
         release(transport);
 }
 
-int transport_new(struct transport **ret, const struct transport_options *options, struct error *err)
+struct transport *transport_new(const struct transport_options *options)
 {
         struct transport *transport = xcalloc(1, sizeof(*transport));
 
-        if (easy_prepare(&transport->settings, options->credentials, options->user_agent, err) < 0) {
-                free(transport);
-                return -1;
-        }
         transport->options = *options;
         list_init(&transport->transfers);
         list_init(&transport->ready);
         list_init(&transport->sockets);
         uv_timer_init(options->loop, &transport->timer);
         transport->n_open = 1;
-        *ret = transport;
-        return 0;
+        return transport;
+}
+
+int transport_equip(struct transport *transport, const struct kube_credentials *credentials, struct error *err)
+{
+        return easy_prepare(&transport->settings, credentials, err);
 }
 
 void transport_load(struct transport *transport)

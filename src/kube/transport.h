@@ -47,8 +47,6 @@ struct transfer_request {
 
 struct transport_options {
         uv_loop_t *loop;
-        const struct kube_credentials *credentials; /* borrowed, must live as long */
-        const char *user_agent;                     /* NULL: "warpshare/<version>" */
         /*
          * Comes once after transport_load(). No transfer may be started before it, nor at all where it came with an error: there is
          * no libcurl then.
@@ -57,7 +55,14 @@ struct transport_options {
         void *data;
 };
 
-int transport_new(struct transport **ret, const struct transport_options *options, struct error *err) MUST_USE;
+struct transport *transport_new(const struct transport_options *options);
+
+/*
+ * To whom and as whom, before the first transfer and once; |credentials| must live as long as the transport. Fails where the server's URL
+ * is none, and may then be tried with others.
+ */
+int transport_equip(
+        struct transport *transport, const struct kube_credentials *credentials, struct error *err) MUST_USE;
 
 /* Loads libcurl, by a thread, since that takes longer than all the rest of a start. Once is enough, and more does nothing. */
 void transport_load(struct transport *transport);

@@ -9,15 +9,14 @@
 /* What follows from the credentials. */
 struct easy_settings {
         const struct kube_credentials *credentials;
-        char *user_agent;
         char *url;        /* that a path is appended to */
         char *host;       /* header; NULL: that of |url| */
         char *connect_to; /* for CURLOPT_CONNECT_TO; NULL: the host of |url| */
         bool is_direct;   /* no proxy of the environment */
 };
 
-int easy_prepare(struct easy_settings *settings, const struct kube_credentials *credentials, const char *user_agent,
-        struct error *err) MUST_USE;
+int easy_prepare(
+        struct easy_settings *settings, const struct kube_credentials *credentials, struct error *err) MUST_USE;
 void easy_forget(struct easy_settings *settings);
 
 /* The two lists are the caller's to free when |easy| is gone. */

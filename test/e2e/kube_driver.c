@@ -370,19 +370,12 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 int main(int argc, char **argv)
 {
         struct driver driver = {.text = STRBUF_INIT};
-        struct kube_credentials credentials;
         struct error err;
-        int rc;
 
         signal(SIGPIPE, SIG_IGN);
         uv_loop_init(&driver.loop);
         list_init(&driver.jobs);
-        rc = kube_credentials_find(&credentials, argc > 1 ? argv[1] : NULL, &err);
-        if (rc == KUBE_CREDENTIALS_NONE)
-                rc = error_set(&err, ERROR_NOT_FOUND, "no credentials");
-        if (rc < 0 ||
-                kube_client_new(&driver.client,
-                        &(struct kube_client_options){.loop = &driver.loop, .credentials = &credentials}, &err) < 0) {
+        if (kube_client_open(&driver.client, &driver.loop, argc > 1 ? argv[1] : NULL, &err) != 0) {
                 fprintf(stderr, "kube-driver: %s\n", err.text);
                 return 1;
         }

@@ -85,6 +85,14 @@ def start(node, cluster, *more, source=('--config-map', 'gpu/configs')):
     return node.start(*arguments(cluster, *source, *more))
 
 
+def start_late(node, kubeconfig, *more):
+    """With a kubeconfig that is not there yet."""
+    node.kubelet.start()
+    agent = node.start('--kubeconfig', kubeconfig, '--node-name', 'n1', *more)
+    agent.wait_log("error the API server is not spoken to, will try again error=.*open '%s'" % kubeconfig)
+    return agent
+
+
 def metrics(agent):
     port = int(agent.wait_log(r'^\S+ +info +metrics.* port=(\d+)').group(1))
     connection = http.client.HTTPConnection('127.0.0.1', port, timeout=DEADLINE)
@@ -345,6 +353,26 @@ def test_without_credentials_the_node_counts_as_one_without_a_label(node, cluste
     agent = node.start()
     agent.wait_log("the node's label cannot be read: there are no credentials")
     node.wait_counts(12)
+
+
+def test_what_the_cluster_says_is_heard_when_the_credentials_come(node, cluster, mounted):
+    late = cluster.api.folder / 'late'
+    start_late(node, late, '--config-dir', mounted.folder, '--config-default', 'default')
+    node.wait_counts(12)
+    cluster.api.kubeconfig(late.name)
+    node.wait_counts(8, 12)
+    cluster.wait_status('accepted', name='small', source="folder '%s', by label" % mounted.folder)
+
+
+def test_a_configmap_is_read_when_the_credentials_come(node, cluster):
+    cluster.map(**CONFIGS)
+    late = cluster.api.folder / 'late'
+    agent = start_late(node, late, '--config-map', 'gpu/configs')
+    agent.wait_log('GPUs found')
+    assert not node.kubelet.attempts
+    cluster.api.kubeconfig(late.name)
+    node.wait_counts(8)
+    cluster.wait_status('accepted', name='small', generation='1')
 
 
 def test_a_bad_first_configuration_is_waited_out(node, cluster, mounted):

@@ -13,6 +13,8 @@
         "clusters: [{name: k, cluster: {" cluster "}}]\n"                                                              \
         "users: [{name: u, user: {" user "}}]\n"
 
+#define NONE "no credentials: --kubeconfig, KUBECONFIG, or a service account"
+
 static int read_config(struct kube_credentials *ret, const char *text, struct error *err)
 {
         return kube_credentials_read(ret, "/etc/kube/config", text, strlen(text), err);
@@ -141,6 +143,43 @@ static void test_what_cannot_be_used_is_named(void **state UNUSED)
         }
 }
 
+/* Good until the next call. */
+static const char *in(const char *folder, const char *name)
+{
+        static char path[64];
+
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        return path;
+}
+
+static void write_in(const char *folder, const char *name, const char *text)
+{
+        struct error err;
+
+        assert_ok(file_write(in(folder, name), text, strlen(text), &err), &err);
+}
+
+static void remove_all(const char *folder)
+{
+        static const char *const names[] = {"token", "ca.crt", "namespace"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                unlink(in(folder, names[i]));
+        rmdir(folder);
+}
+
+/* The error is |before|, the folder, |after|. */
+static void assert_fails_in(const char *folder, const char *before, const char *after)
+{
+        struct kube_credentials found;
+        char expected[300];
+        struct error err;
+
+        snprintf(expected, sizeof(expected), "service account: %s%s%s", before, folder, after);
+        assert_int_equal(kube_credentials_of_pod(&found, "a", "443", folder, &err), -1);
+        assert_string_equal(err.text, expected);
+}
+
 static void test_a_pod_finds_its_server_by_environment(void **state UNUSED)
 {
         static const struct {
@@ -152,18 +191,46 @@ static void test_a_pod_finds_its_server_by_environment(void **state UNUSED)
                 {"fd00:10:96::1", "6443", "https://[fd00:10:96::1]:6443"},
                 {"kubernetes.default.svc", "443", "https://kubernetes.default.svc:443"},
         };
+        char folder[] = "/tmp/warpshare-kube-XXXXXX";
         struct error err;
 
+        assert_non_null(mkdtemp(folder));
+        write_in(folder, "token", "t");
+        write_in(folder, "ca.crt", "PEM");
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct kube_credentials found;
 
-                assert_ok(kube_credentials_of_pod(&found, table[i].host, table[i].port, "/sa", &err), &err);
+                assert_int_equal(kube_credentials_of_pod(&found, table[i].host, table[i].port, folder, &err), 0);
                 assert_string_equal(found.server, table[i].server);
-                assert_string_equal(found.token_path, "/sa/token");
-                assert_string_equal(found.authority.path, "/sa/ca.crt");
+                assert_string_equal(found.token_path, in(folder, "token"));
+                assert_string_equal(found.authority.path, in(folder, "ca.crt"));
                 assert_string_equal(found.scope, "default");
                 kube_credentials_done(&found);
         }
+        remove_all(folder);
+}
+
+/* What kubelet mounts may be there later than its folder; a folder that was not mounted never comes. */
+static void test_a_service_account_is_none_without_its_folder_and_an_error_without_its_files(void **state UNUSED)
+{
+        char folder[] = "/tmp/warpshare-kube-XXXXXX";
+        struct kube_credentials found;
+        struct error err;
+
+        assert_int_equal(kube_credentials_of_pod(&found, "a", "443", "/nonexistent", &err), KUBE_CREDENTIALS_NONE);
+        assert_string_equal(err.text, NONE);
+        assert_non_null(mkdtemp(folder));
+        assert_fails_in(folder, "token: open '", "/token': No such file or directory");
+        write_in(folder, "token", "two words");
+        assert_fails_in(folder, "token: '", "/token' holds more than one word of plain characters");
+        write_in(folder, "token", "t");
+        assert_fails_in(folder, "open '", "/ca.crt': No such file or directory");
+        write_in(folder, "ca.crt", "PEM");
+        write_in(folder, "namespace", "gpu\n");
+        assert_int_equal(kube_credentials_of_pod(&found, "a", "443", folder, &err), 0);
+        assert_string_equal(found.scope, "gpu");
+        kube_credentials_done(&found);
+        remove_all(folder);
 }
 
 static void test_outside_of_a_pod_there_are_none(void **state UNUSED)
@@ -175,6 +242,7 @@ static void test_outside_of_a_pod_there_are_none(void **state UNUSED)
         setenv("KUBERNETES_SERVICE_PORT", "443", 1);
         assert_int_equal(kube_credentials_find(&found, NULL, &err), KUBE_CREDENTIALS_NONE);
         assert_int_equal(kube_credentials_find(&found, "", &err), KUBE_CREDENTIALS_NONE);
+        assert_string_equal(err.text, NONE);
         assert_null(found.server);
         assert_fails(kube_credentials_find(&found, "/nonexistent", &err), &err, ERROR_NOT_FOUND,
                 "kubeconfig: open '/nonexistent': No such file or directory");
@@ -188,16 +256,9 @@ static void test_an_environment_that_is_none_is_refused(void **state UNUSED)
         struct error err;
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                assert_int_equal(kube_credentials_of_pod(&found, table[i][0], table[i][1], "/sa", &err), -1);
+                assert_int_equal(kube_credentials_of_pod(&found, table[i][0], table[i][1], "/tmp", &err), -1);
                 assert_int_equal(err.kind, ERROR_INVALID);
         }
-}
-
-static void write_text(const char *path, const char *text)
-{
-        struct error err;
-
-        assert_ok(file_write(path, text, strlen(text), &err), &err);
 }
 
 static void test_a_token_is_read_whenever_it_is_asked_for(void **state UNUSED)
@@ -210,17 +271,17 @@ static void test_a_token_is_read_whenever_it_is_asked_for(void **state UNUSED)
 
         assert_non_null(mkdtemp(folder));
         snprintf(path, sizeof(path), "%s/token", folder);
-        write_text(path, "first\n");
+        write_in(folder, "token", "first\n");
         assert_ok(kube_credentials_token(&credentials, &token, &err), &err);
         assert_string_equal(token, "first");
         free(TAKE_PTR(token));
-        write_text(path, "second");
+        write_in(folder, "token", "second");
         assert_ok(kube_credentials_token(&credentials, &token, &err), &err);
         assert_string_equal(token, "second");
-        write_text(path, "two words");
+        write_in(folder, "token", "two words");
         assert_int_equal(kube_credentials_token(&credentials, &token, &err), -1);
         assert_int_equal(err.kind, ERROR_INVALID);
-        write_text(path, "\n");
+        write_in(folder, "token", "\n");
         assert_int_equal(kube_credentials_token(&credentials, &token, &err), -1);
         unlink(path);
         assert_int_equal(kube_credentials_token(&credentials, &token, &err), -1);
@@ -236,6 +297,7 @@ int main(void)
                 cmocka_unit_test(test_json_is_read_as_well_and_one_context_needs_no_name),
                 cmocka_unit_test(test_what_cannot_be_used_is_named),
                 cmocka_unit_test(test_a_pod_finds_its_server_by_environment),
+                cmocka_unit_test(test_a_service_account_is_none_without_its_folder_and_an_error_without_its_files),
                 cmocka_unit_test(test_outside_of_a_pod_there_are_none),
                 cmocka_unit_test(test_an_environment_that_is_none_is_refused),
                 cmocka_unit_test(test_a_token_is_read_whenever_it_is_asked_for),

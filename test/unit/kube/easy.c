@@ -29,13 +29,12 @@ static void test_the_address_follows_from_server_and_name(void **state UNUSED)
                 struct easy_settings settings;
                 struct error err;
 
-                assert_ok(easy_prepare(&settings, &credentials, NULL, &err), &err);
+                assert_ok(easy_prepare(&settings, &credentials, &err), &err);
                 assert_string_equal(settings.url, table[i].url);
                 assert_string_equal(settings.host ? settings.host : "", table[i].host ? table[i].host : "");
                 assert_string_equal(
                         settings.connect_to ? settings.connect_to : "", table[i].connect_to ? table[i].connect_to : "");
                 assert_int_equal(settings.is_direct, table[i].is_direct);
-                assert_string_equal(settings.user_agent, "warpshare/" WARPSHARE_VERSION);
                 easy_forget(&settings);
         }
 }
@@ -58,7 +57,7 @@ static void test_an_address_that_is_none_is_refused(void **state UNUSED)
                 struct easy_settings settings;
                 struct error err;
 
-                assert_fails(easy_prepare(&settings, &credentials, NULL, &err), &err, ERROR_INVALID, table[i][1]);
+                assert_fails(easy_prepare(&settings, &credentials, &err), &err, ERROR_INVALID, table[i][1]);
         }
 }
 

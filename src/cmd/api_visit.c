@@ -1,0 +1,23 @@
+#include "cmd/api_visit.h"
+
+#include "cmd/agent_api.h"
+
+void api_visit_begin(struct api_visit *visit, const struct config *config)
+{
+        *visit = (struct api_visit){0};
+        uv_loop_init(&visit->loop);
+        visit->is_outside = agent_api_open(&visit->client, &visit->loop, config, &visit->why) == AGENT_API_NONE;
+}
+
+void api_visit_wait(struct api_visit *visit, const bool *is_over)
+{
+        while (!*is_over)
+                uv_run(&visit->loop, UV_RUN_ONCE);
+}
+
+void api_visit_end(struct api_visit *visit)
+{
+        visit->client = kube_client_close(visit->client, NULL, NULL);
+        uv_run(&visit->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&visit->loop);
+}
