@@ -23,6 +23,7 @@
 #include "cmd/node_events.h"
 #include "cmd/node_read.h"
 #include "cmd/node_report.h"
+#include "cmd/node_watch.h"
 #include "cmd/report.h"
 #include "cmd/restart.h"
 #include "gpu/monitor.h"
@@ -48,7 +49,8 @@ struct agent {
         struct agent_handover *handover;
         bool has_served;              /* it has had kubelet's directory to itself, at least once */
         struct metrics_http *metrics; /* NULL: nobody asks for them */
-        struct agent_api *api;        /* NULL, as the next two: the API server is not spoken to */
+        struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
+        struct node_watch *node;
         struct node_events *events;
         struct node_report *report;
         struct agent_labels *labels; /* NULL: none are wanted */
@@ -130,6 +132,7 @@ static void stop(struct agent *agent, int status)
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
+        agent->node = node_watch_close(agent->node);
         agent->api = agent_api_close(agent->api); /* after all that has a watch of its client */
 }
 
@@ -597,6 +600,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
         const struct node_report_options options = {
                 .loop = &agent->loop,
                 .client = agent_api_client(agent->api),
+                .watch = agent->node,
                 .events = agent->events,
                 .holdings = agent->holdings,
                 .config = config,
@@ -636,12 +640,14 @@ static int start(struct agent *agent, struct error *err)
                 .on_stale_library = on_stale_library,
                 .data = agent,
         };
+        struct agent_config_cluster cluster;
 
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
         agent->api = agent_api_new(&api);
         client = agent_api_client(agent->api);
+        agent->node = client ? node_watch_new(client, config->node_name) : NULL;
         agent->events = node_events_new(&agent->loop, client, config->node_name);
         holdings.events = agent->events;
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
@@ -653,9 +659,10 @@ static int start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
-        agent->labels = agent_labels_new(&agent->loop, client, config);
+        agent->labels = agent_labels_new(&agent->loop, client, agent->node, config);
         /* Last, since it may replace the settings. */
-        return agent_config_connect(agent->configs, client, config->node_name, agent->events, err);
+        cluster = (struct agent_config_cluster){client, config->node_name, agent->node, agent->events};
+        return agent_config_connect(agent->configs, &cluster, err);
 }
 
 static void close_handle(uv_handle_t *handle, void *data UNUSED)

@@ -225,11 +225,10 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
         return 0;
 }
 
-static void watch_label(struct agent_config *config, const char *node)
+static void watch_label(struct agent_config *config, struct node_watch *watch)
 {
         const struct node_label_options options = {
-                .client = config->client,
-                .node = node,
+                .watch = watch,
                 .key = command_line_get(config->options.options, "config-label"),
                 .changed = on_label,
                 .trouble = on_label_trouble,
@@ -240,25 +239,23 @@ static void watch_label(struct agent_config *config, const char *node)
         uv_timer_start(&config->patience, on_late, PATIENCE_MS, 0);
 }
 
-int agent_config_connect(struct agent_config *config, struct kube_client *client, const char *node,
-        struct node_events *events, struct error *err)
+int agent_config_connect(struct agent_config *config, const struct agent_config_cluster *cluster, struct error *err)
 {
         const char *map = config->map;
 
-        config->events = events;
+        config->events = cluster->events;
         config->is_connected = true;
-        if (client && *node) {
-                config->client = client;
-                config->report = config->kind == BY_NOTHING ? NULL : config_report_new(client, node);
-        }
+        config->client = cluster->client;
+        if (config->client && config->kind != BY_NOTHING)
+                config->report = config_report_new(config->client, cluster->watch, cluster->node);
         if (config->verdict == CONFIG_ACCEPTED || config->why)
                 agent_config_tell(config, config->verdict, config->why);
         if (config->verdict == CONFIG_REFUSED)
-                node_events_tell(events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);
+                node_events_tell(config->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);
         if (config->kind != BY_NAME)
                 return 0;
         if (config->client) {
-                watch_label(config, node);
+                watch_label(config, cluster->watch);
         } else if (*map) {
                 log_error(
                         "the ConfigMap cannot be read: there are no credentials for the API server, or the node has no name",

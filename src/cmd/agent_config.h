@@ -31,6 +31,7 @@
 
 struct agent_config;
 struct node_events;
+struct node_watch;
 
 struct agent_config_options {
         uv_loop_t *loop;
@@ -43,11 +44,17 @@ struct agent_config_options {
 int agent_config_new(struct agent_config **ret, const struct agent_config_options *options, struct error *err) MUST_USE;
 
 /*
- * From here on the cluster is listened to and told. |client| and |events| may be NULL, and must outlive the configuration; |node| is ""
- * where it is not known.
+ * From here on the cluster is listened to and told. All may be NULL, and must outlive the configuration: without a client the node has no
+ * name, or there are no credentials.
  */
-int agent_config_connect(struct agent_config *config, struct kube_client *client, const char *node,
-        struct node_events *events, struct error *err) MUST_USE;
+struct agent_config_cluster {
+        struct kube_client *client;
+        const char *node;         /* NULL without a client, and so is: */
+        struct node_watch *watch; /* of that node */
+        struct node_events *events;
+};
+int agent_config_connect(
+        struct agent_config *config, const struct agent_config_cluster *cluster, struct error *err) MUST_USE;
 
 /* Nothing is there yet to be served; what agent_config_load() gives is only for what is needed to wait. */
 bool agent_config_is_waiting(const struct agent_config *config);

@@ -44,7 +44,8 @@ static bool can_publish(enum labels_output output, const struct kube_client *cli
         return false;
 }
 
-struct agent_labels *agent_labels_new(uv_loop_t *loop, struct kube_client *client, const struct config *config)
+struct agent_labels *agent_labels_new(
+        uv_loop_t *loop, struct kube_client *client, struct node_watch *watch, const struct config *config)
 {
         struct agent_labels *labels;
         struct labels_publisher_options publisher = {
@@ -52,6 +53,7 @@ struct agent_labels *agent_labels_new(uv_loop_t *loop, struct kube_client *clien
                 .output = config->labels_output,
                 .file = config->labels_file,
                 .client = client,
+                .watch = watch,
                 .node = config->node_name,
                 .scope = config->labels_output == LABELS_FILE ? ""
                          : client                             ? kube_client_scope(client)

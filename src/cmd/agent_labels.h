@@ -14,12 +14,14 @@
 #include "share/plan.h"
 
 struct agent_labels;
+struct node_watch;
 
 /*
- * NULL where no labels are wanted, or they cannot go where they are to, which is logged. |client| NULL: the API server is not spoken to;
- * it must outlive the labels. If it has no credentials yet, labels are not published there before agent_labels_connected().
+ * NULL where no labels are wanted, or they cannot go where they are to, which is logged. |client| and |watch| NULL: the API server is not
+ * spoken to; they must outlive the labels. If it has no credentials yet, labels are not published there before agent_labels_connected().
  */
-struct agent_labels *agent_labels_new(uv_loop_t *loop, struct kube_client *client, const struct config *config);
+struct agent_labels *agent_labels_new(
+        uv_loop_t *loop, struct kube_client *client, struct node_watch *watch, const struct config *config);
 
 /*
  * |plan| NULL: none can be made of these. Then nothing changes, unless it is the MIG layout that migStrategy single cannot have, which

@@ -20,6 +20,7 @@
 #include "cmd/config_choice.h"
 #include "cmd/config_source.h"
 #include "cmd/node_label.h"
+#include "cmd/node_watch.h"
 #include "cmd/process_find.h"
 #include "cmd/report.h"
 #include "config/config.h"
@@ -99,6 +100,7 @@ struct manager {
         int signal; /* 0: none is sent */
 
         struct kube_client *client;
+        struct node_watch *node;
         struct node_label *label;
         struct config_source *source;
         uv_signal_t signals[4];
@@ -125,6 +127,7 @@ static void stop(struct manager *manager, int status)
                 uv_close((uv_handle_t *)&manager->signals[i], NULL);
         uv_close((uv_handle_t *)&manager->retry, NULL);
         manager->label = node_label_close(manager->label);
+        manager->node = node_watch_close(manager->node);
         manager->source = config_source_close(manager->source);
         manager->client = kube_client_close(manager->client, NULL, NULL);
 }
@@ -375,7 +378,6 @@ static int listen_to_signals(struct manager *manager, struct error *err)
 static int start(struct manager *manager, const struct option_set *set, struct error *err)
 {
         struct node_label_options label = {
-                .node = command_line_get(set, "node-name"),
                 .key = manager->values[LABEL],
                 .changed = on_label,
                 .trouble = on_trouble,
@@ -389,7 +391,8 @@ static int start(struct manager *manager, const struct option_set *set, struct e
                 kube_client_open(&manager->client, &manager->loop, command_line_get(set, "kubeconfig"), err) != 0 ||
                 config_source_new(&manager->source, &source, err) < 0)
                 return -1;
-        label.client = manager->client;
+        manager->node = node_watch_new(manager->client, command_line_get(set, "node-name"));
+        label.watch = manager->node;
         manager->label = node_label_new(&label);
         log_text(LOG_INFO, "Waiting for change to '%s' label", label.key);
         return 0;

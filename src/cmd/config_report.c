@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cmd/node_mend.h"
 #include "cmd/report.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
@@ -21,6 +22,7 @@ struct config_report {
         uv_timer_t retry;
         struct backoff backoff;
         struct complaint trouble;
+        struct node_mend *mend;
 };
 
 /* ---- what is said ---- */
@@ -48,6 +50,12 @@ json_t *config_report_node(const char *node, const struct config_status *status)
                         ? xstrdup(config_verdict_name(status->verdict))
                         : xasprintf("%s: %s", config_verdict_name(status->verdict), status->why));
         return object;
+}
+
+bool config_report_is_on(const json_t *node, const json_t *report)
+{
+        return object_covers(object_find(node, "metadata", "annotations", NULL),
+                object_find(report, "metadata", "annotations", NULL));
 }
 
 /* ---- the way there ---- */
@@ -93,15 +101,42 @@ static void send_newest(struct config_report *report)
         report->call = kube_client_send(report->client, &request);
 }
 
-struct config_report *config_report_new(struct kube_client *client, const char *node)
+static bool is_right(const json_t *node, void *data)
+{
+        const struct config_report *report = data;
+
+        return !report->newest || config_report_is_on(node, report->newest);
+}
+
+static bool mend(void *data)
+{
+        struct config_report *report = data;
+
+        if (report->call)
+                return false;
+        uv_timer_stop(&report->retry);
+        send_newest(report);
+        return true;
+}
+
+struct config_report *config_report_new(struct kube_client *client, struct node_watch *watch, const char *node)
 {
         struct config_report *report = xcalloc(1, sizeof(*report));
+        const struct node_mend_options options = {
+                .loop = kube_client_loop(client),
+                .watch = watch,
+                .what = "annotations",
+                .is_right = is_right,
+                .mend = mend,
+                .data = report,
+        };
 
         report->client = client;
         report->node = xstrdup(node);
         report->backoff = (struct backoff){CONFIG_REPORT_RETRY_MS, CONFIG_REPORT_RETRY_MAX_MS, 0};
         uv_timer_init(kube_client_loop(client), &report->retry);
         report->retry.data = report;
+        report->mend = node_mend_new(&options);
         return report;
 }
 
@@ -133,6 +168,7 @@ struct config_report *config_report_close(struct config_report *report)
 {
         if (!report)
                 return NULL;
+        report->mend = node_mend_close(report->mend);
         report->call = kube_call_cancel(report->call);
         uv_close((uv_handle_t *)&report->retry, free_report);
         return NULL;

@@ -8,11 +8,12 @@
  *   warpshare.dev/config-status       "accepted"; "refused: <reason>"; "waiting: <for what>"
  *
  * They are written by server-side apply as CONFIG_REPORT_MANAGER, so nobody else's annotations are touched and what is not said any more
- * goes. The newest report counts; one that fails is tried again, ever more slowly.
+ * goes. The newest report counts; one that fails is tried again, ever more slowly. What somebody changes is put back (cmd/node_mend.h).
  */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "cmd/config_status.h"
 #include "kube/client.h"
@@ -24,10 +25,14 @@
 /* The node as it is sent; a new reference. Pure. */
 json_t *config_report_node(const char *node, const struct config_status *status);
 
-struct config_report;
+/* |node|, as the API server has it, says all that |report| says. */
+bool config_report_is_on(const json_t *node, const json_t *report);
 
-/* |node| and |client|, which must outlive it, are there. */
-struct config_report *config_report_new(struct kube_client *client, const char *node);
+struct config_report;
+struct node_watch;
+
+/* |client| and |watch|, of the node of that name, must outlive it. */
+struct config_report *config_report_new(struct kube_client *client, struct node_watch *watch, const char *node);
 void config_report_tell(struct config_report *report, const struct config_status *status);
 
 /* Nothing is sent after it. Accepts NULL, returns NULL. */

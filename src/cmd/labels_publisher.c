@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cmd/labels_objects.h"
+#include "cmd/node_mend.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
 
@@ -21,6 +22,9 @@ struct labels_publisher {
         struct kube_call *call; /* NULL: nothing is being written */
         struct backoff backoff;
         uv_timer_t timer;
+        struct node_mend *mend;
+        char *uid;     /* of the node, when the NodeFeature was looked after; NULL: not seen yet */
+        char *new_uid; /* as it was seen last */
 };
 
 static void begin(struct labels_publisher *publisher);
@@ -201,11 +205,57 @@ static void begin(struct labels_publisher *publisher)
         }
 }
 
+/* ---- the node as it is watched ---- */
+
+static bool has_labels(const json_t *node, void *data)
+{
+        const struct labels_publisher *publisher = data;
+
+        return object_covers(object_find(node, "metadata", "labels", NULL), publisher->labels);
+}
+
+static void set_text(char **place, const char *text)
+{
+        free(*place);
+        *place = xstrdup(text);
+}
+
+static bool is_same_node(const json_t *node, void *data)
+{
+        struct labels_publisher *publisher = data;
+        const char *uid = object_text(node, "metadata", "uid", NULL);
+
+        set_text(&publisher->new_uid, uid ? uid : "");
+        if (!publisher->uid)
+                set_text(&publisher->uid, publisher->new_uid);
+        return !publisher->labels || strcmp(publisher->uid, publisher->new_uid) == 0;
+}
+
+static bool mend(void *data)
+{
+        struct labels_publisher *publisher = data;
+
+        if (publisher->call || !publisher->options.scope)
+                return false;
+        if (publisher->new_uid)
+                set_text(&publisher->uid, publisher->new_uid);
+        arm(publisher, 0);
+        return true;
+}
+
 /* ---- from outside ---- */
 
 struct labels_publisher *labels_publisher_new(const struct labels_publisher_options *options)
 {
         struct labels_publisher *publisher = xcalloc(1, sizeof(*publisher));
+        const struct node_mend_options mending = {
+                .loop = options->loop,
+                .watch = options->watch,
+                .what = "labels",
+                .is_right = options->output == LABELS_NODE ? has_labels : is_same_node,
+                .mend = mend,
+                .data = publisher,
+        };
 
         publisher->options = *options;
         publisher->options.file = xstrdup(options->file ? options->file : "");
@@ -215,6 +265,8 @@ struct labels_publisher *labels_publisher_new(const struct labels_publisher_opti
         publisher->backoff = (struct backoff){LABELS_RETRY_MS, LABELS_RETRY_LIMIT_MS, 0};
         uv_timer_init(options->loop, &publisher->timer);
         publisher->timer.data = publisher;
+        if (options->output == LABELS_NODE || options->output == LABELS_NODE_FEATURE)
+                publisher->mend = node_mend_new(&mending);
         return publisher;
 }
 
@@ -250,6 +302,8 @@ static void on_closed(uv_handle_t *handle)
         free((char *)(uintptr_t)publisher->options.node);
         free((char *)(uintptr_t)publisher->options.scope);
         free((char *)(uintptr_t)publisher->options.pod);
+        free(publisher->uid);
+        free(publisher->new_uid);
         free(publisher);
 }
 
@@ -257,6 +311,7 @@ struct labels_publisher *labels_publisher_close(struct labels_publisher *publish
 {
         if (!publisher)
                 return NULL;
+        publisher->mend = node_mend_close(publisher->mend);
         publisher->call = kube_call_cancel(publisher->call);
         uv_close((uv_handle_t *)&publisher->timer, on_closed);
         return NULL;

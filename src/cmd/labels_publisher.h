@@ -1,7 +1,9 @@
 /*
  * Brings labels to where they are read: a file of node-feature-discovery, its NodeFeature object, the node itself, or standard output.
  * What it was given last is what counts; it is tried again until it is there, with back-off, and put in place again at intervals,
- * in case that somebody took it away. What is as it should be is not written.
+ * in case that somebody took it away. What is as it should be is not written. Where the node is watched, its labels are put back in a
+ * moment (cmd/node_mend.h), and the NodeFeature is looked after when the node was made anew, since node-feature-discovery removes
+ * that of a node that is gone.
  *
  *     idle ──put──► writing ──done──► resting ──refresh_ms──► writing
  *                     ▲ └──failed──► waiting ──┘
@@ -24,6 +26,7 @@
 #define LABELS_RETRY_LIMIT_MS UINT64_C(300000)
 
 struct labels_publisher;
+struct node_watch;
 
 struct labels_publisher_options {
         uv_loop_t *loop;
@@ -31,6 +34,7 @@ struct labels_publisher_options {
         const char *file; /* LABELS_FILE; "": standard output */
         /* The others; all are copied but the client, which must outlive the publisher. */
         struct kube_client *client;
+        struct node_watch *watch; /* of that node, outlives the publisher as well; NULL: it is not watched */
         const char *node;
         const char *scope;   /* namespace of the NodeFeature; NULL: labels_publisher_begin() will say */
         const char *pod;     /* whose DaemonSet owns the NodeFeature; "": nobody does */

@@ -3,15 +3,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cmd/node_watch.h"
 #include "kube/object.h"
-#include "kube/watch.h"
 
 #define VALUE_MAX 63 /* of a label, says Kubernetes */
 
 struct node_label {
         struct node_label_options options;
         char *key;
-        struct kube_watch *watch;
+        struct node_listener listener;
         char *value;
         bool is_known;
 };
@@ -29,10 +29,10 @@ static void set(struct node_label *label, const char *value)
                 label->options.changed(label->options.data);
 }
 
-static void on_object(enum kube_change change, json_t *object, void *data)
+static void on_node(const json_t *node, void *data)
 {
         struct node_label *label = data;
-        const char *value = change == KUBE_PRESENT ? object_text(object, "metadata", "labels", label->key, NULL) : NULL;
+        const char *value = node ? object_text(node, "metadata", "labels", label->key, NULL) : NULL;
 
         set(label, value ? value : "");
 }
@@ -51,27 +51,19 @@ static void on_trouble(const struct error *error, void *data)
 {
         struct node_label *label = data;
 
-        if (label->options.trouble)
-                label->options.trouble(error, label->options.data);
+        label->options.trouble(error, label->options.data);
 }
 
 struct node_label *node_label_new(const struct node_label_options *options)
 {
         struct node_label *label = xcalloc(1, sizeof(*label));
-        _free_ char *selector = xasprintf("metadata.name=%s", options->node);
-        const struct kube_watch_options watch = {
-                .path = "/api/v1/nodes",
-                .field_selector = selector,
-                .on_object = on_object,
-                .on_synced = on_synced,
-                .on_trouble = on_trouble,
-                .data = label,
-        };
 
         label->options = *options;
         label->key = xstrdup(options->key);
         label->value = xstrdup("");
-        label->watch = kube_watch_new(options->client, &watch);
+        label->listener = (struct node_listener){
+                .on_node = on_node, .on_synced = on_synced, .on_trouble = on_trouble, .data = label};
+        node_watch_listen(options->watch, &label->listener);
         return label;
 }
 
@@ -89,7 +81,7 @@ struct node_label *node_label_close(struct node_label *label)
 {
         if (!label)
                 return NULL;
-        kube_watch_close(label->watch);
+        node_watch_leave(&label->listener);
         free(label->key);
         free(label->value);
         free(label);

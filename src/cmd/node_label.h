@@ -8,13 +8,13 @@
 
 #include <stdbool.h>
 
-#include "kube/client.h"
+#include "base/error.h"
 
 struct node_label;
+struct node_watch;
 
 struct node_label_options {
-        struct kube_client *client;
-        const char *node;
+        struct node_watch *watch; /* outlives it */
         const char *key;
         void (*changed)(void *data); /* the value, or that it is known now */
         /* The node cannot be read now; it is tried again. Once for each trouble. */

@@ -131,6 +131,7 @@ struct node_report *node_report_new(const struct node_report_options *options)
         const struct node_state_options state = {
                 .loop = options->loop,
                 .client = options->client,
+                .watch = options->watch,
                 .node = options->config->node_name,
                 .condition = options->config->node_condition,
                 .taint = options->config->node_taint,

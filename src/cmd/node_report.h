@@ -15,10 +15,12 @@
 
 struct kube_client;
 struct node_report;
+struct node_watch;
 
 struct node_report_options {
         uv_loop_t *loop;
-        struct kube_client *client;  /* this and the next two outlive the report */
+        struct kube_client *client;  /* this and the next three outlive the report */
+        struct node_watch *watch;    /* or NULL */
         struct node_events *events;  /* or NULL */
         struct holdings *holdings;   /* who knows the pods of a unit */
         const struct config *config; /* name and marks of the node; may go */

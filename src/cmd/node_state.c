@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "cmd/node_mend.h"
 #include "cmd/node_taint.h"
 #include "cmd/report.h"
 #include "kube/backoff.h"
@@ -35,6 +37,7 @@ struct node_state {
         uv_timer_t timer; /* to the next sending */
         struct backoff backoff;
         struct complaint trouble;
+        struct node_mend *mend; /* NULL: there are no marks */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -126,27 +129,38 @@ json_t *node_state_status(const char *node, json_t *condition)
         return body;
 }
 
-/* Since when the condition says what it says. */
-static json_t *transition_time(const json_t *node, const char *type, const char *status, const char *now)
+/* NULL: the node has none of that type. */
+static const json_t *find_condition(const json_t *node, const char *type)
 {
         const json_t *conditions = object_find(node, "status", "conditions", NULL);
 
         for (size_t i = 0; i < json_array_size(conditions); i++) {
                 const json_t *condition = json_array_get(conditions, i);
-                const char *its_type = object_text(condition, "type", NULL);
-                const char *its_status = object_text(condition, "status", NULL);
-                const char *since = object_text(condition, "lastTransitionTime", NULL);
 
-                if (its_type && its_status && since && strcmp(its_type, type) == 0 && strcmp(its_status, status) == 0)
-                        return json_string(since);
+                if (text_is_same(object_text(condition, "type", NULL), type))
+                        return condition;
         }
-        return json_string(now);
+        return NULL;
+}
+
+static const char *status_of(const struct node_verdict *verdict)
+{
+        return verdict->status == NODE_READY ? "True" : "False";
+}
+
+/* Since when the condition says what it says. */
+static json_t *transition_time(const json_t *node, const char *type, const char *status, const char *now)
+{
+        const json_t *condition = find_condition(node, type);
+        const char *since = object_text(condition, "lastTransitionTime", NULL);
+
+        return json_string(since && text_is_same(object_text(condition, "status", NULL), status) ? since : now);
 }
 
 static json_t *write_condition(const struct node_state *state, const json_t *node)
 {
         _free_ char *now = object_time((int64_t)time(NULL) * 1000000);
-        const char *status = state->sending.status == NODE_READY ? "True" : "False";
+        const char *status = status_of(&state->sending);
         json_t *since = transition_time(node, state->condition, status, now);
 
         return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "type", state->condition, "status", status, "reason",
@@ -172,12 +186,18 @@ static void send_condition(struct node_state *state, const json_t *node)
         json_decref(body);
 }
 
+static bool merge_taint(json_t *node, const struct node_state *state)
+{
+        bool is_wanted = *state->taint_text && state->sending.status == NODE_NOT_READY;
+
+        return node_taint_merge(node, is_wanted ? &state->taint : NULL);
+}
+
 static bool edit_taint(json_t *node, void *data)
 {
         struct node_state *state = data;
-        bool is_wanted = *state->taint_text && state->sending.status == NODE_NOT_READY;
 
-        state->taint_changes = node_taint_merge(node, is_wanted ? &state->taint : NULL);
+        state->taint_changes = merge_taint(node, state);
         return state->taint_changes;
 }
 
@@ -211,10 +231,53 @@ static void on_timer(uv_timer_t *timer)
         state->call = kube_client_edit(state->client, &edit);
 }
 
+/* ---- what is there ---- */
+
+static bool has_condition(const json_t *node, const char *type, const struct node_verdict *verdict)
+{
+        const json_t *condition = find_condition(node, type);
+
+        return condition && text_is_same(object_text(condition, "status", NULL), status_of(verdict)) &&
+               text_is_same(object_text(condition, "reason", NULL), verdict->reason) &&
+               text_is_same(object_text(condition, "message", NULL), verdict->message);
+}
+
+static bool has_taint(const json_t *node, const struct node_state *state)
+{
+        json_t *copy = json_deep_copy(node);
+        bool is_changed = merge_taint(copy, state);
+
+        json_decref(copy);
+        return !is_changed;
+}
+
+/* What was sent last, or is on its way. */
+static bool is_right(const json_t *node, void *data)
+{
+        const struct node_state *state = data;
+
+        return state->sending.status == NODE_UNKNOWN ||
+               (has_taint(node, state) &&
+                       (!*state->condition || has_condition(node, state->condition, &state->sending)));
+}
+
+/* One that falls is marked in a moment anyhow. */
+static bool mend(void *data)
+{
+        struct node_state *state = data;
+
+        if (state->call || state->is_falling)
+                return false;
+        uv_timer_start(&state->timer, on_timer, 0, 0);
+        return true;
+}
+
 /* ---- public ---- */
 
 struct node_state *node_state_new(const struct node_state_options *options)
 {
+        struct node_mend_options mending = {
+                .loop = options->loop, .what = "condition and taint", .is_right = is_right, .mend = mend};
         struct node_state *state;
         struct error err;
 
@@ -234,6 +297,9 @@ struct node_state *node_state_new(const struct node_state_options *options)
         state->backoff = (struct backoff){.least_ms = RETRY_MS, .most_ms = RETRY_MAX_MS};
         uv_timer_init(options->loop, &state->timer);
         state->timer.data = state;
+        mending.watch = has_marks(state) ? options->watch : NULL;
+        mending.data = state;
+        state->mend = node_mend_new(&mending);
         return state;
 }
 
@@ -268,6 +334,7 @@ void node_state_close(struct node_state *state, void (*closed)(void *data), void
                 return;
         state->closed = closed;
         state->closed_data = data;
+        state->mend = node_mend_close(state->mend);
         state->call = kube_call_cancel(state->call);
         uv_close((uv_handle_t *)&state->timer, on_closed);
 }

@@ -7,8 +7,8 @@
  *   taint       there while the node is not ready; sent with the list it was read with (cmd/node_taint.h)
  *
  * A node that is not ready must stay so for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. Everything else is
- * told at once. Each NODE_STATE_REFRESH_MS it is told again, which is the heartbeat of the condition, and mends what somebody
- * changed. What fails is tried again with back-off.
+ * told at once. Each NODE_STATE_REFRESH_MS it is told again, which is the heartbeat of the condition. What fails is tried again with
+ * back-off; what somebody changes is put back (cmd/node_mend.h), or with the heartbeat where the node cannot be watched.
  *
  * Without either option it looks at the node once, and removes what an agent before it has left. A stop leaves the marks as they are:
  * a new agent comes soon, or else `warpshare uninstall` removes them. RBAC: get and patch of nodes, patch of nodes/status.
@@ -26,10 +26,12 @@
 
 struct kube_client;
 struct node_state;
+struct node_watch;
 
 struct node_state_options {
         uv_loop_t *loop;
-        struct kube_client *client; /* must outlive the state */
+        struct kube_client *client; /* must outlive the state, and so must: */
+        struct node_watch *watch;   /* of that node */
         const char *node;
         const char *condition; /* its type; "": none */
         const char *taint;     /* as config/node_mark.h reads it; "": none */

@@ -57,6 +57,19 @@ json_t *object_make(json_t *object, ...)
         return object;
 }
 
+bool object_covers(const json_t *object, const json_t *part)
+{
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)part, key, value)
+        {
+                if (!json_equal(value, json_object_get(object, key)))
+                        return false;
+        }
+        return true;
+}
+
 json_t *object_difference(const json_t *before, const json_t *after)
 {
         json_t *patch = json_object();

@@ -29,6 +29,9 @@ json_t *object_make(json_t *object, ...) __attribute__((sentinel));
  */
 json_t *object_difference(const json_t *before, const json_t *after);
 
+/* Every key of |part| is in |object| with the same value. NULL is an object without a key. */
+bool object_covers(const json_t *object, const json_t *part);
+
 /* A DNS subdomain (RFC 1123), at most 253 characters: what names of nodes, namespaces and most objects are. */
 bool object_is_name(const char *text);
 

@@ -17,8 +17,17 @@ class Cluster:
     def __init__(self, folder):
         self.api = ApiServer(folder)
         self.api.allow(RULES)
+        self.register()
+
+    def register(self):
+        """As kubelet does when the node is not there."""
         self.api.put(NODES, {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': NAME}, 'spec': {}, 'status': {
             'conditions': [{'type': 'Ready', 'status': 'True', 'reason': 'KubeletReady'}]}}, manager='kubelet')
+
+    def make_anew(self):
+        """Somebody deleted the node, and kubelet registers again: another object of that name."""
+        self.api.delete(NODES, NAME)
+        self.register()
 
     def options(self):
         """Of an agent that is in it."""

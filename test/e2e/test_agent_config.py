@@ -250,6 +250,21 @@ def test_a_configmap_that_is_deleted_takes_nothing_away(node, cluster):
     assert len(node.kubelet.messages) == 1 and agent.count('the configuration changed') == 0
 
 
+@pytest.mark.parametrize('source', [('--config-map', 'gpu/configs'), ()], ids=['by name', 'one file'])
+def test_annotations_that_go_come_back_with_the_node_or_without(node, cluster, source):
+    cluster.map(**CONFIGS)
+    if not source:
+        node.config(SMALL)
+    start(node, cluster, source=source)
+    cluster.wait_status('accepted', hash=short_hash(SMALL))
+    cluster.api.patch(NODES, 'n1', {'metadata': {'annotations': {PREFIX + '-hash': 'mine', PREFIX + '-status': None}}})
+    cluster.wait_status('accepted', hash=short_hash(SMALL))
+    cluster.api.delete(NODES, 'n1')
+    cluster.api.put(NODES, {'metadata': {'name': 'n1', 'labels': {LABEL: 'small'}}})
+    cluster.wait_status('accepted', hash=short_hash(SMALL), generation='1')
+    node.agent.wait_log("the node's object was made anew")
+
+
 # ---- while the API server is away ----
 
 def test_an_agent_that_starts_without_the_api_server_serves_the_last_good_configuration(node, cluster):
@@ -417,7 +432,7 @@ def test_one_file_for_all_nodes_is_reported_too(node, cluster):
     node.config(BIG)
     node.wait_counts(20)
     cluster.wait_status('accepted', generation='2', hash=short_hash(BIG))
-    assert not cluster.api.asked('watch') and not os.path.exists(os.path.join(node.mps_root, 'configuration.json'))
+    assert not cluster.api.asked('watch', 'configmaps') and not os.path.exists(os.path.join(node.mps_root, 'configuration.json'))
     assert agent.count('Running with config:') == 2
 
 

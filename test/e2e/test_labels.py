@@ -298,6 +298,31 @@ def test_labels_of_the_node_itself_that_are_gone_disappear_and_those_of_others_s
     assert not api.asked(resource='nodefeatures')
 
 
+def test_labels_that_go_come_back_with_the_node_or_without(node, api):
+    api.allow(our_rules())
+    start_agent(node, api, 'node')
+    api.wait_for(lambda: api.get(NODES, NODE)['metadata']['labels'].get('nvidia.com/gpu.count') == '4')
+    api.patch(NODES, NODE, {'metadata': {'labels': {'nvidia.com/gpu.count': '5', 'nvidia.com/gpu.product': None}}})
+    api.wait_for(lambda: api.get(NODES, NODE)['metadata']['labels'].get('nvidia.com/gpu.count') == '4')
+    assert api.get(NODES, NODE)['metadata']['labels']['nvidia.com/gpu.product']
+    api.delete(NODES, NODE)
+    api.put(NODES, {'metadata': {'name': NODE, 'labels': {'kubernetes.io/hostname': NODE}}})
+    api.wait_for(lambda: api.get(NODES, NODE)['metadata']['labels'].get('nvidia.com/gpu.count') == '4')
+    assert api.get(NODES, NODE)['metadata']['labels']['kubernetes.io/hostname'] == NODE
+
+
+def test_a_nodefeature_that_went_with_its_node_comes_back_with_it(node, api):
+    """Garbage collection of node-feature-discovery removes the objects of nodes that are gone."""
+    api.allow(our_rules())
+    start_agent(node, api, 'nodefeature')
+    api.wait_for(lambda: api.get(FEATURES, FEATURE))
+    api.wait_for(lambda: [one for one in api.watches if one['request'].resource == 'nodes'])
+    api.delete(NODES, NODE)
+    api.delete(FEATURES, FEATURE)
+    api.put(NODES, {'metadata': {'name': NODE}})
+    api.wait_for(lambda: api.get(FEATURES, FEATURE))
+
+
 def test_an_api_server_that_refuses_is_asked_again(node, api):
     fault = api.fault('status', resource='nodefeatures', code=500)
     agent = start_agent(node, api, 'nodefeature')

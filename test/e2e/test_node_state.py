@@ -100,6 +100,31 @@ def test_marks_stay_over_a_restart_and_go_when_their_options_do(node, cluster):
     assert cluster.condition('Ready') and not cluster.annotations()
 
 
+def test_a_node_that_is_made_anew_is_marked_anew(node, cluster):
+    node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, CONDITION, *cluster.options())
+    lose_all(node)
+    wait_taints(cluster, TAINT)
+    wait_condition(cluster, 'False', 'NoHealthyGPU')
+    cluster.make_anew()
+    wait_taints(cluster, TAINT)
+    wait_condition(cluster, 'False', 'NoHealthyGPU')
+    assert cluster.annotations() == {NOTE: 'nvidia.com/gpu-sharing=unavailable:NoSchedule'}
+    cluster.wait_configured()
+    assert cluster.condition('Ready')
+
+
+def test_marks_that_somebody_takes_away_or_changes_come_back(node, cluster):
+    node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, CONDITION, *cluster.options())
+    lose_all(node)
+    wait_taints(cluster, TAINT)
+    wait_condition(cluster, 'False', 'NoHealthyGPU')
+    cluster.api.patch(NODES, NAME, {'spec': {'taints': [THEIRS]}})
+    wait_taints(cluster, THEIRS, TAINT)
+    cluster.api.patch(NODES, NAME, {'status': {'conditions': []}}, subresource='status')
+    wait_condition(cluster, 'False', 'NoHealthyGPU')
+    node.agent.wait_log('what the agent keeps on its node was taken away or changed, and is set again')
+
+
 def test_an_agent_without_marks_asks_once_and_changes_nothing(node, cluster):
     node.start_all(sharing('timeSlicing', 4), *cluster.options())
     cluster.api.wait_for(lambda: cluster.api.asked('get', 'nodes'))

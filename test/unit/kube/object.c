@@ -122,9 +122,36 @@ static void test_times_are_those_of_kubernetes(void **state UNUSED)
         assert_string_equal(fine, "2026-11-22T13:00:00.000042Z");
 }
 
+static void test_an_object_covers_what_it_has_all_of(void **state UNUSED)
+{
+        static const struct {
+                const char *object;
+                const char *part;
+                bool covers;
+        } cases[] = {
+                {"{}", "{}", true},
+                {"{\"a\": \"1\", \"b\": \"2\"}", "{\"a\": \"1\"}", true},
+                {"{\"a\": \"1\", \"b\": \"2\"}", "{\"a\": \"2\"}", false},
+                {"{\"b\": \"2\"}", "{\"a\": \"1\"}", false},
+                {NULL, "{}", true},
+                {NULL, "{\"a\": \"1\"}", false},
+                {"{\"a\": \"1\"}", NULL, true},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                json_t *object = cases[i].object ? json_loads(cases[i].object, 0, NULL) : NULL;
+                json_t *part = cases[i].part ? json_loads(cases[i].part, 0, NULL) : NULL;
+
+                assert_int_equal(object_covers(object, part), cases[i].covers);
+                json_decref(object);
+                json_decref(part);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_an_object_covers_what_it_has_all_of),
                 cmocka_unit_test(test_a_path_leads_to_a_value_or_nowhere),
                 cmocka_unit_test(test_a_path_is_made_where_it_is_missing),
                 cmocka_unit_test(test_a_difference_is_what_changed_and_no_more),
