@@ -102,8 +102,29 @@ class Process:
                         self.process.returncode, pattern, self.story()))
                 self._changed.wait(min(left, 0.5))
 
+    def target(self):
+        """The process that signals are for; None: it is not there yet."""
+        return self.pid
+
+    def _listens(self, number):
+        """The target's handler is there, or the signal is held back for it: a program that has just begun any signal kills."""
+        target = self.target()
+        if not target or number == signal.SIGKILL:
+            return bool(target)
+        try:
+            with open('/proc/%d/status' % target, encoding='ascii') as status:
+                masks = re.findall(r'^Sig(?:Blk|Cgt):\t([0-9a-f]+)$', status.read(), re.MULTILINE)
+        except OSError:
+            return False
+        return any(int(mask, 16) >> number - 1 & 1 for mask in masks)
+
     def signal(self, number):
-        self.process.send_signal(number)
+        deadline = time.monotonic() + DEADLINE
+        while self.process.poll() is None and not self._listens(number):
+            assert time.monotonic() < deadline, 'the agent does not listen to signal %d; its log:\n%s' % (number, self.story())
+            time.sleep(0.001)
+        if self.process.poll() is None:
+            os.kill(self.target(), number)
 
     def wait(self, timeout=DEADLINE):
         """The exit status."""

@@ -70,13 +70,10 @@ class Container(Process):
              *('%s=%s' % (source, target) for target, source in (mounts or {}).items()),
              '--', '/usr/bin/env', '-i', *('%s=%s' % pair for pair in variables.items()), *arguments], dict(os.environ))
 
-    def pid_inside(self):
-        """Of the container's first process, the one that nsenter waits for, as it is called outside."""
+    def target(self):
+        """The container's first process, the one that nsenter waits for, as it is called outside."""
         with open('/proc/%d/task/%d/children' % (self.process.pid, self.process.pid), encoding='ascii') as children:
-            return int(children.read().split()[0])
-
-    def signal(self, number):
-        os.kill(self.pid_inside(), number)
+            return next(map(int, children.read().split()), None)
 
 
 class Pod:
