@@ -2,7 +2,9 @@
 import hashlib
 import json
 import os
+import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -59,11 +61,17 @@ def test_the_configuration_asks_the_container_toolkit_for_the_driver(blobs):
     assert config['Labels']['org.opencontainers.image.version'] == version
 
 
-def test_the_dockerfile_says_the_same_as_the_configuration():
+def test_the_dockerfile_says_the_same_as_the_configuration(blobs):
+    """But for the labels that are another for each commit."""
+    config = json.loads(blob(blobs, manifest_of(blobs)['config']))['config']
     text = read('deploy/container/Dockerfile').replace('\\\n', ' ')
-    said = dict(re.findall(r'([A-Z_]+)=(\S+)', re.search(r'^ENV (.*)', text, re.MULTILINE).group(1)))
-    assert said == ENVIRONMENT
-    assert 'ENTRYPOINT ["nvidia-device-plugin"]' in text
+    said = {word: re.search(r'^%s (.*)' % word, text, re.MULTILINE).group(1) for word in ('ENV', 'LABEL', 'ENTRYPOINT')}
+    assert shlex.split(said['ENV']) == config['Env']
+    labels = dict(pair.split('=', 1) for pair in shlex.split(said['LABEL']))
+    prefix = 'org.opencontainers.image.'
+    assert labels == {prefix + name: config['Labels'][prefix + name] for name in ('title', 'description', 'licenses')}
+    assert json.loads(said['ENTRYPOINT']) == config['Entrypoint']
+    assert 'WORKDIR %s\n' % config['WorkingDir'] in text[text.index('FROM scratch'):]
 
 
 def test_the_same_files_make_the_same_archive(tmp_path):
@@ -87,6 +95,14 @@ def test_everything_inside_has_its_licence_and_its_line_in_the_bill_of_materials
         assert os.path.getsize(os.path.join(ROOTFS, 'usr/share/doc', name, 'copyright')) > 0
     identifiers = {package['SPDXID'] for package in document['packages']}
     assert {link['relatedSpdxElement'] for link in document['relationships']} == identifiers
+
+
+def test_the_openssl_inside_is_the_one_of_the_bill_of_materials():
+    """And not one that is installed on the machine that builds."""
+    with open(os.path.join(ROOTFS, 'usr/share/doc/warpshare/sbom.spdx.json'), encoding='utf-8') as file:
+        listed = next(one['versionInfo'] for one in json.load(file)['packages'] if one['name'] == 'libssl-dev')
+    library = next(pathlib.Path(ROOTFS, 'usr/lib').glob('*/libcurl.so.4')).read_bytes()
+    assert re.search(rb'OpenSSL (\d[0-9.]*) ', library).group(1).decode() == listed.split('-')[0]
 
 
 def test_no_program_needs_a_library_that_is_not_inside():
