@@ -1,5 +1,6 @@
 import pytest
 
+from engine import ARCHIVE, Engine
 from image import Pod
 
 
@@ -8,3 +9,15 @@ def pod():
     pod = Pod()
     yield pod
     pod.finish()
+
+
+@pytest.fixture
+def engine():
+    """containerd with the image."""
+    engine = Engine()
+    try:
+        engine.boot()
+        engine.load(ARCHIVE)
+        yield engine
+    finally:
+        engine.finish()

@@ -5,6 +5,7 @@ A pod's processes end with it, whatever becomes of the test.
 """
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,8 +66,7 @@ class Container(Process):
         root = tempfile.mkdtemp(dir=pod.path('roots'))
         variables = {**ENVIRONMENT, **(environment or {})}
         super().__init__(
-            ['nsenter', '--target', str(pod.pause), '--pid', '--ipc', '--mount', '--',
-             'unshare', '--mount', '--propagation', 'unchanged', '/bin/sh', '-c', ENTER, 'sh', root, ROOTFS,
+            [*pod.inside, 'unshare', '--mount', '--propagation', 'unchanged', '/bin/sh', '-c', ENTER, 'sh', root, ROOTFS,
              *('%s=%s' % (source, target) for target, source in (mounts or {}).items()),
              '--', '/usr/bin/env', '-i', *('%s=%s' % pair for pair in variables.items()), *arguments], dict(os.environ))
 
@@ -94,17 +94,18 @@ class Pod:
         assert self._pause.stdout.readline() == b'ready\n', 'the pod does not start'
         with open('/proc/%d/task/%d/children' % (self._pause.pid, self._pause.pid), encoding='ascii') as children:
             self.pause = int(children.read().split()[0])
+        self.inside = ['nsenter', '--target', str(self.pause), '--pid', '--ipc', '--mount', '--']  # before a command
         self.containers = []
 
-    def start(self, *arguments, environment=None, mounts=None):
-        """|mounts|: path in the container: path on the host."""
+    def start(self, *arguments, environment=None, mounts=None, privileged=True):
+        """|mounts|: path in the container: path on the host. |privileged|: for engine.py, here it always is."""
         container = Container(self, arguments, environment, mounts)
         self.containers.append(container)
         return container
 
-    def run(self, *arguments, environment=None, mounts=None):
-        """Status and output of a container that ends by itself."""
-        container = self.start(*arguments, environment=environment, mounts=mounts)
+    def run(self, *arguments, **how):
+        """Status and output of a container that ends by itself; |how|: see start."""
+        container = self.start(*arguments, **how)
         container.expected_status = container.wait()
         return container.expected_status, container.log()
 
@@ -112,8 +113,12 @@ class Pod:
         return os.path.join(self.folder, *parts)
 
     def finish(self):
-        """All processes of the pod end with its first one; what was wrong with them is the test's to say."""
-        self._pause.kill()
+        """All processes of the pod end with its first one; what was wrong with them is the test's to say.
+
+        unshare ends when the first one has, and that when all others have.
+        """
+        if self._pause.poll() is None:
+            os.kill(self.pause, signal.SIGKILL)
         self._pause.wait(DEADLINE)
         self._pause.stdout.close()
         for container in self.containers:

@@ -1,11 +1,14 @@
-"""The manifest with simulated GPUs, in the image's root: its containers with their commands, variables and mounts, as on a node of kind."""
+"""The manifest with simulated GPUs, in the image's root: its containers with their commands, variables and mounts, as on a node of kind.
+Where containerd and runc are there, by them too, and with what the manifest leaves each container of rights.
+"""
 import os
 import sys
 
 import pytest
 import yaml
 
-from image import SOURCE, Pod, needs_containers
+from engine import needs_engine
+from image import SOURCE, needs_containers
 
 sys.path.insert(0, os.path.join(SOURCE, 'test', 'e2e'))
 
@@ -15,11 +18,12 @@ from node import DEADLINE, GPU  # noqa: E402
 pytestmark = needs_containers
 
 
-class KindNode(Pod):
-    """Folders of the node are below |host|; ConfigMaps are folders there, too."""
+class KindNode:
+    """Folders of the node are below |host|; ConfigMaps are folders there, too. |pod| is what starts containers."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, pod):
+        self.pod = pod
+        self.host = pod.host
         with open(f'{SOURCE}/deploy/manifests/simulated.yaml', encoding='utf-8') as file:
             self.objects = {(one['kind'], one['metadata']['name']): one for one in yaml.safe_load_all(file)}
         os.makedirs(self.host + '/var/lib/kubelet/device-plugins')
@@ -28,7 +32,6 @@ class KindNode(Pod):
 
     def finish(self):
         self.kubelet.stop()
-        super().finish()
 
     def source(self, volume):
         """What a volume is on the node."""
@@ -51,16 +54,17 @@ class KindNode(Pod):
             arguments = container['command'] + container.get('args', [])
             variables = {one['name']: one['value'] for one in container.get('env', []) if 'value' in one}
             mounts = {one['mountPath']: self.source(volumes[one['name']]) for one in container['volumeMounts']}
+            privileged = container['securityContext'].get('privileged', False)
             if container in spec['containers']:
-                return self.start(*arguments, environment=variables, mounts=mounts)
-            status, log = self.run(*arguments, environment=variables, mounts=mounts)
+                return self.pod.start(*arguments, environment=variables, mounts=mounts, privileged=privileged)
+            status, log = self.pod.run(*arguments, environment=variables, mounts=mounts, privileged=privileged)
             assert status == 0, log
         raise AssertionError('no container')
 
 
-@pytest.fixture
-def node():
-    made = KindNode()
+@pytest.fixture(params=['pod', pytest.param('engine', marks=needs_engine)])
+def node(request):
+    made = KindNode(request.getfixturevalue(request.param))
     yield made
     made.finish()
 
