@@ -34,14 +34,15 @@ struct mps_run {
         struct mps_control *control;       /* for its state; renewed with each process */
         struct mps_control *requests;      /* for what others ask; lives as long as we do */
 
-        struct prepare *prepare;     /* NVML is being asked before a start */
-        struct configure *configure; /* it is being configured */
-        struct mps_look *look;       /* it is being looked at */
-        struct verify *verify;       /* its settings are being read */
-        unsigned int repairs;        /* settings that were set back, ever */
-        char *tampered;              /* what the last of them was, while it is to be told */
-        unsigned int tampered_looks; /* for so many looks more */
-        pid_t deaf_server;           /* the server whose settings are not gone by, since it does not follow */
+        struct prepare *prepare;       /* NVML is being asked before a start */
+        struct configure *configure;   /* it is being configured */
+        struct mps_look *look;         /* it is being looked at */
+        struct verify *verify;         /* its settings are being read */
+        struct namespaces *namespaces; /* those of its namespaces are, after that */
+        unsigned int repairs;          /* settings that were set back, ever */
+        char *tampered;                /* what the last of them was, while it is to be told */
+        unsigned int tampered_looks;   /* for so many looks more */
+        pid_t deaf_server;             /* the server whose settings are not gone by, since it does not follow */
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int looks;
@@ -112,6 +113,14 @@ unsigned int run_most_clients(const struct mps_run *run);
 void run_verify(struct mps_run *run);
 /* Only with the control that it asks closed, or from within. */
 void run_stop_verifying(struct mps_run *run);
+/* Somebody has changed a setting; it was set back, or does not follow. */
+void run_note_tampering(struct mps_run *run, const char *difference, bool is_repaired);
+
+/* daemon_namespaces.c */
+/* The same for what was made in it for containers. */
+void run_verify_namespaces(struct mps_run *run);
+/* Only with the control that it asks closed, or from within. */
+void run_stop_verifying_namespaces(struct mps_run *run);
 
 /* daemon_configure.c */
 void run_configure(struct mps_run *run);

@@ -104,6 +104,7 @@ void run_drop_control(struct mps_run *run)
 {
         run_stop_configuring(run);
         run_stop_verifying(run);
+        run_stop_verifying_namespaces(run);
         run->look = mps_look_cancel(run->look);
         close_control(run, TAKE_PTR(run->control));
         uv_timer_stop(&run->turn);

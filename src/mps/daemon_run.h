@@ -35,6 +35,9 @@ struct mps_run_context {
         const char *(*blocker)(const struct mps_run *run, void *data);
         /* The compute mode of a unit is about to be changed, and was |before|. */
         void (*mode_before)(const char *uuid, nvmlComputeMode_t before, void *data);
+        /* What was made for containers in its process as namespaces, with the limits: copies, in |arena|. */
+        size_t (*namespaces)(
+                const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data);
         /* There is something new to tell; |is_process|: a process came or went, for the record. */
         void (*changed)(struct mps_run *run, bool is_process, void *data);
         void *data;

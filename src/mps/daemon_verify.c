@@ -213,11 +213,16 @@ static void ask(struct verify *verify, bool sets)
 
 static void go_on(struct verify *verify)
 {
+        struct mps_run *run = verify->run;
+
         verify->difference[0] = '\0';
-        if (++verify->at < verify->count)
+        if (++verify->at < verify->count) {
                 ask(verify, false);
-        else
-                run_stop_verifying(verify->run);
+                return;
+        }
+        run_stop_verifying(run);
+        if (run_is_v3(run))
+                run_verify_namespaces(run);
 }
 
 /* From 1 GiB on what is shown is rounded, so a small change is not to be seen: it is undone unseen. */
@@ -239,16 +244,13 @@ static void on_set(const struct error *err, const char *answer UNUSED, void *dat
                 go_on(verify);
 }
 
-static void note_repair(struct verify *verify)
+void run_note_tampering(struct mps_run *run, const char *difference, bool is_repaired)
 {
-        struct mps_run *run = verify->run;
-
-        run->repairs++;
+        run->repairs += is_repaired;
         run_set_text(&run->tampered,
-                xasprintf(
-                        "somebody changed its settings: %s; it was set back, and clients that connected meanwhile keep "
-                        "what they got",
-                        verify->difference));
+                xasprintf("somebody changed its settings: %s; %s", difference,
+                        is_repaired ? "it was set back, and clients that connected meanwhile keep what they got"
+                                    : "it cannot be set back"));
         run->tampered_looks = RUN_TAMPERED_LOOKS;
         run_tell(run, false);
 }
@@ -290,7 +292,7 @@ static void on_get(const struct error *err, const char *answer, void *data)
                 return;
         }
         if (verdict == IS_SAME && verify->difference[0]) {
-                note_repair(verify);
+                run_note_tampering(run, verify->difference, true);
                 go_on(verify);
         } else if (verdict == IS_SAME && is_blurred(check)) {
                 ask(verify, true);
@@ -306,7 +308,7 @@ void run_verify(struct mps_run *run)
         const size_t servers = run->seen ? run->seen->n_servers : 0;
         struct verify *verify;
 
-        if (run->verify || run->machine.state != MPS_READY || !run->control)
+        if (run->verify || run->namespaces || run->machine.state != MPS_READY || !run->control)
                 return;
         verify = ARENA_NEW(&arena, struct verify);
         verify->checks = ARENA_ARRAY(&arena, struct check, (settings->n_units + 1) * (servers + 1) + 1);

@@ -356,6 +356,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .nvml = supervisor->nvml,
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
+                .namespaces = requests_list_namespaces,
                 .changed = on_run_changed,
                 .data = supervisor,
         };

@@ -91,6 +91,9 @@ void requests_read_record(struct mps_supervisor *supervisor, const struct mps_re
 /* Something about |run| is new: what was made in a process that is gone is made again in the next. */
 void requests_on_change(struct mps_supervisor *supervisor, struct mps_run *run);
 void requests_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
+/* Namespaces that the process of |run| has for containers: copies, in |arena|. */
+size_t requests_list_namespaces(
+        const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *supervisor);
 /* Calls back those whose answer is there. */
 void requests_deliver(struct mps_supervisor *supervisor);
 /* |run| is about to be closed: what it was asked ends with an error. */

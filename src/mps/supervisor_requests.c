@@ -471,6 +471,31 @@ void requests_describe(const struct mps_supervisor *supervisor, struct arena *ar
                         count);
 }
 
+static bool has_namespace(const struct grant_entry *entry, const struct mps_run *run)
+{
+        return entry->value.grant.tier == MPS_TIER_NAMESPACE &&
+               strcmp(entry->value.request.daemon, mps_run_name(run)) == 0 && is_current(run, &entry->value);
+}
+
+size_t requests_list_namespaces(
+        const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &supervisor->grants)
+                count += has_namespace(container_of(link, struct grant_entry, link), run);
+        *ret = ARENA_ARRAY(arena, struct mps_grant_request, count);
+        count = 0;
+        LIST_FOR_EACH(link, &supervisor->grants) {
+                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+
+                if (has_namespace(entry, run))
+                        mps_grant_request_copy(&(*ret)[count++], arena, &entry->value.request);
+        }
+        return count;
+}
+
 /* ---- the end of one client ---- */
 
 static bool run_speaks_v3(const struct request *request)

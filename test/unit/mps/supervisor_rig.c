@@ -405,6 +405,8 @@ int rig_tear_down(void **state)
                         rig_end_client(rig, clients[i], SIGKILL);
         if (rig->supervisor)
                 rig_close(rig);
+        uv_run(&rig->loop,
+                UV_RUN_DEFAULT); /* a question that was under way: its process is killed, and has to be reaped */
         uv_walk(&rig->loop, on_walk, NULL);
         uv_run(&rig->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&rig->loop), 0);

@@ -105,9 +105,8 @@ static void test_a_default_that_cannot_be_set_back_ends_the_serving(void **state
         assert_non_null(strstr(rig_status(rig, GPU_A)->reason, "25.0 was set, its control daemon says 90.0"));
 }
 
-static void test_a_server_of_interface_3_is_set_back(void **state)
+static void start_interface_3(struct rig *rig)
 {
-        struct rig *rig = *state;
         struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
 
         daemon.provisioning = PROVISIONING_HALF;
@@ -118,15 +117,98 @@ static void test_a_server_of_interface_3_is_set_back(void **state)
         rig_apply(rig, &daemon, 1);
         rig_wait_for_state(rig, GPU_A, MPS_READY);
         assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
-        assert_int_equal(
-                system(rig_path(rig, /* NOLINT(cert-env33-c) */
-                        "CUDA_MPS_PIPE_DIRECTORY=%s/" GPU_A "/pipe WARPSHARE_MPS_SIM=%s/mps.sim "
-                        "%s/nvidia-cuda-mps-control server set uid_%u --active-thread-percentage=95 >/dev/null",
-                        rig->mps, rig->root, getenv("WARPSHARE_MPS_SIM_BIN"), geteuid())),
+}
+
+/* With NVIDIA's program, as a person would. */
+static void run_control(struct rig *rig, const char *arguments)
+{
+        assert_int_equal(system(rig_path(rig, /* NOLINT(cert-env33-c) */
+                                 "CUDA_MPS_PIPE_DIRECTORY=%s/" GPU_A "/pipe WARPSHARE_MPS_SIM=%s/mps.sim "
+                                 "%s/nvidia-cuda-mps-control %s >%s/said",
+                                 rig->mps, rig->root, getenv("WARPSHARE_MPS_SIM_BIN"), arguments, rig->root)),
                 0);
+}
+
+static void test_a_server_of_interface_3_is_set_back(void **state)
+{
+        struct rig *rig = *state;
+
+        start_interface_3(rig);
+        run_control(rig, rig_path(rig, "server set uid_%u --active-thread-percentage=95", geteuid()));
         rig_wait(rig, was_repaired, "95", "the server is set back");
         assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
         assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
+}
+
+static void on_granted(const struct error *err, const struct mps_grant *grant UNUSED, void *data)
+{
+        assert_null(err);
+        *(bool *)data = true;
+}
+
+static bool is_true(struct rig *rig UNUSED, const void *data)
+{
+        return *(const bool *)data;
+}
+
+static void make_namespace(struct rig *rig, const char *id)
+{
+        const struct mps_grant_request request = {
+                .id = id, .daemon = GPU_A, .unit = GPU_A, .threads_permille = 500, .limit_mib = 2048};
+        bool is_there = false;
+
+        mps_supervisor_grant(rig->supervisor, &request, on_granted, &is_there);
+        rig_wait(rig, is_true, &is_there, "the grant is answered");
+}
+
+static void expect_field(struct rig *rig, const char *id, const char *field, const char *expected)
+{
+        run_control(rig, rig_path(rig, "namespace get %s uid_%u %s", id, geteuid(), field));
+        assert_string_equal(rig_read(rig, rig_path(rig, "%s/said", rig->root)), expected);
+}
+
+static void test_the_limits_of_a_namespace_are_set_back(void **state)
+{
+        struct rig *rig = *state;
+
+        start_interface_3(rig);
+        make_namespace(rig, "g1");
+        make_namespace(rig, "g2");
+        run_control(rig, rig_path(rig, "namespace set g2 --server=uid_%u --active-thread-percentage=95", geteuid()));
+        rig_wait(rig, was_repaired,
+                "active thread percentage of its namespace g2: 95.0 instead of 50.0 %; it was set back",
+                "the percentage is set back");
+        expect_field(rig, "g2", "active-thread-percentage", "50\n");
+        run_control(rig, rig_path(rig, "namespace set g1 --server=uid_%u --pinned-memory-limit=30G", geteuid()));
+        rig_wait(rig, was_repaired, "memory limit of its namespace g1: 30720 instead of 2048 MiB; it was set back",
+                "the limit is set back");
+        expect_field(rig, "g1", "pinned-memory-limit", "2048M\n");
+        assert_int_equal(rig_status(rig, GPU_A)->repairs, 2);
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
+}
+
+static bool has_notice(struct rig *rig, const void *data)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        return status->notice && strstr(status->notice, data);
+}
+
+static void test_a_namespace_that_does_not_follow_is_told_and_the_others_are_served(void **state)
+{
+        struct rig *rig = *state;
+
+        start_interface_3(rig);
+        make_namespace(rig, "g1");
+        rig_behave(
+                rig, rig_path(rig, "version: 615\non namespace list: answer g1,uid_%u,Ready,9G,50,-,/x\n", geteuid()));
+        rig_wait(rig, has_notice, "memory limit of its namespace g1: 9216 instead of 2048 MiB; it cannot be set back",
+                "it is told");
+        rig_behave(rig, "version: 615\n");
+        make_namespace(rig, "g2");
+        assert_int_equal(rig_status(rig, GPU_A)->repairs, 0);
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);
 }
 
 int main(void)
@@ -138,6 +220,8 @@ int main(void)
                 TEST(test_a_server_that_does_not_follow_is_left_alone),
                 TEST(test_a_default_that_cannot_be_set_back_ends_the_serving),
                 TEST(test_a_server_of_interface_3_is_set_back),
+                TEST(test_the_limits_of_a_namespace_are_set_back),
+                TEST(test_a_namespace_that_does_not_follow_is_told_and_the_others_are_served),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
