@@ -47,13 +47,12 @@ struct agent {
         struct plugins *plugins;
         struct holdings *holdings;
         struct agent_handover *handover;
-        bool has_served;              /* it has had kubelet's directory to itself, at least once */
         struct metrics_http *metrics; /* NULL: nobody asks for them */
         struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;
         struct node_events *events;
         struct node_report *report;
-        struct agent_labels *labels; /* NULL: none are wanted */
+        struct agent_labels *labels; /* NULL: none are wanted, or another agent serves */
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
         struct inventory *refused; /* the newest, when no generation could be made of it */
@@ -152,25 +151,16 @@ static void on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
-/*
- * MPS daemons, grants and promises belong to the agent that serves: one that waits for its first turn leaves them alone. Who has
- * had it keeps them up to date, also while kubelet's directory is away: the plan before is freed with the next one.
- */
-static bool is_in_charge(struct agent *agent)
-{
-        agent->has_served = agent->has_served || plugins_has_lock(agent->plugins);
-        return agent->has_served;
-}
-
+/* MPS daemons, grants and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
-        if (is_in_charge(agent))
+        if (plugins_is_serving(agent->plugins))
                 holdings_apply(agent->holdings, plan);
 }
 
 static void follow(struct agent *agent, const struct handover *next)
 {
-        if (is_in_charge(agent))
+        if (plugins_is_serving(agent->plugins))
                 agent_handover_follow(agent->handover, next);
 }
 
@@ -279,22 +269,26 @@ static void on_change_told(const struct handover_pending *pending, bool is_pendi
                         pending->unit, pending->to);
 }
 
+static void serve(struct agent *agent, struct handover *next)
+{
+        follow(agent, next);
+        apply_again(agent, next->plan);
+        generation_serve(agent->current, next);
+}
+
 static void on_held(void *data)
 {
         struct agent *agent = data;
         struct handover *next;
 
-        if (agent->stopping || !agent->current)
+        if (agent->stopping || !agent->current || !plugins_is_serving(agent->plugins))
                 return;
         next = agent_handover_judge(agent->handover, agent->current->plan);
         agent_handover_tell(agent->handover, next);
-        if (handover_is_same(agent->current->handover, next)) {
+        if (handover_is_same(agent->current->handover, next))
                 handover_free(next);
-                return;
-        }
-        follow(agent, next);
-        apply_again(agent, next->plan);
-        generation_serve(agent->current, next);
+        else
+                serve(agent, next);
 }
 
 /* ---- what the monitor says ---- */
@@ -366,15 +360,53 @@ static void on_holdings_changed(void *data)
                 plugins_refresh(agent->plugins);
 }
 
-/* What was applied meanwhile is served from now on. */
-static void on_lock(void *data)
+/* ---- whose turn it is ---- */
+
+static void publish_labels(struct agent *agent)
+{
+        const struct generation *current = agent->current;
+
+        agent->labels =
+                agent_labels_new(&agent->loop, agent_api_client(agent->api), agent->node, agent->settings->config);
+        if (current)
+                agent_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
+        if (agent->refused)
+                agent_labels_apply(agent->labels, agent->settings->config, agent->refused, NULL);
+}
+
+/* What was read and built meanwhile is served from now on; what was promised and held is what the agent before has left. */
+static void take_over(struct agent *agent)
+{
+        node_events_serve(agent->events, true);
+        agent_handover_serve(agent->handover, true);
+        if (agent->current)
+                serve(agent, agent_handover_judge(agent->handover, agent->current->plan));
+        agent_config_serve(agent->configs, true);
+        node_report_serve(agent->report, true);
+        publish_labels(agent);
+}
+
+/* The plan stays, and follows configuration and GPUs: it may be this one's turn again. */
+static void give_way(struct agent *agent)
+{
+        node_events_serve(agent->events, false);
+        agent_handover_serve(agent->handover, false);
+        holdings_leave(agent->holdings);
+        agent_config_serve(agent->configs, false);
+        node_report_serve(agent->report, false);
+        agent->labels = agent_labels_close(agent->labels);
+}
+
+static void on_serving(bool is_serving, void *data)
 {
         struct agent *agent = data;
 
-        if (!agent->current || agent->stopping)
+        if (agent->stopping)
                 return;
-        follow(agent, agent->current->handover);
-        apply_holdings_again(agent, agent->current->handover->plan);
+        if (is_serving)
+                take_over(agent);
+        else
+                give_way(agent);
 }
 
 static void on_stranded(void *data)
@@ -626,7 +658,7 @@ static int start(struct agent *agent, struct error *err)
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
                 .on_stranded = on_stranded,
-                .on_lock = on_lock,
+                .on_serving = on_serving,
                 .data = agent,
         };
         const struct gpu_monitor_options monitor = {
@@ -659,10 +691,13 @@ static int start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
-        agent->labels = agent_labels_new(&agent->loop, client, agent->node, config);
-        /* Last, since it may replace the settings. */
+        /* It may replace the settings. */
         cluster = (struct agent_config_cluster){client, config->node_name, agent->node, agent->events};
-        return agent_config_connect(agent->configs, &cluster, err);
+        if (agent_config_connect(agent->configs, &cluster, err) < 0)
+                return -1;
+        if (plugins_is_serving(agent->plugins))
+                take_over(agent);
+        return 0;
 }
 
 static void close_handle(uv_handle_t *handle, void *data UNUSED)

@@ -246,12 +246,8 @@ int agent_config_connect(struct agent_config *config, const struct agent_config_
         config->events = cluster->events;
         config->is_connected = true;
         config->client = cluster->client;
-        if (config->client && config->kind != BY_NOTHING)
-                config->report = config_report_new(config->client, cluster->watch, cluster->node);
-        if (config->verdict == CONFIG_ACCEPTED || config->why)
-                agent_config_tell(config, config->verdict, config->why);
-        if (config->verdict == CONFIG_REFUSED)
-                node_events_tell(config->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);
+        config->watch = cluster->watch;
+        config->node = xstrdup(cluster->node);
         if (config->kind != BY_NAME)
                 return 0;
         if (config->client) {
@@ -355,6 +351,7 @@ static void free_config(uv_handle_t *handle)
         config_version_drop(&config->current);
         config_version_drop(&config->recorded);
         free(config->record);
+        free(config->node);
         free(config->why);
         free(config);
 }

@@ -17,7 +17,8 @@
  *                                   the one in force stays, the reason is told, and the next one wanted is tried
  *
  * What is in force, and what was refused and why, goes to the log, to annotations of the node (cmd/config_report.h), to events, and by
- * agent_config_status() to the metrics.
+ * agent_config_status() to the metrics. An agent that waits for its turn (kubelet/plugins.h) chooses, loads and builds all the same, so that
+ * it takes over with the right one; but it tells the cluster nothing, records and counts nothing, and accepts nothing, until it serves.
  */
 #pragma once
 
@@ -55,6 +56,12 @@ struct agent_config_cluster {
 };
 int agent_config_connect(
         struct agent_config *config, const struct agent_config_cluster *cluster, struct error *err) MUST_USE;
+
+/*
+ * False at first. True: reads what was recorded last on this node, by whomever, and tells what is in force and what was refused. To be
+ * called when the cluster can be told, and |events| serve.
+ */
+void agent_config_serve(struct agent_config *config, bool is_serving);
 
 /* Nothing is there yet to be served; what agent_config_load() gives is only for what is needed to wait. */
 bool agent_config_is_waiting(const struct agent_config *config);

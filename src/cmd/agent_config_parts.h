@@ -25,7 +25,10 @@ struct agent_config {
         struct config_rules rules;
         char *record; /* path */
         struct kube_client *client;
+        struct node_watch *watch; /* of: */
+        char *node;
         bool is_connected;
+        bool is_serving;
         struct config_source *source;
         struct node_label *label;
         uv_timer_t patience;
@@ -37,8 +40,8 @@ struct agent_config {
         struct config_version loaded;
         struct config_version current;  /* without its content, and so is: */
         struct config_version recorded; /* what lies on disk */
-        uint64_t generation;
-        char tried[SHA256_HEX + 1]; /* hash of what was told to be wanted last */
+        uint64_t generation;            /* of |current|; counts while it serves */
+        char tried[SHA256_HEX + 1];     /* hash of what was told to be wanted last */
         enum config_verdict verdict;
         char *why;
 

@@ -46,6 +46,12 @@ static void read_record(struct agent_handover *handover)
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
+        arena_done(&handover->arena);
+        handover->terms = (struct mps_terms_list){0};
+        handover->names = NULL;
+        handover->n_names = 0;
+        handover->is_known = false;
+        free(TAKE_PTR(handover->recorded));
         if (file_read(handover->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
                         log_warn("the record of what was promised cannot be read", LOG_STR("file", handover->record),
@@ -206,6 +212,16 @@ void agent_handover_follow(struct agent_handover *handover, const struct handove
         }
 }
 
+void agent_handover_serve(struct agent_handover *handover, bool is_serving)
+{
+        if (is_serving) {
+                read_record(handover);
+        } else {
+                uv_timer_stop(&handover->timer);
+                forget_told(handover);
+        }
+}
+
 /* ---- life ---- */
 
 struct agent_handover *agent_handover_new(const struct agent_handover_options *options)
@@ -217,7 +233,6 @@ struct agent_handover *agent_handover_new(const struct agent_handover_options *o
         handover->record = xasprintf("%s/" MPS_TERMS_FILE, options->mps_directory);
         uv_timer_init(options->loop, &handover->timer);
         handover->timer.data = handover;
-        read_record(handover);
         return handover;
 }
 

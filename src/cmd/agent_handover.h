@@ -26,6 +26,12 @@ struct agent_handover_options {
 struct agent_handover *agent_handover_new(const struct agent_handover_options *options);
 void agent_handover_close(struct agent_handover *handover); /* accepts NULL; freed from the loop */
 
+/*
+ * False at first. True: reads what was promised last on this node, by whomever. False: another agent promises from now on, and what waits
+ * is its own to review.
+ */
+void agent_handover_serve(struct agent_handover *handover, bool is_serving);
+
 /* What of |wanted| can be served now. The caller owns it. */
 struct handover *agent_handover_judge(struct agent_handover *handover, const struct plan *wanted);
 

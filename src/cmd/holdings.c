@@ -116,6 +116,14 @@ static void note_renewed(struct holdings *holdings, const struct mps_wanted *bef
         holdings->generation++;
 }
 
+static uint64_t now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 void holdings_apply(struct holdings *holdings, const struct plan *plan)
 {
         struct book *before = holdings->books;
@@ -127,6 +135,8 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
 
         if (holdings->plan)
                 mps_wanted_of(&wanted_before, &scratch, holdings->plan);
+        else
+                holdings->generation = MAX(holdings->generation, now_ms());
         mps_wanted_of(&wanted, &scratch, plan);
         note_renewed(holdings, &wanted_before, &wanted);
         for (size_t i = 0; i < plan->n_resources; i++)
@@ -141,6 +151,20 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
         free_books(before, n_before);
         mps_link_apply(holdings->link, &wanted, holdings->generation);
         arena_done(&scratch);
+}
+
+void holdings_leave(struct holdings *holdings)
+{
+        uv_timer_stop(&holdings->save_timer); /* what is not in the files yet, kubelet's list has */
+        uv_timer_stop(&holdings->guard_timer);
+        free_books(TAKE_PTR(holdings->books), holdings->n_books);
+        holdings->n_books = 0;
+        holdings->plan = NULL;
+        holdings_forget_requests(holdings);
+        guard_free(holdings->guard);
+        holdings->guard = guard_new();
+        holdings->found = (struct guard_report){0};
+        mps_link_forget(holdings->link);
 }
 
 void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy)
@@ -185,14 +209,6 @@ static void start_timer(struct holdings *holdings, uv_timer_t *timer)
 static void tell_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
         holdings_tell_pods(data, unit, event, text);
-}
-
-static uint64_t now_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err)

@@ -40,6 +40,12 @@ const struct broker *holdings_broker(struct holdings *holdings);
 /* Every unit is healthy unless said otherwise in the same turn. The plan before must be valid during the call. */
 void holdings_apply(struct holdings *holdings, const struct plan *plan);
 
+/*
+ * Another agent serves: books and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
+ * books are read again.
+ */
+void holdings_leave(struct holdings *holdings);
+
 /* By the UUID of a unit: what the GPU's own health says. */
 void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy);
 

@@ -14,6 +14,7 @@
 struct node_events {
         struct kube_events *events;
         char *node;
+        bool is_serving;
         struct complaint bad_answer;
         uv_loop_t *loop;
         uint64_t given_up_ms;    /* when a line told of one that was given up */
@@ -106,6 +107,12 @@ struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client,
         return events;
 }
 
+void node_events_serve(struct node_events *events, bool is_serving)
+{
+        if (events)
+                events->is_serving = is_serving;
+}
+
 static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args) PRINTF_LIKE(4, 0);
 
@@ -128,7 +135,7 @@ void node_events_tell(struct node_events *events, enum node_event event, const c
         struct event_object about;
         va_list args;
 
-        if (!events)
+        if (!events || !events->is_serving)
                 return;
         /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
         about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
@@ -143,7 +150,7 @@ void node_events_tell_pod(
         struct event_object about;
         va_list args;
 
-        if (!events)
+        if (!events || !events->is_serving)
                 return;
         about = (struct event_object){
                 .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};

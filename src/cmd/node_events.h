@@ -3,6 +3,9 @@
  * reasons, which is documented in docs/events.md; the same words stand in the log as event=…. It knows no GPU and no plan, and
  * says nothing of it in the log: who tells an event has logged it. What it logs is that events cannot be told.
  *
+ * Only the agent that serves speaks for the node (kubelet/plugins.h): what is told before is dropped, since another one tells it. What
+ * happened while it served is told to the end.
+ *
  * Works with NULL: every function that takes a struct node_events accepts it and does nothing then. That is an agent without a
  * name for its node, or without credentials.
  */
@@ -50,6 +53,9 @@ struct node_event_pod {
 
 /* |client| NULL or |node| "": NULL. The client must outlive the events. */
 struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client, const char *node);
+
+/* False at first. */
+void node_events_serve(struct node_events *events, bool is_serving);
 
 /* On the node. The text is for people, one sentence or two, and is cut at 1,024 bytes. */
 void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...) PRINTF_LIKE(3, 4);

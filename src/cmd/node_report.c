@@ -12,6 +12,7 @@ struct node_report {
         struct holdings *holdings;
         struct node_health *health;
         struct node_state *state;
+        bool is_serving;
         char *unavailable;
         char *bad_config;
         char *bad_plan;
@@ -39,7 +40,7 @@ static void on_turn(uv_timer_t *timer)
         size_t count = node_health_end_turn(report->health, &changes);
         struct node_verdict verdict;
 
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; report->is_serving && i < count; i++)
                 tell_change(report, &changes[i]);
         node_health_judge(report->health, &verdict);
         node_state_set(report->state, &verdict);
@@ -51,6 +52,37 @@ static void end_turn(struct node_report *report)
 }
 
 /* ---- what is told ---- */
+
+static void tell_unavailable(const struct node_report *report)
+{
+        node_events_tell(report->events, NODE_EVENT_GPUS_UNAVAILABLE, "NVML cannot be used: %s", report->unavailable);
+}
+
+static void tell_bad_config(const struct node_report *report)
+{
+        node_events_tell(report->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused, the one in force stays: %s",
+                report->bad_config);
+}
+
+static void tell_bad_plan(const struct node_report *report)
+{
+        node_events_tell(report->events, NODE_EVENT_PLAN_REFUSED,
+                "no plan can be made, the one in force, if any, stays: %s", report->bad_plan);
+}
+
+void node_report_serve(struct node_report *report, bool is_serving)
+{
+        if (!report)
+                return;
+        report->is_serving = is_serving;
+        node_state_serve(report->state, is_serving);
+        if (is_serving && report->unavailable)
+                tell_unavailable(report);
+        if (is_serving && report->bad_config)
+                tell_bad_config(report);
+        if (is_serving && report->bad_plan)
+                tell_bad_plan(report);
+}
 
 void node_report_inventory(struct node_report *report, const struct inventory *inventory)
 {
@@ -84,10 +116,11 @@ void node_report_unavailable(struct node_report *report, const char *reason)
 {
         if (!report)
                 return;
-        if (!text_is_same(report->unavailable, reason))
-                node_events_tell(report->events, NODE_EVENT_GPUS_UNAVAILABLE, "NVML cannot be used: %s", reason);
-        free(report->unavailable);
-        report->unavailable = xstrdup(reason);
+        if (!text_is_same(report->unavailable, reason)) {
+                free(report->unavailable);
+                report->unavailable = xstrdup(reason);
+                tell_unavailable(report);
+        }
         node_health_set_unavailable(report->health, reason);
         end_turn(report);
 }
@@ -109,8 +142,7 @@ static bool note(struct node_report *report, char **place, const char *reason)
 void node_report_config(struct node_report *report, const char *reason)
 {
         if (report && note(report, &report->bad_config, reason) && reason)
-                node_events_tell(report->events, NODE_EVENT_CONFIG_REFUSED,
-                        "configuration refused, the one in force stays: %s", reason);
+                tell_bad_config(report);
 }
 
 void node_report_refused(struct node_report *report, const char *reason)
@@ -118,8 +150,7 @@ void node_report_refused(struct node_report *report, const char *reason)
         if (!report || !note(report, &report->bad_plan, reason))
                 return;
         if (reason)
-                node_events_tell(report->events, NODE_EVENT_PLAN_REFUSED,
-                        "no plan can be made, the one in force, if any, stays: %s", reason);
+                tell_bad_plan(report);
         else
                 node_events_tell(report->events, NODE_EVENT_PLAN_ACCEPTED, "a new plan is in force");
 }

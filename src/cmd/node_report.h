@@ -30,6 +30,12 @@ struct node_report_options {
 struct node_report *node_report_new(const struct node_report_options *options);
 void node_report_close(struct node_report *report);
 
+/*
+ * False at first: it only takes notes. From true on, which tells what stands against the node then, it tells what happens; |events| have to
+ * serve already.
+ */
+void node_report_serve(struct node_report *report, bool is_serving);
+
 void node_report_inventory(struct node_report *report, const struct inventory *inventory);
 void node_report_plan(struct node_report *report, const struct plan *plan); /* in force until the next one is */
 void node_report_health(struct node_report *report, const char *uuid, bool healthy, const char *reason);

@@ -28,6 +28,7 @@ struct node_state {
         struct node_taint taint;
         struct arena arena; /* of |taint| */
         uint64_t settle_ms;
+        bool is_serving;
         struct node_verdict verdict; /* the newest */
         struct node_verdict sending; /* is on its way, or was sent last */
         bool is_sent;                /* |sending| was sent whole */
@@ -37,7 +38,8 @@ struct node_state {
         uv_timer_t timer; /* to the next sending */
         struct backoff backoff;
         struct complaint trouble;
-        struct node_mend *mend; /* NULL: there are no marks */
+        struct node_watch *watch;
+        struct node_mend *mend; /* NULL: it does not serve, or there are no marks */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -67,7 +69,7 @@ static void plan_next(struct node_state *state)
         bool falls = state->verdict.status == NODE_NOT_READY && has_marks(state) &&
                      !(state->is_sent && state->sending.status == NODE_NOT_READY);
 
-        if (state->call || state->backoff.failures > 0 || (falls && state->is_falling))
+        if (!state->is_serving || state->call || state->backoff.failures > 0 || (falls && state->is_falling))
                 return;
         state->is_falling = falls;
         if (!is_up_to_date(state))
@@ -276,8 +278,6 @@ static bool mend(void *data)
 
 struct node_state *node_state_new(const struct node_state_options *options)
 {
-        struct node_mend_options mending = {
-                .loop = options->loop, .what = "condition and taint", .is_right = is_right, .mend = mend};
         struct node_state *state;
         struct error err;
 
@@ -297,9 +297,7 @@ struct node_state *node_state_new(const struct node_state_options *options)
         state->backoff = (struct backoff){.least_ms = RETRY_MS, .most_ms = RETRY_MAX_MS};
         uv_timer_init(options->loop, &state->timer);
         state->timer.data = state;
-        mending.watch = has_marks(state) ? options->watch : NULL;
-        mending.data = state;
-        state->mend = node_mend_new(&mending);
+        state->watch = options->watch;
         return state;
 }
 
@@ -309,6 +307,38 @@ void node_state_set(struct node_state *state, const struct node_verdict *verdict
                 return;
         state->verdict = *verdict;
         plan_next(state);
+}
+
+static struct node_mend *start_mending(struct node_state *state)
+{
+        const struct node_mend_options options = {
+                .loop = state->timer.loop,
+                .watch = has_marks(state) ? state->watch : NULL,
+                .what = "condition and taint",
+                .is_right = is_right,
+                .mend = mend,
+                .data = state,
+        };
+
+        return node_mend_new(&options);
+}
+
+void node_state_serve(struct node_state *state, bool is_serving)
+{
+        if (!state)
+                return;
+        state->is_serving = is_serving;
+        state->mend = node_mend_close(state->mend);
+        if (is_serving)
+                state->mend = start_mending(state);
+        state->sending = (struct node_verdict){.reason = ""};
+        state->is_sent = false;
+        state->is_falling = false;
+        state->backoff.failures = 0;
+        state->call = kube_call_cancel(state->call);
+        uv_timer_stop(&state->timer);
+        if (state->verdict.status != NODE_UNKNOWN)
+                plan_next(state);
 }
 
 static void on_closed(uv_handle_t *handle)

@@ -41,6 +41,9 @@ struct node_state_options {
 /* |client| NULL: NULL. The options were checked where they were read. */
 struct node_state *node_state_new(const struct node_state_options *options);
 
+/* False at first: nothing is asked or sent. From true on the newest verdict is, whatever others have made of the node. Accepts NULL. */
+void node_state_serve(struct node_state *state, bool is_serving);
+
 /* Accepts NULL. A verdict that is NODE_UNKNOWN changes nothing. */
 void node_state_set(struct node_state *state, const struct node_verdict *verdict);
 

@@ -2,7 +2,7 @@
  * This node's object in the API, followed by one watch for all who want to know of it: the label that names the configuration, and what
  * the agent keeps on the node. It knows neither.
  *
- * Watched is from the first listener on; without any, nothing is asked. All of them come before the loop goes on. A node that was deleted and
+ * Watched is from the first listener on; without any, nothing is asked. Who comes when the loop goes on already hears of the next change only. A node that was deleted and
  * made anew (kubelet registered again) is another object of the same name: that is logged, and told as any change.
  */
 #pragma once

@@ -36,6 +36,7 @@ struct plugins {
         uv_idle_t settle; /* runs while something is to be told: at the end of this turn of the loop */
         bool plan_is_new;
         struct lock lock;
+        bool is_serving;              /* it had the lock, and nobody else has had it since */
         bool lock_refused;            /* logged */
         bool is_removed;              /* the directory, though its path still leads there */
         struct file_identity kubelet; /* its socket, as last seen */
@@ -46,7 +47,7 @@ struct plugins {
         size_t n_unhealthy;
 
         void (*on_stranded)(void *data);
-        void (*on_lock)(void *data);
+        void (*on_serving)(bool is_serving, void *data);
         void *data;
         bool closing;
         unsigned int open; /* members and handles still to be closed */
@@ -70,9 +71,9 @@ static bool unit_is_healthy(const struct unit *unit, void *data)
         return find_unhealthy(data, unit->uuid) == ((struct plugins *)data)->n_unhealthy;
 }
 
-bool plugins_has_lock(const struct plugins *plugins)
+bool plugins_is_serving(const struct plugins *plugins)
 {
-        return plugins->lock.fd >= 0;
+        return plugins->is_serving;
 }
 
 bool plugins_is_healthy(const struct plugins *plugins, const char *uuid)
@@ -214,6 +215,7 @@ static void settle(struct plugins *plugins)
                 /* They serve a plan that is about to go, on sockets that went with kubelet's directory. */
                 if (plugins->plan_is_new)
                         close_members(plugins);
+                plugins->plan_is_new = false; /* who takes the lock carries it out */
                 return;
         }
         if (plugins->plan_is_new) {
@@ -301,11 +303,33 @@ static void look_for_kubelet(struct plugins *plugins)
 
 static void on_lock_timer(uv_timer_t *timer);
 
-static void report_lock(struct plugins *plugins, const char *reason)
+static void report_lock(struct plugins *plugins, const char *what, const char *reason)
 {
         if (!plugins->lock_refused)
-                log_warn("not serving yet", LOG_STR("reason", reason));
+                log_warn(what, LOG_STR("reason", reason));
         plugins->lock_refused = true;
+}
+
+static void set_serving(struct plugins *plugins, bool is_serving)
+{
+        bool is_same = plugins->is_serving == is_serving;
+
+        plugins->is_serving = is_serving;
+        if (!is_same && plugins->on_serving)
+                plugins->on_serving(is_serving, plugins->data);
+}
+
+static void give_way(struct plugins *plugins)
+{
+        _free_ char *reason = xasprintf(
+                "another warpshare agent holds the lock on '%s'; taking over when it ends", plugins->directory);
+
+        close_members(plugins);
+        if (plugins->is_serving)
+                plugins->lock_refused = false; /* that the directory was away is something else */
+        report_lock(plugins, plugins->is_serving ? "not serving any more" : "not serving yet", reason);
+        set_serving(plugins, false);
+        uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
 }
 
 /* Takes the lock if it is not held; whoever gets it starts to serve. */
@@ -323,22 +347,15 @@ static void take_lock(struct plugins *plugins)
                 plugins->lock_refused = false;
                 uv_timer_stop(&plugins->lock_timer);
                 remove_stale_sockets(plugins);
-                if (plugins->on_lock)
-                        plugins->on_lock(plugins->data);
+                set_serving(plugins, true);
                 if (plugins->plan)
                         carry_out_plan(plugins);
                 return;
         }
-        if (rc == LOCK_BUSY) {
-                _free_ char *reason = xasprintf(
-                        "another warpshare agent holds the lock on '%s'; taking over when it ends", plugins->directory);
-
-                close_members(plugins);
-                report_lock(plugins, reason);
-                uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
-        } else {
-                report_lock(plugins, err.text); /* the watch tells when the directory is there */
-        }
+        if (rc == LOCK_BUSY)
+                give_way(plugins);
+        else
+                report_lock(plugins, "not serving yet", err.text); /* the watch tells when the directory is there */
 }
 
 static bool leads_to_nothing(const char *directory)
@@ -418,7 +435,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->open = 2;
         take_lock(plugins);
         look_for_kubelet(plugins);
-        plugins->on_lock = options->on_lock;
+        plugins->on_serving = options->on_serving;
         *ret = plugins;
         return 0;
 }

@@ -3,9 +3,15 @@
  * second agent out.
  *
  * A plan is applied resource by resource: a resource that is the same in the new plan sees no message, one that changed gets a
- * new list on the stream it has, one that is new starts, one that is gone closes. Until the lock is held nothing is served;
- * the agent that waits for it takes over when the other one ends. If kubelet's directory is replaced, the lock is taken anew
- * on the new one; a plan that comes while it is away closes what is served, and waits for it.
+ * new list on the stream it has, one that is new starts, one that is gone closes.
+ *
+ * Of the agents of a node one is serving, the one that had the lock last:
+ *
+ *     waiting ──lock taken──► serving ──another agent has the lock──► waiting
+ *
+ * Until then nothing is served; the agent that waits takes over when the other one ends. The lock is on the directory itself, and goes
+ * with it: where kubelet's directory is replaced, it is taken anew on the new one, and there another agent may be faster. While the
+ * directory is away, who served counts as serving, since nobody else can; a plan that comes then closes what is served, and waits.
  *
  * Plans, health and what the broker keeps back are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
  * message for all of it and never sees a state between.
@@ -31,8 +37,11 @@ struct plugins_options {
          * host. Only a new container can see the new one.
          */
         void (*on_stranded)(void *data);
-        /* The lock is held from now on, and what was applied will be served. Not out of plugins_new(). */
-        void (*on_lock)(void *data);
+        /*
+         * plugins_is_serving() is another one now. From here on, that is: what was applied is served after the call, or is not served any
+         * more. Not out of plugins_new().
+         */
+        void (*on_serving)(bool is_serving, void *data);
         void *data;
 };
 
@@ -47,8 +56,8 @@ void plugins_apply(struct plugins *plugins, const struct plan *plan);
 /* The same, but units are as healthy as they were: what changed is what is held, and no inventory was read. */
 void plugins_apply_again(struct plugins *plugins, const struct plan *plan);
 
-/* False while another agent serves in kubelet's directory: then the node is the other one's to command. */
-bool plugins_has_lock(const struct plugins *plugins);
+/* False: the node is another agent's to command and to speak for, or will be somebody's when kubelet's directory is there. */
+bool plugins_is_serving(const struct plugins *plugins);
 
 /* By the UUID of a unit: as it was said. */
 bool plugins_is_healthy(const struct plugins *plugins, const char *uuid);

@@ -456,6 +456,12 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
                 uv_timer_start(&link->retry, on_retry, 0, 0);
 }
 
+void mps_link_forget(struct mps_link *link)
+{
+        mps_foreign_want(link->foreign, &(const struct mps_wanted){0}, 0);
+        free(TAKE_PTR(link->apply));
+}
+
 /* ---- start and end ---- */
 
 static void on_handle_closed(uv_handle_t *handle)

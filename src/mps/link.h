@@ -38,6 +38,9 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
  */
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
 
+/* Nothing is wanted any more, and nothing is said again: another agent says it. The status is still told. */
+void mps_link_forget(struct mps_link *link);
+
 /*
  * ERROR_UNAVAILABLE when nobody is there, ERROR_UNSUPPORTED where the daemons are NVIDIA's. Called back exactly once, from the
  * loop, at the latest while the link closes.

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "io/lock.h"
 #include "kubelet/plugins.h"
 #include "share/node.h"
 #include "sim/kubelet/kubelet.h"
@@ -27,6 +28,7 @@ struct fixture {
         unsigned int changes;           /* of what is allocatable */
         char answer[256];
         struct broker broker;
+        unsigned int turns; /* that were told */
 };
 
 struct deadline {
@@ -318,6 +320,93 @@ static void test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero(vo
         node_done(&node);
 }
 
+/* ---- whose turn it is ---- */
+
+static void on_serving(bool is_serving, void *data)
+{
+        struct fixture *f = data;
+
+        assert_true(is_serving == plugins_is_serving(f->plugins));
+        f->turns++;
+}
+
+static bool turns_are(struct fixture *f, size_t wanted)
+{
+        return f->turns == wanted;
+}
+
+static void remove_directory(const struct fixture *f)
+{
+        DIR *directory = opendir(f->folder);
+        const struct dirent *entry;
+
+        while ((entry = readdir(directory)))
+                if (entry->d_name[0] != '.')
+                        assert_int_equal(unlinkat(dirfd(directory), entry->d_name, 0), 0);
+        closedir(directory);
+        assert_int_equal(rmdir(f->folder), 0);
+}
+
+/* The lock is on the directory: in a new one, another agent may be faster. */
+static void test_who_loses_the_directory_to_another_serves_nothing_until_that_one_ends(void **state)
+{
+        struct fixture *f = *state;
+        const struct plugins_options options = {
+                .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .on_serving = on_serving, .data = f};
+        struct node node = node_new(2);
+        struct lock other = LOCK_INIT;
+        struct error err;
+
+        plan(&node, 2);
+        start_kubelet(f);
+        assert_ok(plugins_new(&f->plugins, &options, &err), &err);
+        assert_true(plugins_is_serving(f->plugins));
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        stop_kubelet(f);
+        remove_directory(f);
+        assert_int_equal(mkdir(f->folder, 0750), 0);
+        assert_int_equal(lock_take(&other, f->folder, &err), 0);
+        assert_true(comes_true(f, turns_are, 1, 30000));
+        assert_false(plugins_is_serving(f->plugins));
+        plugins_apply(f->plugins, node.plan);
+        start_kubelet(f);
+        comes_true(f, never, 0, 300);
+        assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu"), 0);
+        lock_release(&other);
+        assert_true(comes_true(f, turns_are, 2, 30000));
+        assert_true(plugins_is_serving(f->plugins));
+        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        stop_plugins(f);
+        node_done(&node);
+}
+
+/* Who served commands the node on, while there is no directory that anybody could have a lock on. */
+static void test_a_directory_that_is_away_and_comes_back_leaves_the_turn_where_it_was(void **state)
+{
+        struct fixture *f = *state;
+        const struct plugins_options options = {
+                .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .on_serving = on_serving, .data = f};
+        struct node node = node_new(2);
+        struct error err;
+
+        plan(&node, 2);
+        start_kubelet(f);
+        assert_ok(plugins_new(&f->plugins, &options, &err), &err);
+        plugins_apply(f->plugins, node.plan);
+        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        stop_kubelet(f);
+        remove_directory(f);
+        comes_true(f, never, 0, 300);
+        assert_true(plugins_is_serving(f->plugins));
+        assert_int_equal(mkdir(f->folder, 0750), 0);
+        start_kubelet(f);
+        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        assert_int_equal(f->turns, 0);
+        stop_plugins(f);
+        node_done(&node);
+}
+
 /* Away and back before the old plugin has closed: the name is registered again only when it is gone. */
 static void test_a_resource_renamed_there_and_back_is_not_registered_twice_at_once(void **state)
 {
@@ -567,7 +656,10 @@ static bool broker_is_asked(struct fixture *f, size_t wanted UNUSED)
 
 static void answer_bind(struct keeper *keeper)
 {
-        TAKE_PTR(keeper->bound)(NULL, &(const struct allocate_binding){.grant = "g1"}, keeper->context);
+        broker_bound_fn *bound = TAKE_PTR(keeper->bound);
+
+        assert_non_null(bound);
+        bound(NULL, &(const struct allocate_binding){.grant = "g1"}, keeper->context);
 }
 
 /* From kubelet's question to its answer, with another plan between, and a broker whose word comes too late for the second. */
@@ -614,6 +706,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_hundred_restarts_of_kubelet_are_survived, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_who_loses_the_directory_to_another_serves_nothing_until_that_one_ends, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_directory_that_is_away_and_comes_back_leaves_the_turn_where_it_was, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_resource_renamed_there_and_back_is_not_registered_twice_at_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
