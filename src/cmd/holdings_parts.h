@@ -33,7 +33,7 @@ struct book {
         bool *ill;       /* by unit: the GPU's own health */
         bool *kept_back; /* by device */
         bool changed;    /* since it was written */
-        bool is_leaving; /* |resource| has the terms of before: nothing new is entered */
+        bool is_leaving; /* |resource| has the terms of before: nothing new is entered but what is asked for by its ids */
 };
 
 /* A device that was asked for, until kubelet has it in its own books: so long no list says who holds it. */

@@ -93,10 +93,32 @@ static void make(struct bind *bind, const struct resource *resource, const struc
         mps_link_grant(holdings->link, &request, on_granted, bind);
 }
 
+/* That of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
+static struct book *find_book(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids)
+{
+        struct book *main = holdings_find_book(holdings, name);
+
+        if (n_ids == 0 || (main && map_find(&main->resource->by_id, ids[0])))
+                return main;
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                struct book *book = &holdings->books[i];
+
+                if (book->is_leaving && strcmp(book->resource->name, name) == 0 &&
+                        map_find(&book->resource->by_id, ids[0]))
+                        return book;
+        }
+        return main;
+}
+
+static struct book *book_of(const struct bind *bind)
+{
+        return find_book(bind->holdings, bind->resource, bind->ids, bind->n_ids);
+}
+
 /* Into the books, and on to what it takes; an error leaves the request as it was. */
 static int settle(struct bind *bind, struct error *err)
 {
-        struct book *book = holdings_find_book(bind->holdings, bind->resource);
+        struct book *book = book_of(bind);
         const struct unit *unit;
         const struct grant *entered;
 
@@ -119,7 +141,7 @@ static int settle(struct bind *bind, struct error *err)
 static void on_listed_for(const struct error *listing, const struct pod_list *list, void *data)
 {
         struct bind *bind = data;
-        struct book *book = holdings_find_book(bind->holdings, bind->resource);
+        struct book *book = book_of(bind);
         struct error err;
 
         if (!listing) {
@@ -161,7 +183,7 @@ void holdings_bind(const struct resource *resource, const char *const *ids, size
         struct error err;
 
         holdings_note_request(holdings, resource, ids, n_ids);
-        if (!holdings_find_book(holdings, resource->name)) {
+        if (!find_book(holdings, resource->name, ids, n_ids)) {
                 bound(NULL, NULL, context);
                 return;
         }

@@ -71,8 +71,13 @@ static void fill_numa(struct numa *numa, int node)
         numa->topology.nodes = numa->nodes;
 }
 
-struct rpc_message *convert_device_list(
-        const struct resource *resource, const bool *usable, const char *const *retired, size_t n_retired)
+static char *say_health(bool is_usable)
+{
+        return borrow(is_usable ? "Healthy" : "Unhealthy");
+}
+
+struct rpc_message *convert_device_list(const struct resource *resource, const bool *usable, const char *const *retired,
+        const bool *retired_usable, size_t n_retired)
 {
         V1beta1__ListAndWatchResponse response = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
         size_t count = resource->n_devices + n_retired;
@@ -92,13 +97,13 @@ struct rpc_message *convert_device_list(
                         const struct device *device = &resource->devices[i];
 
                         devices[i].id = borrow(device->id);
-                        devices[i].health = borrow(usable[i] ? "Healthy" : "Unhealthy");
+                        devices[i].health = say_health(usable[i]);
                         /* An unknown node is no topology: kubelet takes a node -1 or an empty list for something else. */
                         if (resource->units[device->unit].gpu->numa_node >= 0)
                                 devices[i].topology = &numas[device->unit].topology;
                 } else {
                         devices[i].id = borrow(retired[i - resource->n_devices]);
-                        devices[i].health = borrow("Unhealthy");
+                        devices[i].health = say_health(retired_usable[i - resource->n_devices]);
                 }
         }
         message = pack(&response.base);

@@ -30,9 +30,9 @@ struct rpc_message *convert_empty(void);
 struct rpc_message *convert_options(void);
 struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name);
 
-/* |usable| is by device; |retired| ids follow the resource's devices as unhealthy. */
-struct rpc_message *convert_device_list(
-        const struct resource *resource, const bool *usable, const char *const *retired, size_t n_retired);
+/* |usable| is by device; |retired| ids follow the resource's devices, with their own. */
+struct rpc_message *convert_device_list(const struct resource *resource, const bool *usable, const char *const *retired,
+        const bool *retired_usable, size_t n_retired);
 
 int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err) MUST_USE;

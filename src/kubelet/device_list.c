@@ -9,6 +9,7 @@ void device_list_done(struct device_list *list)
         for (size_t i = 0; i < list->n_retired; i++)
                 free(list->retired[i]);
         free(list->retired);
+        free(list->retired_usable);
         free(list->healthy);
         free(list->usable);
         *list = (struct device_list)DEVICE_LIST_INIT;
@@ -94,13 +95,28 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
                 revive(list, resource);
                 add_leaving(list, resource);
                 forget_oldest(list, resource->n_devices);
+                free(list->retired_usable);
                 free(list->healthy);
                 free(list->usable);
+                list->retired_usable = xcalloc(list->n_retired, sizeof(*list->retired_usable));
                 list->healthy = xcalloc(resource->n_units, sizeof(*list->healthy));
                 list->usable = xcalloc(resource->n_devices, sizeof(*list->usable));
         }
         list->resource = resource;
         return device_list_refresh(list, health, data, hidden) || changed;
+}
+
+static bool is_in_use(const struct resource *resource, const char *id, device_list_health_fn *health, void *data)
+{
+        for (size_t i = 0; i < resource->n_leaving; i++) {
+                const struct resource *leaving = &resource->leaving[i];
+                const struct device *device = map_find(&leaving->by_id, id);
+
+                if (device)
+                        return leaving->withheld && !leaving->withheld[device - leaving->devices] &&
+                               health(&leaving->units[device->unit], data);
+        }
+        return false;
 }
 
 bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *hidden)
@@ -117,13 +133,24 @@ bool device_list_refresh(struct device_list *list, device_list_health_fn *health
                 changed = changed || usable != list->usable[i];
                 list->usable[i] = usable;
         }
+        for (size_t i = 0; resource && i < list->n_retired; i++) {
+                bool usable = is_in_use(resource, list->retired[i], health, data);
+
+                changed = changed || usable != list->retired_usable[i];
+                list->retired_usable[i] = usable;
+        }
         return changed;
 }
 
 struct device_list_counts device_list_count(const struct device_list *list)
 {
-        struct device_list_counts counts = {.unhealthy = list->n_retired};
+        struct device_list_counts counts = {0};
 
+        for (size_t i = 0; i < list->n_retired; i++)
+                if (list->retired_usable[i])
+                        counts.healthy++;
+                else
+                        counts.unhealthy++;
         for (size_t i = 0; list->resource && i < list->resource->n_devices; i++) {
                 if (list->usable[i])
                         counts.healthy++;
@@ -137,5 +164,6 @@ struct device_list_counts device_list_count(const struct device_list *list)
 
 struct rpc_message *device_list_pack(const struct device_list *list)
 {
-        return convert_device_list(list->resource, list->usable, (const char *const *)list->retired, list->n_retired);
+        return convert_device_list(list->resource, list->usable, (const char *const *)list->retired,
+                list->retired_usable, list->n_retired);
 }

@@ -5,7 +5,8 @@
  * kubelets 1.34 to 1.36 crash when an id disappears between their choice and their bookkeeping. Retired ids end with the
  * process; should they and the living be more than PLAN_MAX_DEVICES, the oldest go earlier. Health belongs to units: every
  * replica of a unit shares it. Beside it, single ids may be kept back (kubelet/broker.h) or withheld (share/handover.h): kubelet is
- * told that they are unhealthy, too, since it knows no other word for "not now". What leaves is retired from the start.
+ * told that they are unhealthy, too, since it knows no other word for "not now". What leaves is retired from the start, and
+ * unhealthy but for what its resource does not withhold.
  */
 #pragma once
 
@@ -20,6 +21,7 @@ struct device_list {
         bool *healthy;                   /* by unit */
         bool *usable;                    /* by device: of a healthy unit, and not kept back */
         char **retired;
+        bool *retired_usable; /* by position in |retired|: of a unit that leaves */
         size_t n_retired;
 };
 
@@ -47,7 +49,7 @@ bool device_list_refresh(struct device_list *list, device_list_health_fn *health
 struct device_list_counts {
         size_t healthy;
         size_t hidden;    /* kept back, of healthy units */
-        size_t unhealthy; /* retired ones included */
+        size_t unhealthy; /* retired ones included, unless they are usable */
 };
 struct device_list_counts device_list_count(const struct device_list *list);
 

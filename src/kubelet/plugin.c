@@ -371,9 +371,10 @@ static bool ask_health(const struct unit *unit, void *data)
         const struct question *question = data;
         const struct device_list *list = &question->plugin->list;
         bool healthy = question->health(unit, question->data);
+        bool is_own = !healthy && resource_find_unit(list->resource, unit->uuid) == unit; /* else it leaves */
 
         /* One line a unit, also where thousands of replicas go with it. */
-        if (!healthy && list->healthy[unit - list->resource->units])
+        if (is_own && list->healthy[unit - list->resource->units])
                 log_text(LOG_WARN, "'%s' device marked unhealthy: %s", question->plugin->name, unit->uuid);
         return healthy;
 }

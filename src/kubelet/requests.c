@@ -88,10 +88,10 @@ static void leave_out_hidden(const struct requests *requests, struct prefer_requ
         for (size_t i = 0; i < request->n_available; i++) {
                 const struct device *device = map_find(&resource->by_id, request->available[i]);
 
-                if (device && is_not_for_now(resource, device, hidden))
+                if (!device || is_not_for_now(resource, device, hidden))
                         continue;
                 available[count++] = request->available[i];
-                if (device && is_of_before(resource, device))
+                if (is_of_before(resource, device))
                         continue;
                 available[count - 1] = available[n_own];
                 available[n_own++] = request->available[i];
@@ -277,13 +277,30 @@ static bool has_all(const struct resource *resource, const struct container_ids 
         return true;
 }
 
+/* In a handover, what it has of units that keep the terms of before: an id of theirs was given back a moment ago. */
+static const struct resource *leaving_of(const struct resource *resource, const struct container_ids *container)
+{
+        for (size_t i = 0; i < resource->n_leaving; i++)
+                if (has_all(&resource->leaving[i], container))
+                        return &resource->leaving[i];
+        return NULL;
+}
+
+static const struct resource *resource_in_force(const struct requests *requests, const struct container_ids *container)
+{
+        const struct resource *leaving =
+                has_all(requests->resource, container) ? NULL : leaving_of(requests->resource, container);
+
+        return leaving ? leaving : requests->resource;
+}
+
 /* That of the list that kubelet has now, or, in the moment before it has our newest, that of the one before. */
 static const struct resource *resource_of(const struct requests *requests, const struct container_ids *container)
 {
         const struct resource *before = requests->resource_before;
+        const struct resource *now = resource_in_force(requests, container);
 
-        return before && !has_all(requests->resource, container) && has_all(before, container) ? before
-                                                                                               : requests->resource;
+        return before && !has_all(now, container) && has_all(before, container) ? before : now;
 }
 
 /* From the plan of |resource|, if that is still there; else from the one that is in force. */
@@ -302,7 +319,7 @@ static int allocate_next(struct request *request, const struct resource *resourc
                 return -1;
         memset(&request->allocations[request->n_done], 0, sizeof(*request->allocations));
         return allocate(&request->allocations[request->n_done], &request->arena, plan,
-                is_before ? resource : requests->resource, &wanted, err);
+                is_before ? resource : resource_in_force(requests, container), &wanted, err);
 }
 
 static void go_on(struct request *request);

@@ -52,6 +52,7 @@ struct build {
         bool *withheld;
         size_t room; /* for devices: a list is one message */
         size_t n_free;
+        bool shows_leaving;
 };
 
 static void add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool withheld)
@@ -173,10 +174,9 @@ static void add_kept_units(struct build *build, struct span held)
 }
 
 /* Several in one request could be of two kinds; where MPS is one of them, a container cannot have both. */
-static bool may_show_extra(const struct resource *resource)
+static bool takes_one(const struct resource *resource)
 {
-        return resource->strategy != SHARING_MPS ||
-               (resource->fail_requests_greater_than_one && resource->max_per_request == 0);
+        return resource->fail_requests_greater_than_one && resource->max_per_request == 0;
 }
 
 /* See the header: in use, and healthy as long as there is something else to give. Not what is gone. */
@@ -184,7 +184,7 @@ static void show_extra(struct build *build, const bool *is_own)
 {
         const struct resource *resource = build->resource;
 
-        if (build->n_free == 0 || !may_show_extra(resource))
+        if (build->n_free == 0 || (resource->strategy == SHARING_MPS && !takes_one(resource)))
                 return;
         for (size_t i = 0; i < resource->n_devices; i++)
                 if (!is_own[i])
@@ -238,12 +238,30 @@ static void build_resource(struct build *build, const struct resource *wanted, s
                 is_own[i] = !build->units[resource->devices[i].unit].is_kept &&
                             map_find(&wanted->by_id, resource->devices[i].id);
         show_extra(build, is_own);
+        build->shows_leaving = build->n_free > 0 && takes_one(wanted);
         settle_strategy(resource);
 }
 
 /* ---- units that keep their terms of MPS ---- */
 
-static void add_leaving(struct build *build)
+/* What is in use of it, as the header says; the rest is nobody's until its terms are over. */
+static const bool *withhold_leaving(const struct build *build, const struct resource *leaving, struct span held)
+{
+        bool *withheld = ARENA_ARRAY(build->arena, bool, leaving->n_devices);
+
+        for (size_t i = 0; i < leaving->n_devices; i++)
+                withheld[i] = true;
+        for (size_t i = 0; build->shows_leaving && i < held.count; i++) {
+                const struct device *device =
+                        held.holds[i].is_leaving ? map_find(&leaving->by_id, held.holds[i].id) : NULL;
+
+                if (device)
+                        withheld[device - leaving->devices] = false;
+        }
+        return withheld;
+}
+
+static void add_leaving(struct build *build, struct span held)
 {
         const struct judgement *judgement = build->judgement;
         const struct mps_terms_list *list = judgement->before->terms;
@@ -254,6 +272,7 @@ static void add_leaving(struct build *build)
         for (size_t i = 0; i < list->count; i++) {
                 size_t count = 0;
                 size_t devices = 0;
+                struct resource *made;
 
                 if (done[i] || !judgement->stays[i] || strcmp(list->items[i].resource, build->resource->name) != 0)
                         continue;
@@ -265,9 +284,11 @@ static void add_leaving(struct build *build)
                         devices += list->items[j].replicas;
                         group[count++] = &list->items[j];
                 }
-                if (count)
-                        mps_terms_resource(&leaving[build->resource->n_leaving++], build->arena,
-                                judgement->wanted->inventory, group, count);
+                if (count == 0)
+                        continue;
+                made = &leaving[build->resource->n_leaving++];
+                mps_terms_resource(made, build->arena, judgement->wanted->inventory, group, count);
+                made->withheld = withhold_leaving(build, made, held);
         }
         build->resource->leaving = leaving;
 }
@@ -298,9 +319,10 @@ static void add_resource(
 {
         struct build build = {
                 .judgement = judgement, .arena = arena, .resource = &plan->resources[plan->n_resources++]};
+        struct span held = span_of_name(judgement, wanted->name);
 
-        build_resource(&build, wanted, span_of_name(judgement, wanted->name));
-        add_leaving(&build);
+        build_resource(&build, wanted, held);
+        add_leaving(&build, held);
 }
 
 /* A name that the wanted plan does not have; what is under it belongs to those who hold it. */

@@ -16,8 +16,10 @@
  *     as a *kept* unit that has nothing else. A name that the new plan does not have stays as long as that. They count as healthy
  *     as long as the resource has anything else to give, so that the scheduler, which subtracts what such pods asked for,
  *     sees all of that; and as not healthy when it has not, so that one that is given back does not go out again.
- *   - Units under MPS that wait keep their terms in |leaving|: books, limits, and the daemon that must not change. Their
- *     ids are not healthy, though they are subtracted by the scheduler: a request must not mix the two daemons.
+ *   - Units under MPS that wait keep their terms in |leaving|: books, limits, and the daemon that must not change. Those of their
+ *     ids that are held count as healthy under the same condition, where a request is for one id; all others are withheld. One
+ *     that is given back, and asked for again before that was heard of, has its place by the terms of before, where it was. Where a
+ *     request may be for several ids none is healthy, since it must not mix two daemons: then the scheduler sees as much less.
  *
  * Judged anew whenever the wanted plan or what is held changes. Nothing is remembered in between but the terms of MPS: ids tell the
  * rest by their form. So an agent that starts in the middle of it goes on where the one before was.

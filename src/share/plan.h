@@ -88,8 +88,9 @@ struct resource {
         struct map by_id; /* device id → const struct device * */
 
         /* Of a plan in handover (share/handover.h); else NULL and 0. */
-        const bool *withheld;           /* by device: not to be given to anybody now */
-        const struct resource *leaving; /* under MPS, with the terms of before: units that are held by them still */
+        const bool *withheld; /* by device: not to be given to anybody now */
+        /* Under MPS, with the terms of before: units that are held by them still. Withheld is of it what does not count as healthy. */
+        const struct resource *leaving;
         size_t n_leaving;
 };
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from change import Watch, change, wait_settled
+from change import Watch, change, free, wait_settled
 from mps_node import MpsNode, share, uuid_of
 from node import DEADLINE, GPU, sharing
 
@@ -64,26 +64,30 @@ def admit(node, pod, name, unit, count):
 WEIGHTED = share(20, provisioning='weighted', maxPerRequest=1)
 RENAMED = {**share(20), 'sharing': {'mps': {'resources': [{'name': GPU, 'rename': NEW, 'replicas': 20}]}}}
 
-# From what, to what, what the other GPU has at once, by which name, and what there is in the end.
+# From what, to what, what the other GPU has at once, by which name, and what there is in the end. Last: whether what is held counts as
+# healthy, so that the scheduler, which subtracts it, finds all that the other GPU has.
 CHANGES = {
-    'fewer replicas': (share(20), share(10), GPU, 10, 20),
-    'more replicas': (share(10), share(40), GPU, 40, 80),
-    'weighted': (share(40), WEIGHTED, GPU, 20, 40),
-    'time-slicing': (WEIGHTED, sharing('timeSlicing', 5), GPU, 5, 10),
-    'whole GPUs': (share(20), {'version': 'v1'}, GPU, 1, 2),
-    'one daemon for both': (share(20), share(20, daemonScope='resource'), GPU, 0, 40),
-    'a new name': (share(20), RENAMED, NEW, 20, 40),
+    'fewer replicas': (share(20), share(10), GPU, 10, 20, True),
+    'more replicas': (share(10), share(40), GPU, 40, 80, True),
+    'weighted': (share(40), WEIGHTED, GPU, 20, 40, False),
+    'time-slicing': (WEIGHTED, sharing('timeSlicing', 5), GPU, 5, 10, False),
+    'one slice a request': (share(20), sharing('timeSlicing', 5, failRequestsGreaterThanOne=True), GPU, 5, 10, True),
+    'whole GPUs': (share(20), {'version': 'v1'}, GPU, 1, 2, False),
+    'one daemon for both': (share(20), share(20, daemonScope='resource'), GPU, 0, 40, False),
+    'a new name': (share(20), RENAMED, NEW, 20, 40, False),
 }
 
 
 @pytest.mark.parametrize('title', CHANGES)
 def test_who_computes_keeps_daemon_and_limits_until_he_ends(node, title):
-    before, after, name, at_once, in_the_end = CHANGES[title]
+    before, after, name, at_once, in_the_end, counts = CHANGES[title]
     watch, client, unit, other, given = begin(node, before)
     pid = node.daemon(unit)['pid']
     change(node, after)
     node.wait(lambda: node.has_told(name, other) == at_once, 'the other GPU has %d' % at_once)
-    node.wait(lambda: node.has_told(name, unit) == 0, 'nobody new gets what is held')
+    node.wait(lambda: node.has_told(name, unit) == counts, 'nobody new gets what is held')
+    if counts:
+        node.wait(lambda: free(node.kubelet, name) == at_once, 'the scheduler finds %d' % at_once)
     if name != GPU:
         node.wait(lambda: node.kubelet.allocatable(GPU) == 0, 'the old name gives nothing')
     assert node.daemon(unit)['pid'] == pid
@@ -105,17 +109,35 @@ def leave(node, *pods):
         node.kubelet.remove_pod(pod)
 
 
+def test_an_id_that_kubelet_gives_anew_before_anybody_heard_has_the_place_it_had(node):
+    _, client, unit, other, given = begin(node, share(20))
+    held = node.kubelet.pods['pod'].held(GPU)
+    change(node, share(10))
+    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 1, 'the other GPU has gone over')
+    plugin = node.kubelet.plugin(GPU)
+    assert plugin.prefer_ids(sorted(held), 1) == []
+    assert plugin.prefer_ids(sorted(held) + [other + '::3'], 1) == [other + '::3']
+    again, = plugin.allocate_ids(sorted(held))
+    assert again.envs['NVIDIA_VISIBLE_DEVICES'] == unit
+    assert again.envs['WARPSHARE_MEMORY_LIMIT_MIB'] == node.variables('pod')['WARPSHARE_MEMORY_LIMIT_MIB']
+    assert {mount.container_path: mount.host_path for mount in again.mounts} == {
+        mount.container_path: mount.host_path for mount in node.answer('pod').mounts}
+    check_client(node, client, given)
+    leave(node, 'pod')
+    node.wait(lambda: node.kubelet.allocatable(GPU) == 20, 'the GPU goes over, too')
+
+
 def test_an_agent_that_starts_in_the_middle_leaves_the_daemon_alone(node):
     watch, client, unit, other, given = begin(node, share(20))
     pid = node.daemon(unit)['pid']
     change(node, share(10))
-    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 0, 'the other GPU has gone over')
+    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 1, 'the other GPU has gone over')
     assert node.agent.stop() == 0
     node.start('--log-level=debug')
-    node.wait(lambda: node.has_told(unit=other) == 10, 'it is as before')
+    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 1, 'it is as before')
     assert node.daemon(unit)['pid'] == pid
     check_client(node, client, given)
-    assert node.has_told(unit=unit) == 0 and set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))
+    assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU, healthy=True))
     leave(node, 'pod')
     node.wait(lambda: node.kubelet.allocatable(GPU) == 20, 'the GPU goes over, too')
 
@@ -126,7 +148,7 @@ def test_an_agent_that_starts_with_another_configuration_leaves_the_daemon_alone
     assert node.agent.stop() == 0
     node.config(share(20))
     node.start('--log-level=debug')
-    node.wait(lambda: node.has_told(unit=other) == 20 and node.has_told(unit=unit) == 0, 'the other GPU goes over')
+    node.wait(lambda: node.has_told(unit=other) == 20 and node.has_told(unit=unit) == 1, 'the other GPU goes over')
     assert node.daemon(unit)['pid'] == pid
     check_client(node, client, given)
     assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))

@@ -70,7 +70,7 @@ def test_a_bad_file_is_named_and_the_plan_in_force_serves_on(node, text, reason)
     kubelet.admit('pod', GPU, 1)
     assert len(kubelet.messages) == 1 and len(kubelet.attempts) == 1
     reload(node, sharing('mps', 10))
-    node.wait_counts(30, 80)  # and the GPU of the pod when that has ended
+    node.wait_counts(31, 80)  # what the pod holds and 30 more, and its GPU when it has ended
 
 
 def test_a_plan_that_the_gpus_do_not_allow_is_refused_and_the_one_in_force_serves_on(node):

@@ -131,6 +131,38 @@ static void test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_fr
         node_done(&before);
 }
 
+static void test_what_is_in_use_of_a_unit_that_leaves_is_as_healthy_as_the_unit(void **state UNUSED)
+{
+        static const bool withheld[] = {true, true, true, false};
+        struct device_list list = DEVICE_LIST_INIT;
+        struct node now = node_new(2);
+        struct node before = node_new(1);
+        struct resource resource;
+        struct resource leaving;
+
+        node_share(&now, SHARING_MPS, 2);
+        node_share(&before, SHARING_MPS, 4);
+        assert_ok(node_plan(&now), &now.err);
+        assert_ok(node_plan(&before), &before.err);
+        leaving = before.plan->resources[0];
+        leaving.withheld = withheld;
+        resource = now.plan->resources[0];
+        resource.leaving = &leaving;
+        resource.n_leaving = 1;
+        assert_true(device_list_update(&list, &resource, all_but, nobody, NULL));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=H");
+        assert_int_equal(device_list_count(&list).healthy, 5);
+        assert_int_equal(device_list_count(&list).unhealthy, 1);
+        assert_false(device_list_refresh(&list, all_but, nobody, NULL));
+        assert_true(device_list_refresh(&list, all_but, first, NULL));
+        assert_list(&list, "GPU-0::0=U GPU-0::1=U GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
+        assert_true(device_list_update(&list, &now.plan->resources[0], all_but, nobody, NULL));
+        assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
+        device_list_done(&list);
+        node_done(&now);
+        node_done(&before);
+}
+
 static void test_the_same_resource_in_a_new_plan_is_no_news(void **state UNUSED)
 {
         struct device_list list = DEVICE_LIST_INIT;
@@ -233,6 +265,7 @@ int main(void)
                 cmocka_unit_test(test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart),
                 cmocka_unit_test(test_what_is_kept_back_of_a_sick_unit_is_no_news),
                 cmocka_unit_test(test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_from_the_start),
+                cmocka_unit_test(test_what_is_in_use_of_a_unit_that_leaves_is_as_healthy_as_the_unit),
                 cmocka_unit_test(test_the_same_resource_in_a_new_plan_is_no_news),
                 cmocka_unit_test(test_an_id_that_was_advertised_stays_as_unhealthy),
                 cmocka_unit_test(test_retired_ids_never_outgrow_a_message),

@@ -728,6 +728,35 @@ static void test_ids_of_before_are_preferred_only_when_no_others_are_left(void *
         set_plan(f, &f->node);
 }
 
+/* |third| has GPU-0 alone; here GPU-1 keeps the terms that it has in |node|. */
+static void test_an_id_of_terms_that_leave_is_not_preferred_and_has_its_place(void **state)
+{
+        struct fixture *f = *state;
+        const struct resource *leaving = &f->node.plan->resources[0];
+        struct resource resource = f->third.plan->resources[0];
+        bool *withheld = xcalloc(resource.n_devices, sizeof(*withheld));
+        struct outcome outcome;
+
+        set_plan(f, &f->third);
+        requests_forget_before(f->requests);
+        resource.withheld = withheld;
+        resource.leaving = leaving;
+        resource.n_leaving = 1;
+        requests_set_resource(f->requests, f->third.plan, &resource);
+        requests_forget_before(f->requests);
+        call_prefer(f, &outcome, "GPU-1::0 GPU-0::0", "", 1);
+        assert_string_equal(outcome.text, "GPU-0::0");
+        call_prefer(f, &outcome, "GPU-1::0", "", 1);
+        assert_string_equal(outcome.text, ""); /* kubelet takes it all the same: an error would fail its pod */
+        call_allocate_one(f, &outcome, "GPU-1::0");
+        wait_end(f, &outcome, RPC_OK, "1");
+        call_allocate_one(f, &outcome, "GPU-1::9");
+        wait_end(
+                f, &outcome, RPC_NOT_FOUND, "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-1::9'");
+        set_plan(f, &f->node);
+        free(withheld);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -755,6 +784,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_an_id_that_is_kept_back_is_not_preferred, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_ids_of_before_are_preferred_only_when_no_others_are_left, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_an_id_of_terms_that_leave_is_not_preferred_and_has_its_place, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_where_too_few_are_not_kept_back_the_answer_is_shorter, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(

@@ -106,9 +106,14 @@ static const struct change changes[] = {
                 "gpu GPU-0: mps uniform, 4 replicas -> time-slicing, 4 replicas (waits), 1 of team/pod/main",
                 "gpu: as wanted"},
         {"limits in use stay as they are", MPS(4), MPS(2), "gpu GPU-0::1, gpu GPU-0::3",
-                "gpu: GPU-1*2[0 1] leaving GPU-0*4",
+                "gpu: GPU-1*2[0 1] leaving GPU-0*4[1 3]",
                 "gpu GPU-0: mps uniform, 4 replicas -> mps uniform, 2 replicas (waits), 2 of team/pod/main",
-                "gpu: GPU-1*2[0 1] leaving GPU-0*4"},
+                "gpu: GPU-1*2[0 1] leaving GPU-0*4[3]"},
+        {"ids of limits in use count as long as another is to be had", MPS(4), MPS(1), "gpu GPU-1::0, gpu GPU-0::3",
+                "gpu: leaving GPU-0*4 GPU-1*4",
+                "gpu GPU-0: mps uniform, 4 replicas -> mps uniform, 1 replicas (waits), 1 of team/pod/main; "
+                "gpu GPU-1: mps uniform, 4 replicas -> mps uniform, 1 replicas (waits), 1 of team/pod/main",
+                "gpu: GPU-1*1[0] leaving GPU-0*4[3]"},
         {"another provisioning waits for who has the old one", MPS(4), MPS(4, .provisioning = PROVISIONING_WEIGHTED),
                 "gpu GPU-1::0", "gpu: GPU-0*4[0 1 2 3] leaving GPU-1*4",
                 "gpu GPU-1: mps uniform, 4 replicas -> mps weighted, 4 replicas (waits), 1 of team/pod/main",
@@ -209,7 +214,7 @@ static void test_going_back_finds_the_old_terms_as_they_were(void **state UNUSED
         rig_promise(&rig, from.plan);
         rig_hold(&rig, "nvidia.com/gpu", "GPU-0::3", NULL);
         rig_judge(&rig, to.plan);
-        assert_string_equal(rig_describe(&rig, to.plan), "gpu: GPU-1*2[0 1] leaving GPU-0*4");
+        assert_string_equal(rig_describe(&rig, to.plan), "gpu: GPU-1*2[0 1] leaving GPU-0*4[3]");
         rig_judge(&rig, from.plan);
         assert_string_equal(rig_describe(&rig, from.plan), "gpu: as wanted");
         assert_string_equal(rig_describe_pending(&rig), "");

@@ -27,6 +27,7 @@ struct model {
         struct node before;
         struct container containers[MAX_HELD];
         size_t n_containers;
+        bool is_unseen; /* somebody has ended since the last judgement */
         uint64_t random;
 };
 
@@ -42,6 +43,7 @@ static void judge(struct model *model)
         for (size_t i = 0; i < model->n_containers; i++)
                 rig_hold(&model->rig, model->containers[i].resource, model->containers[i].device, "team/pod/main");
         rig_judge(&model->rig, model->node.plan);
+        model->is_unseen = false;
 }
 
 /* Each GPU by an entry of its own, in one of two names, or by none. */
@@ -96,6 +98,14 @@ static bool is_taken(const struct model *model, const char *resource, const char
         return false;
 }
 
+/* It, or what it has of the terms of before. */
+static const struct resource *draw_terms(struct model *model, const struct resource *resource)
+{
+        unsigned int which = draw(model, (unsigned int)resource->n_leaving + 1);
+
+        return which == 0 ? resource : &resource->leaving[which - 1];
+}
+
 /* Any device that is healthy and free, as kubelet has them. */
 static void arrive(struct model *model)
 {
@@ -108,7 +118,7 @@ static void arrive(struct model *model)
 
         if (plan->n_resources == 0 || model->n_containers == 40)
                 return;
-        resource = &plan->resources[draw(model, (unsigned int)plan->n_resources)];
+        resource = draw_terms(model, &plan->resources[draw(model, (unsigned int)plan->n_resources)]);
         if (resource->n_devices == 0)
                 return;
         at = draw(model, (unsigned int)resource->n_devices);
@@ -128,14 +138,17 @@ static void arrive(struct model *model)
         judge(model);
 }
 
-static void depart(struct model *model)
+/* What it had is kubelet's to give from then on; the agent hears of it now, or with whatever comes next. */
+static void depart(struct model *model, bool is_seen)
 {
         unsigned int position = draw(model, (unsigned int)MAX(model->n_containers, 1));
 
         if (model->n_containers == 0)
                 return;
         model->containers[position] = model->containers[--model->n_containers];
-        judge(model);
+        model->is_unseen = true;
+        if (is_seen)
+                judge(model);
 }
 
 /* The next one has the file, and until kubelet has told, nothing else. */
@@ -251,6 +264,43 @@ static void check_untouched(const struct model *model)
         }
 }
 
+/* Of |resource|, or of what it has of the terms of before: what counts as healthy, and what of that nobody holds. */
+static void count_devices(
+        const struct model *model, const struct resource *resource, size_t *ret_healthy, size_t *ret_free)
+{
+        for (size_t i = 0; i < resource->n_devices; i++) {
+                if (resource->withheld && resource->withheld[i])
+                        continue;
+                (*ret_healthy)++;
+                *ret_free += !is_taken(model, resource->name, resource->devices[i].id);
+        }
+}
+
+/*
+ * The scheduler subtracts what pods ask for from what is healthy: it never finds more than there is, and where a request is for
+ * one it finds all of it.
+ */
+static void check_scheduler(const struct model *model)
+{
+        const struct plan *plan = model->rig.handover->plan;
+
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+                size_t requested = 0;
+                size_t healthy = 0;
+                size_t left = 0;
+
+                count_devices(model, resource, &healthy, &left);
+                for (size_t j = 0; j < resource->n_leaving; j++)
+                        count_devices(model, &resource->leaving[j], &healthy, &left);
+                for (size_t j = 0; j < model->n_containers; j++)
+                        requested += strcmp(model->containers[j].resource, resource->name) == 0;
+                assert_true(healthy <= left + requested);
+                if (left > 0 && resource->fail_requests_greater_than_one)
+                        assert_int_equal(healthy, left + requested);
+        }
+}
+
 static bool holds_any(const struct model *model, const struct mps_daemon_wanted *daemon)
 {
         for (size_t i = 0; i < model->n_containers; i++)
@@ -286,7 +336,10 @@ static void check_daemons(const struct model *model)
 
 static void check(const struct model *model)
 {
+        if (model->is_unseen)
+                return;
         check_daemons(model);
+        check_scheduler(model);
         for (size_t i = 0; i < model->n_containers; i++)
                 check_container(model->rig.handover->plan, &model->containers[i]);
         for (size_t i = 0; i < GPUS; i++)
@@ -298,7 +351,7 @@ static void check(const struct model *model)
 static void check_end(struct model *model)
 {
         while (model->n_containers) {
-                depart(model);
+                depart(model, true);
                 check(model);
         }
         judge(model);
@@ -325,7 +378,7 @@ static void test_whatever_happens_nobody_loses_and_nothing_is_given_twice(void *
                         else if (what < 60)
                                 arrive(&model);
                         else
-                                depart(&model);
+                                depart(&model, what < 80);
                         check(&model);
                 }
                 check_end(&model);

@@ -2,8 +2,8 @@
  * A node in handover, for tests: the wanted plan, what is held, and the plan to serve as one line.
  *
  * "nvidia.com/gpu: GPU-0*4[0 1! +5 +6!]; nvidia.com/b: ~GPU-1[GPU-1!] leaving GPU-2*20" means: of GPU-0, shared by 4, the ids 0 and 1
- * and the kept ones 5 and 6, of which 1 and 6 are withheld; nothing but a kept id of GPU-1; GPU-2 by its old terms. A resource that
- * is as wanted is "nvidia.com/gpu: as wanted".
+ * and the kept ones 5 and 6, of which 1 and 6 are withheld; nothing but a kept id of GPU-1; GPU-2 by its old terms. "GPU-2*20[3 4]":
+ * and of those the ids 3 and 4 count as healthy. A resource that is as wanted is "nvidia.com/gpu: as wanted".
  */
 #pragma once
 
@@ -96,6 +96,24 @@ static inline void describe_unit(struct strbuf *text, const struct resource *res
         strbuf_printf(text, "]");
 }
 
+static inline void describe_leaving(struct strbuf *text, const struct resource *leaving)
+{
+        strbuf_printf(text, " leaving");
+        for (size_t i = 0; i < leaving->n_units; i++) {
+                const struct unit *unit = &leaving->units[i];
+                const char *begin = "[";
+
+                strbuf_printf(text, " %s*%u", unit->uuid, unit->replicas);
+                for (size_t j = 0; j < unit->replicas; j++)
+                        if (!leaving->withheld[unit->first_device + j]) {
+                                strbuf_printf(text, "%s%zu", begin, j);
+                                begin = " ";
+                        }
+                if (*begin == ' ')
+                        strbuf_printf(text, "]");
+        }
+}
+
 static inline const char *rig_describe(struct handover_rig *rig, const struct plan *wanted)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -113,12 +131,8 @@ static inline const char *rig_describe(struct handover_rig *rig, const struct pl
                 }
                 for (size_t j = 0; j < resource->n_units; j++)
                         describe_unit(&text, resource, j);
-                for (size_t j = 0; j < resource->n_leaving; j++) {
-                        strbuf_printf(&text, " leaving");
-                        for (size_t k = 0; k < resource->leaving[j].n_units; k++)
-                                strbuf_printf(&text, " %s*%u", resource->leaving[j].units[k].uuid,
-                                        resource->leaving[j].units[k].replicas);
-                }
+                for (size_t j = 0; j < resource->n_leaving; j++)
+                        describe_leaving(&text, &resource->leaving[j]);
         }
         return arena_strdup(&rig->arena, text.data ? text.data : "");
 }
