@@ -17,7 +17,8 @@ def test_kubelet_gets_its_options_while_register_is_still_unanswered(node):
 def test_four_gpus_shared_by_mps_in_20_are_one_resource_with_80_healthy_devices(node):
     kubelet = node.start_all(sharing('mps', 20))
     assert list(kubelet.devices) == [GPU]
-    message = kubelet.messages_of(GPU)[0]
+    node.wait_counts(80)
+    message = kubelet.messages_of(GPU)[-1]
     assert len(message.healthy) == 80 and all(message.healthy.values())
     assert message.repeated_ids == 0
     per_gpu = {}
@@ -45,7 +46,7 @@ def test_each_start_has_a_socket_name_of_its_own(node):
 
 
 def test_the_list_is_sent_once_and_no_more_while_nothing_changes(node):
-    kubelet = node.start_all(sharing('mps', 20))
+    kubelet = node.start_all(sharing('timeSlicing', 20))
     node.stays(lambda: len(kubelet.messages) == 1 and len(kubelet.attempts) == 1, 'one message, one registration', 1.5)
 
 
@@ -73,7 +74,7 @@ def test_without_sharing_whole_gpus_are_advertised_with_their_numa_nodes(node):
 
 def test_all_replicas_of_a_gpu_have_its_numa_node(node):
     node.scenario([{'model': 'V100-32GB', 'numa': 0}, {'model': 'V100-32GB', 'numa': 1}])
-    kubelet = node.start_all(sharing('mps', 5))
+    kubelet = node.start_all(sharing('timeSlicing', 5))
     message = kubelet.messages_of(GPU)[0]
     nodes = {}
     for device, numa in message.numa.items():
@@ -83,7 +84,7 @@ def test_all_replicas_of_a_gpu_have_its_numa_node(node):
 
 def test_an_unknown_numa_node_is_no_topology_at_all(node):
     node.scenario([{'model': 'V100-32GB'}, {'model': 'V100-32GB', 'numa': -1}])
-    kubelet = node.start_all(sharing('mps', 2))
+    kubelet = node.start_all(sharing('timeSlicing', 2))
     message = kubelet.messages_of(GPU)[0]
     assert list(message.numa.values()) == [None] * 4
 
