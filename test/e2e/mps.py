@@ -235,7 +235,8 @@ class Mps:
             except OSError:
                 continue
             prefix = b'CUDA_MPS_PIPE_DIRECTORY=' + self.root.encode()
-            is_one = b'nvidia-cuda-mps-server' in words[0] or (b'nvidia-cuda-mps-control' in words[0] and b'-f' in words)
+            is_one = b'nvidia-cuda-mps-server' in words[0] or (
+                b'nvidia-cuda-mps-control' in words[0] and (b'-f' in words or b'-d' in words))
             if is_one and any(one.startswith(prefix) for one in variables):
                 found.append(int(pid))
         return found
