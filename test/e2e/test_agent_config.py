@@ -214,6 +214,7 @@ def test_a_bad_configuration_is_refused_and_the_last_good_one_serves(node, clust
     cluster.wait_event('ConfigRefused', "config 'bad' line 2: sharing: ")
     assert metrics(agent)[1:] == ['warpshare_config_generation 1', *status_line('refused')]
     assert node.kubelet.allocatable(GPU) == 8 and len(node.kubelet.messages) == 1
+    agent.wait_log('configuration refused, the one in force stays')
     assert agent.count('configuration refused, the one in force stays') == 1
     # An agent that starts now has it, too, and tells the same.
     assert agent.stop() == 0

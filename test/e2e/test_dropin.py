@@ -150,6 +150,7 @@ def test_a_unit_that_falls_is_one_line_however_many_replicas_it_has(node):
     agent = start_all(node)
     fail(node, 1)
     node.wait_counts(300, 400)
+    agent.wait_log('marked unhealthy: ')
     assert agent.count('marked unhealthy: ') == 1
 
 
@@ -214,6 +215,7 @@ def test_a_configmap_that_is_swapped_takes_effect_by_itself_and_touches_only_wha
 def test_the_same_content_again_changes_nothing(node):
     swap(node, two_resources(4))
     agent = start_all(node)
+    agent.wait_log('Running with config:')
     swap(node, two_resources(4))
     os.utime(node.config_path)
     node.stays(lambda: agent.count('Running with config:') == 1, 'one reading', 1.0)
@@ -330,6 +332,8 @@ def test_an_imex_channel_that_is_required_and_missing_ends_the_start(node):
 def test_an_imex_channel_that_is_missing_is_a_warning_where_it_is_not_required(node):
     agent = start_all(node, IMEX_CHANNEL_IDS='0', WARPSHARE_SYSTEM_ROOT=node.folder)
     node.wait_counts(4)
+    agent.wait_log('^W.*IMEX channel 0 .* is not there$')
+    assert agent.count('^W.*IMEX channel 0 .* is not there$') == 1
     assert agent.count('^W.*IMEX channel 0 .* is not there$') == 1
 
 

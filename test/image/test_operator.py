@@ -136,4 +136,4 @@ def test_a_driver_of_the_host_is_served_from_its_roots(node):
                          DEV_ROOT_CTR_PATH='/host')
     plugin = node.start_plugin()
     node.wait_counts(2)
-    assert '"containerDriverRoot": "/host"' in plugin.log()
+    plugin.wait_log('"containerDriverRoot": "/host"')
