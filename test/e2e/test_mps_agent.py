@@ -162,6 +162,7 @@ def test_books_are_kept_over_a_restart(node):
         node.admit(pod, size)
     node.wait(lambda: len(on_record(node)) == 2, 'the books are on file')
     node.agent.kill()
+    node.wait_counts(0, 40)
     node.start('--log-level=debug')
     node.wait(lambda: node.kubelet.newest and node.kubelet.allocatable(GPU), 'replicas are there')
     node.admit('three', 2)
