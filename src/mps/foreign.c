@@ -118,9 +118,9 @@ static int start_question(struct mps_foreign *foreign, const struct target *targ
         _free_ char *pipe = xasprintf("%s/%s/pipe", foreign->directory, target->name);
         _free_ char *log = xasprintf("%s/%s/log", foreign->directory, target->name);
         struct mps_control_options options = {
-                .loop = foreign->options.loop, .pipe_directory = pipe, .log_directory = log, .path = path};
+                .loop = foreign->options.loop, .pipe_directory = pipe, .log_directory = log, .path = path ? path : ""};
 
-        if (mps_control_find(&program, foreign->program, path, "", err) < 0)
+        if (mps_control_find(&program, foreign->program, options.path, "", err) < 0)
                 return -1;
         options.program = program;
         if (mps_control_new(&foreign->control, &options, err) < 0)
