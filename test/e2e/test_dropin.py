@@ -334,7 +334,6 @@ def test_an_imex_channel_that_is_missing_is_a_warning_where_it_is_not_required(n
     node.wait_counts(4)
     agent.wait_log('^W.*IMEX channel 0 .* is not there$')
     assert agent.count('^W.*IMEX channel 0 .* is not there$') == 1
-    assert agent.count('^W.*IMEX channel 0 .* is not there$') == 1
 
 
 # ---- a driver that was replaced while its library cannot leave the process ----
