@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "io/loop.h"
 
 /* ---- the folder ---- */
 
@@ -150,33 +151,9 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
 
 /* ---- waiting ---- */
 
-/* A deadline outlives the function that set it: libuv gives the memory back in a callback. */
-struct deadline {
-        uv_timer_t timer;
-        bool over;
-};
-
-static void on_deadline(uv_timer_t *timer)
-{
-        container_of(timer, struct deadline, timer)->over = true;
-}
-
-static void free_deadline(uv_handle_t *handle)
-{
-        free(container_of((uv_timer_t *)handle, struct deadline, timer));
-}
-
 bool sim_node_wait(struct sim_node *node, bool (*is_true)(void *data), void *data, uint64_t timeout_ms)
 {
-        struct deadline *deadline = xcalloc(1, sizeof(*deadline));
-        bool result;
-
-        uv_timer_init(node->loop, &deadline->timer);
-        uv_timer_start(&deadline->timer, on_deadline, timeout_ms, 0);
-        while (!(result = is_true(data)) && !deadline->over)
-                uv_run(node->loop, UV_RUN_ONCE);
-        uv_close((uv_handle_t *)&deadline->timer, free_deadline);
-        return result;
+        return loop_run_until(node->loop, is_true, data, timeout_ms);
 }
 
 /* ---- the end ---- */

@@ -1,6 +1,7 @@
 #include "cmd/api_visit.h"
 
 #include "cmd/agent_api.h"
+#include "io/loop.h"
 
 void api_visit_begin(struct api_visit *visit, const struct config *config)
 {
@@ -9,10 +10,14 @@ void api_visit_begin(struct api_visit *visit, const struct config *config)
         visit->is_outside = agent_api_open(&visit->client, &visit->loop, config, &visit->why) == AGENT_API_NONE;
 }
 
-void api_visit_wait(struct api_visit *visit, const bool *is_over)
+static bool is_set(void *flag)
 {
-        while (!*is_over)
-                uv_run(&visit->loop, UV_RUN_ONCE);
+        return *(const bool *)flag;
+}
+
+void api_visit_wait(struct api_visit *visit, bool *is_over)
+{
+        loop_run_until(&visit->loop, is_set, is_over, 0);
 }
 
 void api_visit_end(struct api_visit *visit)

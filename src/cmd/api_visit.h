@@ -19,6 +19,6 @@ struct api_visit {
 void api_visit_begin(struct api_visit *visit, const struct config *config);
 
 /* Lets requests go on until one of their callbacks sets |is_over|. */
-void api_visit_wait(struct api_visit *visit, const bool *is_over);
+void api_visit_wait(struct api_visit *visit, bool *is_over);
 
 void api_visit_end(struct api_visit *visit);

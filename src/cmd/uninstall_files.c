@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cmd/doctor_facts.h"
 #include "cmd/reach.h"
+#include "io/loop.h"
 #include "kubelet/plugin.h"
 #include "kubelet/pod_resources.h"
 #include "share/cdi_name.h"
@@ -83,6 +84,11 @@ static void on_listed(const struct error *err, const struct pod_list *list, void
                 question->n_holders += holds_gpu(&list->containers[i]);
 }
 
+static bool is_answered(void *question)
+{
+        return ((struct question *)question)->is_answered;
+}
+
 /* False: kubelet does not tell. */
 static bool ask_kubelet(const char *socket, size_t *ret_holders)
 {
@@ -94,8 +100,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
         uv_loop_init(&loop);
         if (pod_resources_new(&pods, &loop, socket, &err) == 0) {
                 pod_resources_list(pods, on_listed, &question);
-                while (!question.is_answered)
-                        uv_run(&loop, UV_RUN_ONCE);
+                loop_run_until(&loop, is_answered, &question, 0);
                 pod_resources_close(pods);
                 uv_run(&loop, UV_RUN_DEFAULT);
         }

@@ -11,16 +11,17 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "io/filewatch.h"
+#include "io/loop.h"
 
 #define LIMIT ((size_t)1000)
 
 /* A watch on <root>/config.yaml; the timer is far away unless a test wants it. */
 struct fixture {
         uv_loop_t loop;
-        uv_timer_t deadline;
         struct filewatch *watch;
         char root[64];
         unsigned int changes;
+        unsigned int changes_before;
 };
 
 /* Kept by cmocka's fixture alone: one test runs at a time. Two texts may be in use at once. */
@@ -36,29 +37,24 @@ static const char *at(const struct fixture *f, const char *name)
 
 static void on_changed(void *data)
 {
-        struct fixture *f = data;
-
-        f->changes++;
-        uv_stop(&f->loop);
+        ((struct fixture *)data)->changes++;
 }
 
-static void on_deadline(uv_timer_t *timer)
+static bool is_changed(void *data)
 {
-        uv_stop(timer->loop);
+        const struct fixture *f = data;
+
+        return f->changes != f->changes_before;
 }
 
 /* Runs the loop until a change is told or |ms| have passed; true for a change. */
 static bool change_comes(struct fixture *f, uint64_t ms)
 {
-        unsigned int before = f->changes;
-
-        uv_timer_start(&f->deadline, on_deadline, ms, 0);
-        uv_run(&f->loop, UV_RUN_DEFAULT);
-        uv_timer_stop(&f->deadline);
-        return f->changes != before;
+        f->changes_before = f->changes;
+        return loop_run_until(&f->loop, is_changed, f, ms);
 }
 
-#define SOON 2000
+#define SOON 20000  /* on the slowest machine; less than the timer */
 #define A_WHILE 400 /* longer than the 200 ms of quiet */
 
 static void write_in_place(const struct fixture *f, const char *name, const char *text)
@@ -122,7 +118,6 @@ static int set_up(void **state)
         if (!mkdtemp(f->root))
                 return -1;
         uv_loop_init(&f->loop);
-        uv_timer_init(&f->loop, &f->deadline);
         *state = f;
         return 0;
 }
@@ -133,7 +128,6 @@ static int tear_down(void **state)
         char command[96];
 
         f->watch = filewatch_close(f->watch);
-        uv_close((uv_handle_t *)&f->deadline, NULL);
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
         snprintf(command, sizeof(command), "rm -r %s", f->root);
@@ -218,18 +212,37 @@ static void test_a_link_into_a_configmap_is_followed_wherever_it_leads(void **st
         assert_true(change_comes(f, SOON));
 }
 
+/* Whether the writes came so fast that there was no quiet between them; a machine may stand still for a moment. */
+static bool write_often(struct fixture *f)
+{
+        static unsigned int number; /* never the same bytes again, which would be no change */
+        uint64_t longest_ms = 0;
+
+        for (int i = 0; i < 20; i++) {
+                uint64_t start_ms = uv_hrtime() / 1000000;
+                char text[16];
+
+                snprintf(text, sizeof(text), "%u", number++);
+                write_in_place(f, "config.yaml", text);
+                change_comes(f, 10);
+                longest_ms = MAX(longest_ms, uv_hrtime() / 1000000 - start_ms);
+        }
+        return longest_ms < 100;
+}
+
 static void test_many_changes_at_once_are_told_as_one(void **state)
 {
         struct fixture *f = *state;
-        char text[16];
+        bool kept_pace;
 
         write_in_place(f, "config.yaml", "a");
         start(f);
-        for (int i = 0; i < 20; i++) {
-                snprintf(text, sizeof(text), "%d", i);
-                write_in_place(f, "config.yaml", text);
-                change_comes(f, 10);
-        }
+        do {
+                while (change_comes(f, A_WHILE))
+                        ;
+                f->changes = 0;
+                kept_pace = write_often(f);
+        } while (!kept_pace);
         assert_int_equal(f->changes, 0);
         assert_true(change_comes(f, SOON));
         assert_false(change_comes(f, A_WHILE));
@@ -247,7 +260,7 @@ static void test_a_file_that_never_rests_is_told_after_a_second_all_the_same(voi
                 snprintf(text, sizeof(text), "%d", i);
                 write_in_place(f, "config.yaml", text);
                 change_comes(f, 20);
-                assert_true(uv_hrtime() / 1000000 - start_ms < 10000);
+                assert_true(uv_hrtime() / 1000000 - start_ms < 60000);
         }
 }
 

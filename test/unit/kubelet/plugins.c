@@ -13,9 +13,12 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "io/lock.h"
+#include "io/loop.h"
 #include "kubelet/plugins.h"
 #include "share/node.h"
 #include "sim/kubelet/kubelet.h"
+
+#define PATIENCE_MS 30000 /* for what comes at once, on the slowest machine */
 
 /* Plugins and a kubelet in one loop, in a folder of their own. */
 struct fixture {
@@ -31,35 +34,26 @@ struct fixture {
         unsigned int turns; /* that were told */
 };
 
-struct deadline {
-        uv_timer_t timer;
-        bool over;
-};
-
-static void on_deadline(uv_timer_t *timer)
-{
-        ((struct deadline *)timer->data)->over = true;
-}
-
-static void free_deadline(uv_handle_t *handle)
-{
-        free(handle->data);
-}
-
 typedef bool condition_fn(struct fixture *f, size_t wanted);
 
-static bool comes_true(struct fixture *f, condition_fn *is_true, size_t wanted, uint64_t ms)
-{
-        struct deadline *deadline = calloc(1, sizeof(*deadline));
-        bool result;
+struct wish {
+        struct fixture *f;
+        condition_fn *is_true;
+        size_t wanted;
+};
 
-        uv_timer_init(&f->loop, &deadline->timer);
-        deadline->timer.data = deadline;
-        uv_timer_start(&deadline->timer, on_deadline, ms, 0);
-        while (!(result = is_true(f, wanted)) && !deadline->over)
-                uv_run(&f->loop, UV_RUN_ONCE);
-        uv_close((uv_handle_t *)&deadline->timer, free_deadline);
-        return result;
+static bool is_granted(void *data)
+{
+        const struct wish *wish = data;
+
+        return wish->is_true(wish->f, wish->wanted);
+}
+
+static bool comes_true(struct fixture *f, condition_fn *is_true, size_t wanted)
+{
+        struct wish wish = {f, is_true, wanted};
+
+        return loop_run_until(&f->loop, is_granted, &wish, PATIENCE_MS);
 }
 
 static bool allocatable_is(struct fixture *f, size_t wanted)
@@ -67,9 +61,14 @@ static bool allocatable_is(struct fixture *f, size_t wanted)
         return kubelet_allocatable(f->kubelet, "nvidia.com/gpu") == wanted;
 }
 
-static bool never(struct fixture *f UNUSED, size_t wanted UNUSED)
+static bool never(void *data UNUSED)
 {
         return false;
+}
+
+static void run_for(struct fixture *f, uint64_t ms)
+{
+        loop_run_until(&f->loop, never, NULL, ms);
 }
 
 static bool kubelet_is_closed(struct fixture *f, size_t wanted UNUSED)
@@ -112,7 +111,7 @@ static void start_kubelet(struct fixture *f)
 static void stop_kubelet(struct fixture *f)
 {
         kubelet_close(f->kubelet, on_kubelet_closed, f);
-        assert_true(comes_true(f, kubelet_is_closed, 0, 2000));
+        assert_true(comes_true(f, kubelet_is_closed, 0));
 }
 
 static void start_plugins(struct fixture *f)
@@ -126,7 +125,7 @@ static void start_plugins(struct fixture *f)
 static void stop_plugins(struct fixture *f)
 {
         plugins_close(f->plugins, on_plugins_closed, f);
-        assert_true(comes_true(f, plugins_are_closed, 0, 3000));
+        assert_true(comes_true(f, plugins_are_closed, 0));
 }
 
 /* Sockets of ours in the folder. */
@@ -187,11 +186,11 @@ static void test_a_plan_becomes_what_kubelet_counts(void **state)
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 80, 2000));
+        assert_true(comes_true(f, allocatable_is, 80));
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         assert_int_equal(count_sockets(f), 1);
         stop_plugins(f);
-        assert_true(comes_true(f, allocatable_is, 0, 2000));
+        assert_true(comes_true(f, allocatable_is, 0));
         node_done(&node);
 }
 
@@ -203,9 +202,9 @@ static void test_kubelet_may_come_after_the_agent(void **state)
         plan(&node, 3);
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
-        comes_true(f, never, 0, 50);
+        run_for(f, 50);
         start_kubelet(f);
-        assert_true(comes_true(f, allocatable_is, 6, 2000));
+        assert_true(comes_true(f, allocatable_is, 6));
         stop_plugins(f);
         node_done(&node);
 }
@@ -219,16 +218,16 @@ static void test_health_goes_and_comes_in_one_message_each(void **state)
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 80, 2000));
+        assert_true(comes_true(f, allocatable_is, 80));
         f->least_allocatable = 80;
         plugins_set_health(f->plugins, "GPU-2", false);
         plugins_set_health(f->plugins, "GPU-1", false);
         plugins_set_health(f->plugins, "GPU-1", true);
-        assert_true(comes_true(f, allocatable_is, 60, 1000));
-        comes_true(f, never, 0, 30);
+        assert_true(comes_true(f, allocatable_is, 60));
+        run_for(f, 30);
         assert_int_equal(f->least_allocatable, 60); /* GPU-1's moment was never seen */
         plugins_set_health(f->plugins, "GPU-2", true);
-        assert_true(comes_true(f, allocatable_is, 80, 1000));
+        assert_true(comes_true(f, allocatable_is, 80));
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         stop_plugins(f);
         node_done(&node);
@@ -247,12 +246,12 @@ static void test_a_new_plan_does_not_flash_a_sick_gpu_as_healthy(void **state)
         start_plugins(f);
         plugins_apply(f->plugins, first.plan);
         plugins_set_health(f->plugins, "GPU-0", false);
-        assert_true(comes_true(f, allocatable_is, 5, 2000));
+        assert_true(comes_true(f, allocatable_is, 5));
         f->least_allocatable = 100;
         plugins_apply(f->plugins, second.plan);
         plugins_set_health(f->plugins, "GPU-0", false);
-        assert_true(comes_true(f, allocatable_is, 10, 1000));
-        comes_true(f, never, 0, 30);
+        assert_true(comes_true(f, allocatable_is, 10));
+        run_for(f, 30);
         assert_int_equal(f->least_allocatable, 10);
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         stop_plugins(f);
@@ -270,12 +269,12 @@ static void test_a_hundred_restarts_of_kubelet_are_survived(void **state)
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
         for (int i = 0; i < 100; i++) {
-                assert_true(comes_true(f, allocatable_is, 4, 5000));
+                assert_true(comes_true(f, allocatable_is, 4));
                 assert_int_equal(count_sockets(f), 1);
                 stop_kubelet(f);
                 start_kubelet(f);
         }
-        assert_true(comes_true(f, allocatable_is, 4, 5000));
+        assert_true(comes_true(f, allocatable_is, 4));
         stop_plugins(f);
         node_done(&node);
 }
@@ -305,15 +304,15 @@ static void test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero(vo
         for (int i = 0; i < 20; i++) {
                 start_plugins(f);
                 plugins_apply(f->plugins, node.plan);
-                assert_true(comes_true(f, allocatable_is, 4, 5000));
+                assert_true(comes_true(f, allocatable_is, 4));
                 /* The old one begins to close, and in the same moment the new one starts; its lock comes free later. */
                 old_is_closed = false;
                 plugins_close(f->plugins, on_old_closed, &old_is_closed);
                 start_plugins(f);
                 plugins_apply(f->plugins, node.plan);
-                assert_true(comes_true(f, flag_is_set, (size_t)&old_is_closed, 3000));
-                assert_true(comes_true(f, allocatable_is, 4, 5000));
-                comes_true(f, never, 0, 20);
+                assert_true(comes_true(f, flag_is_set, (size_t)&old_is_closed));
+                assert_true(comes_true(f, allocatable_is, 4));
+                run_for(f, 20);
                 assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu"), 4);
                 stop_plugins(f);
         }
@@ -362,21 +361,21 @@ static void test_who_loses_the_directory_to_another_serves_nothing_until_that_on
         assert_ok(plugins_new(&f->plugins, &options, &err), &err);
         assert_true(plugins_is_serving(f->plugins));
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        assert_true(comes_true(f, allocatable_is, 4));
         stop_kubelet(f);
         remove_directory(f);
         assert_int_equal(mkdir(f->folder, 0750), 0);
         assert_int_equal(lock_take(&other, f->folder, &err), 0);
-        assert_true(comes_true(f, turns_are, 1, 30000));
+        assert_true(comes_true(f, turns_are, 1));
         assert_false(plugins_is_serving(f->plugins));
         plugins_apply(f->plugins, node.plan);
         start_kubelet(f);
-        comes_true(f, never, 0, 300);
+        run_for(f, 300);
         assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu"), 0);
         lock_release(&other);
-        assert_true(comes_true(f, turns_are, 2, 30000));
+        assert_true(comes_true(f, turns_are, 2));
         assert_true(plugins_is_serving(f->plugins));
-        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        assert_true(comes_true(f, allocatable_is, 4));
         stop_plugins(f);
         node_done(&node);
 }
@@ -394,14 +393,14 @@ static void test_a_directory_that_is_away_and_comes_back_leaves_the_turn_where_i
         start_kubelet(f);
         assert_ok(plugins_new(&f->plugins, &options, &err), &err);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        assert_true(comes_true(f, allocatable_is, 4));
         stop_kubelet(f);
         remove_directory(f);
-        comes_true(f, never, 0, 300);
+        run_for(f, 300);
         assert_true(plugins_is_serving(f->plugins));
         assert_int_equal(mkdir(f->folder, 0750), 0);
         start_kubelet(f);
-        assert_true(comes_true(f, allocatable_is, 4, 30000));
+        assert_true(comes_true(f, allocatable_is, 4));
         assert_int_equal(f->turns, 0);
         stop_plugins(f);
         node_done(&node);
@@ -421,13 +420,13 @@ static void test_a_resource_renamed_there_and_back_is_not_registered_twice_at_on
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, plain.plan);
-        assert_true(comes_true(f, allocatable_is, 4, 2000));
+        assert_true(comes_true(f, allocatable_is, 4));
         for (int i = 0; i < 10; i++) {
                 plugins_apply(f->plugins, renamed.plan);
                 plugins_apply(f->plugins, plain.plan);
         }
-        assert_true(comes_true(f, allocatable_is, 4, 5000));
-        comes_true(f, never, 0, 300);
+        assert_true(comes_true(f, allocatable_is, 4));
+        run_for(f, 300);
         assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu"), 4);
         assert_int_equal(kubelet_allocatable(f->kubelet, "nvidia.com/gpu.shared"), 0);
         stop_plugins(f);
@@ -456,7 +455,7 @@ static void test_a_resource_that_cannot_be_served_does_not_hold_up_the_others(vo
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, &two);
-        assert_true(comes_true(f, allocatable_is, 6, 2000));
+        assert_true(comes_true(f, allocatable_is, 6));
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         assert_int_equal(kubelet_capacity(f->kubelet, name), 0);
         stop_plugins(f);
@@ -483,11 +482,11 @@ static void test_a_retry_that_was_waited_for_is_forgotten_with_the_success(void 
         listen_deafly(f); /* a kubelet that died: Register fails, again and again, with growing pauses */
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
-        comes_true(f, never, 0, 500);
+        run_for(f, 500);
         unlink(f->socket);
         start_kubelet(f);
-        assert_true(comes_true(f, allocatable_is, 6, 1000));
-        comes_true(f, never, 0, 1500);
+        assert_true(comes_true(f, allocatable_is, 6));
+        run_for(f, 1500);
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         stop_plugins(f);
         node_done(&node);
@@ -504,15 +503,15 @@ static void test_the_same_plan_again_changes_nothing_but_the_health(void **state
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
         plugins_set_health(f->plugins, "GPU-0", false);
-        assert_true(comes_true(f, allocatable_is, 15, 2000));
+        assert_true(comes_true(f, allocatable_is, 15));
         f->least_allocatable = 100;
         plugins_apply(f->plugins, node.plan);
         plugins_set_health(f->plugins, "GPU-0", false);
         plugins_set_health(f->plugins, "GPU-3", false);
-        assert_true(comes_true(f, allocatable_is, 10, 1000));
+        assert_true(comes_true(f, allocatable_is, 10));
         assert_int_equal(f->least_allocatable, 10);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 20, 1000));
+        assert_true(comes_true(f, allocatable_is, 20));
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 20);
         stop_plugins(f);
@@ -595,20 +594,20 @@ static void test_what_the_broker_keeps_back_is_not_allocatable(void **state)
         start_kubelet(f);
         start_plugins_with(f, &keeper);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 68, 5000));
+        assert_true(comes_true(f, allocatable_is, 68));
         assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 80);
         assert_int_equal(f->changes, 1);
         keep_back(&keeper, 8, 10); /* other ones, and fewer; told with a unit that falls */
         plugins_set_health(f->plugins, "GPU-3", false);
         plugins_refresh(f->plugins);
         plugins_refresh(f->plugins);
-        assert_true(comes_true(f, allocatable_is, 50, 5000));
+        assert_true(comes_true(f, allocatable_is, 50));
         assert_int_equal(f->changes, 2);
         plugins_refresh(f->plugins); /* the same again */
-        comes_true(f, never, 0, 30);
+        run_for(f, 30);
         keeper.hides = false;
         plugins_refresh(f->plugins);
-        assert_true(comes_true(f, allocatable_is, 60, 5000));
+        assert_true(comes_true(f, allocatable_is, 60));
         assert_int_equal(f->changes, 3);
         stop_plugins(f);
         node_done(&node);
@@ -636,13 +635,13 @@ static void test_a_container_gets_its_gpu_or_the_reason_why_not(void **state)
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 4, 2000));
+        assert_true(comes_true(f, allocatable_is, 4));
         kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 2, on_answer, f);
-        assert_true(comes_true(f, is_answered, 0, 2000));
+        assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(f->answer, "GPU-0");
         f->answer[0] = '\0';
         kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 3, on_answer, f);
-        assert_true(comes_true(f, is_answered, 0, 2000));
+        assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(
                 f->answer, "requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2");
         stop_plugins(f);
@@ -675,20 +674,20 @@ static void test_a_container_waits_for_the_broker_but_not_beyond_the_end_of_its_
         start_kubelet(f);
         start_plugins_with(f, &keeper);
         plugins_apply(f->plugins, node.plan);
-        assert_true(comes_true(f, allocatable_is, 4, 5000));
+        assert_true(comes_true(f, allocatable_is, 4));
         kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 2, on_answer, f);
-        assert_true(comes_true(f, broker_is_asked, 0, 5000));
+        assert_true(comes_true(f, broker_is_asked, 0));
         plugins_apply(f->plugins, other.plan);
-        assert_true(comes_true(f, allocatable_is, 8, 5000));
+        assert_true(comes_true(f, allocatable_is, 8));
         assert_string_equal(f->answer, "");
         answer_bind(&keeper);
-        assert_true(comes_true(f, is_answered, 0, 5000));
+        assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(f->answer, "GPU-0");
         f->answer[0] = '\0';
         kubelet_admit(f->kubelet, "next", "nvidia.com/gpu", 2, on_answer, f);
-        assert_true(comes_true(f, broker_is_asked, 0, 5000));
+        assert_true(comes_true(f, broker_is_asked, 0));
         stop_plugins(f);
-        assert_true(comes_true(f, is_answered, 0, 5000));
+        assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(f->answer, "resource 'nvidia.com/gpu' is being withdrawn");
         answer_bind(&keeper); /* to nobody */
         node_done(&node);
