@@ -16,18 +16,22 @@ static bool has_unit(const struct inventory *inventory, const char *uuid)
         return false;
 }
 
+static void free_note(const struct mail_note *note)
+{
+        free(note->uuid);
+        free(note->reason);
+}
+
 /* Drops the notes on units that |but| does not have; NULL has none. */
 static void drop_notes(struct mail *mail, const struct inventory *but)
 {
         size_t kept = 0;
 
         for (size_t i = 0; i < mail->n_notes; i++) {
-                if (but && has_unit(but, mail->notes[i].uuid)) {
+                if (but && has_unit(but, mail->notes[i].uuid))
                         mail->notes[kept++] = mail->notes[i];
-                        continue;
-                }
-                free(mail->notes[i].uuid);
-                free(mail->notes[i].reason);
+                else
+                        free_note(&mail->notes[i]);
         }
         mail->n_notes = kept;
 }
@@ -61,13 +65,33 @@ void mail_put_unavailable(struct mail *mail, const char *reason)
         mail->unavailable = xstrdup(reason);
 }
 
+/* The note on |uuid| that is to be written anew, or NULL; the others that are outdated are dropped. */
+static struct mail_note *outdate_notes(struct mail *mail, const char *uuid, bool keeps_xid)
+{
+        struct mail_note *first = NULL;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < mail->n_notes; i++) {
+                const struct mail_note *note = &mail->notes[i];
+                bool is_outdated = strcmp(note->uuid, uuid) == 0 && !(keeps_xid && note->xid);
+
+                if (is_outdated && first) {
+                        free_note(note);
+                        continue;
+                }
+                mail->notes[kept] = *note;
+                if (is_outdated)
+                        first = &mail->notes[kept];
+                kept++;
+        }
+        mail->n_notes = kept;
+        return first;
+}
+
 void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason, uint64_t xid)
 {
-        struct mail_note *note = NULL;
+        struct mail_note *note = outdate_notes(mail, uuid, !healthy && xid == 0);
 
-        for (size_t i = 0; i < mail->n_notes && !note; i++)
-                if (strcmp(mail->notes[i].uuid, uuid) == 0)
-                        note = &mail->notes[i];
         if (!note) {
                 if (mail->n_notes == mail->capacity) {
                         mail->capacity = mail->capacity ? mail->capacity * 2 : 8;

@@ -120,6 +120,14 @@ static void tell_unavailable(struct gpu_monitor *monitor, const char *reason)
         mail_done(&mail);
 }
 
+static int step(struct gpu_monitor *monitor, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
+{
+        if (watch_listen(&monitor->watch, ret_sleep_ms, mail, err) < 0)
+                return -1;
+        post(monitor, mail);
+        return watch_do_due(&monitor->watch, mail, err);
+}
+
 /* Returns when the watch is over: 0 because of a request to stop, another driver, or no GPU left; -1 with the reason. */
 static int keep_watch(struct gpu_monitor *monitor, struct error *err)
 {
@@ -140,7 +148,7 @@ static int keep_watch(struct gpu_monitor *monitor, struct error *err)
                 if (requests.rescan)
                         result = watch_refresh(watch, true, &mail, err);
                 else
-                        result = watch_step(watch, &sleep, &mail, err);
+                        result = step(monitor, &sleep, &mail, err);
                 post(monitor, &mail);
                 if (result == 0 && sleep)
                         (void)sleep_ms(monitor, sleep);

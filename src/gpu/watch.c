@@ -320,7 +320,15 @@ static bool needs_reading(const struct watch *watch, uint64_t now)
         return false;
 }
 
-static int do_what_is_due(struct watch *watch, struct mail *mail, struct error *err)
+int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
+{
+        if (watch_wait(watch, time_left(watch), ret_sleep_ms, err) < 0)
+                return -1;
+        tell_news(watch, false, mail);
+        return 0;
+}
+
+int watch_do_due(struct watch *watch, struct mail *mail, struct error *err)
 {
         uint64_t now = watch_now_ms();
 
@@ -333,11 +341,4 @@ static int do_what_is_due(struct watch *watch, struct mail *mail, struct error *
                         watch_probe(watch, i, false, now);
         tell_news(watch, false, mail);
         return 0;
-}
-
-int watch_step(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
-{
-        if (watch_wait(watch, time_left(watch), ret_sleep_ms, err) < 0)
-                return -1;
-        return do_what_is_due(watch, mail, err);
 }

@@ -101,8 +101,11 @@ void watch_set_policy(struct watch *watch, const struct health_policy *policy);
 int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct error *err) MUST_USE;
 
 /*
- * Waits for events for at most |wait_ms|, does what is due, and puts what became known into |mail|. |ret_sleep_ms| is how long
- * the caller must sleep before the next step, because NVML cannot be waited on: it lacks events or returns errors at once.
- * An error ends the watch.
+ * A step of the watch in two parts, each of which puts what became known into |mail|; an error ends the watch.
+ *
+ * The first one waits for events, for at most |wait_ms|. |ret_sleep_ms| is how long the caller must sleep before the next
+ * step, because NVML cannot be waited on: it lacks events or returns errors at once. The second one probes and reads what is
+ * due, which takes long where a GPU is ill: what the first one says must not wait for it.
  */
-int watch_step(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err) MUST_USE;
+int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err) MUST_USE;
+int watch_do_due(struct watch *watch, struct mail *mail, struct error *err) MUST_USE;

@@ -38,5 +38,5 @@ static inline bool watch_error_is_fatal(nvmlReturn_t code)
                code == NVML_ERROR_LIB_RM_VERSION_MISMATCH;
 }
 
-/* Waits for events and handles them; see watch_step(). */
+/* Waits for events and handles them; see watch_listen(). */
 int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep_ms, struct error *err) MUST_USE;

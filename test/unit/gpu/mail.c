@@ -20,6 +20,31 @@ static void test_the_latest_note_on_a_unit_wins(void **state UNUSED)
         mail_done(&mail);
 }
 
+static void test_a_reason_that_follows_an_xid_does_not_hide_it(void **state UNUSED)
+{
+        struct mail mail = MAIL_INIT;
+
+        mail_put_note(&mail, "GPU-0", false, "Xid 79", 79);
+        mail_put_note(&mail, "GPU-1", false, "GPU is lost", 0);
+        mail_put_note(&mail, "GPU-0", false, "asks for a reset", 0);
+        mail_put_note(&mail, "GPU-0", false, "GPU is lost", 0);
+        assert_int_equal(mail.n_notes, 3);
+        assert_int_equal(mail.notes[0].xid, 79);
+        assert_string_equal(mail.notes[1].uuid, "GPU-1");
+        assert_string_equal(mail.notes[2].reason, "GPU is lost");
+        assert_false(mail.notes[2].healthy);
+        /* A newer Xid, and that the unit is well again, do. */
+        mail_put_note(&mail, "GPU-0", false, "Xid 48", 48);
+        assert_int_equal(mail.n_notes, 2);
+        assert_string_equal(mail.notes[0].reason, "Xid 48");
+        mail_put_note(&mail, "GPU-0", false, "GPU is lost", 0);
+        mail_put_note(&mail, "GPU-0", true, "", 0);
+        assert_int_equal(mail.n_notes, 2);
+        assert_true(mail.notes[0].healthy);
+        assert_string_equal(mail.notes[1].uuid, "GPU-1");
+        mail_done(&mail);
+}
+
 static struct inventory *inventory_of(const char *uuid, const char *mig_uuid)
 {
         struct inventory *inventory = inventory_new();
@@ -101,6 +126,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_latest_note_on_a_unit_wins),
+                cmocka_unit_test(test_a_reason_that_follows_an_xid_does_not_hide_it),
                 cmocka_unit_test(test_a_new_inventory_replaces_what_it_makes_obsolete),
                 cmocka_unit_test(test_a_reason_leaves_the_older_inventory_to_be_told_first),
                 cmocka_unit_test(test_a_thousand_events_of_one_unit_stay_one_note),

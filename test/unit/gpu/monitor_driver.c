@@ -209,6 +209,11 @@ static void test_another_kernel_driver_makes_nvml_open_again(void **state)
         expect(fixture, at, "inventory 2");
 }
 
+static bool is_stale(void *fixture)
+{
+        return ((struct fixture *)fixture)->n_stale == 1;
+}
+
 static void test_a_library_that_does_not_leave_the_process_is_reported_once(void **state)
 {
         struct fixture *fixture = *state;
@@ -220,16 +225,15 @@ static void test_a_library_that_does_not_leave_the_process_is_reported_once(void
         run_for(fixture, 200);
         assert_int_equal(fixture->n_stale, 0);
         put_library();
-        run_for(fixture, 500);
-        assert_int_equal(fixture->n_stale, 1);
+        assert_true(loop_run_until(&fixture->loop, is_stale, fixture, PATIENCE_MS));
         assert_int_equal(fixture->n_told, 1);
         /* Each time there is another one; but not while there is none, since no process could load that. */
         unlink(in_folder("/libnvidia-ml.so.1"));
         run_for(fixture, 300);
         assert_int_equal(fixture->n_stale, 1);
+        fixture->n_stale = 0;
         put_library();
-        run_for(fixture, 500);
-        assert_int_equal(fixture->n_stale, 2);
+        assert_true(loop_run_until(&fixture->loop, is_stale, fixture, PATIENCE_MS));
         dlclose(other);
 }
 
@@ -256,17 +260,20 @@ static void test_a_gpu_that_nvml_missed_makes_it_count_again_but_ever_more_rarel
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = on_machine(fixture);
+        void *kept = dlopen(scenario_library(), RTLD_NOW); /* it counts calls as long as it stays in the process */
+        uint64_t began = uv_hrtime();
 
+        assert_non_null(kept);
         options.library = scenario_library();
         put_text(BOUND "0000:d8:00.0", "");
         start_with(fixture, TWO_GPUS "delays: {nvmlInit: 1ms}\n", &options);
         expect(fixture, 0, "inventory 2");
-        /* At 50, 150, 350 and 750 ms; the sixth opening would be at 1,550. */
+        /* At 50, 150, 350 and 750 ms it is opened again in vain, and that is told to nobody; the next time is at 1,550. */
         scenario_write(TWO_GPUS "errors: {nvmlInit: {error: UNKNOWN, after: 4}}\n");
-        run_for(fixture, 1000);
-        assert_int_equal(fixture->n_told, 1);
-        scenario_write(CANNOT_OPEN TWO_GPUS);
-        expect(fixture, 1, "unavailable the NVIDIA driver is not loaded");
+        assert_int_equal(expect(fixture, 1, "- "), 1);
+        print_message("# told after %.0f ms: %s\n", (double)(uv_hrtime() - began) / 1e6, fixture->told[1]);
+        assert_true(uv_hrtime() - began > UINT64_C(1500000000));
+        dlclose(kept);
 }
 
 static void plug(bool in)
@@ -336,7 +343,7 @@ static void test_a_look_finds_what_changed_long_before_the_next_refresh(void **s
         expect(fixture, 0, "inventory 1");
         plug(true);
         gpu_monitor_look(fixture->monitor);
-        at = expect_within(fixture, 1, "inventory 2", 2000);
+        at = expect(fixture, 1, "inventory 2");
         /* In vain: nothing is told. */
         gpu_monitor_look(fixture->monitor);
         run_for(fixture, 500);
@@ -387,12 +394,12 @@ static void test_mig_devices_come_and_go_with_events_and_without(void **state)
                                 start_with(fixture, scenario, &options);
                         else
                                 scenario_write(scenario);
-                        at = expect_within(fixture, at, "inventory 1", 3000) + 1;
+                        at = expect(fixture, at, "inventory 1") + 1;
                         assert_int_equal(fixture->inventory->gpus[0].n_mig_devices, counts[i]);
                         assert_int_equal(fixture->inventory->gpus[0].mig_enabled, i > 0 && i < 5);
                 }
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
-                wait_closed(fixture, 2000);
+                wait_closed(fixture);
                 fixture->is_closed = by_event;
                 strbuf_consume(&events, events.size);
         }
@@ -425,7 +432,7 @@ static void test_on_wsl_the_one_unit_is_told_and_nothing_is_watched(void **state
         run_for(fixture, 200);
         assert_int_equal(fixture->n_told, 1);
         gpu_monitor_rescan(fixture->monitor);
-        expect_within(fixture, 1, "inventory 1", 500);
+        expect(fixture, 1, "inventory 1");
         gpu_monitor_look(fixture->monitor);
         run_for(fixture, 100);
         assert_int_equal(fixture->n_told, 2);
@@ -460,7 +467,7 @@ static void test_an_nvml_of_integrated_gpus_is_tegra_unless_nvml_was_chosen(void
         run_for(fixture, 100);
         assert_int_equal(fixture->n_told, 2);
         gpu_monitor_close(fixture->monitor, on_closed, fixture);
-        wait_closed(fixture, 2000);
+        wait_closed(fixture);
 
         fixture->is_closed = false;
         options.discovery = PLATFORM_CHOICE_NVML;

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "gpu/monitor.h"
+#include "io/loop.h"
 #include "scenario.h"
 
 #define A "GPU-00000000-0000-4000-8000-00000000000a"
@@ -13,14 +14,15 @@
 #define MIG_1 "MIG-00000000-0000-4000-8000-000000000001"
 #define MIG_2 "MIG-00000000-0000-4000-8000-000000000002"
 
-/* ThreadSanitizer has a thread of its own that wakes ten times a second, and slows the others down. */
+/* ThreadSanitizer has a thread of its own that wakes ten times a second. */
 #if defined(__SANITIZE_THREAD__)
 #define SANITIZER_WAKES 10
-#define SANITIZER_SLOWER 20
 #else
 #define SANITIZER_WAKES 0
-#define SANITIZER_SLOWER 1
 #endif
+
+/* For what is to come at once: long for the slowest machine, and less than the monitor's own refresh. */
+#define PATIENCE_MS 20000
 
 #define MIG_GPU                                                                                                        \
         "gpus:\n"                                                                                                      \
@@ -36,12 +38,10 @@
 /* What the monitor told, as text: "inventory 2", "unavailable …", "- <uuid> <reason>", "+ <uuid>". */
 struct fixture {
         uv_loop_t loop;
-        uv_timer_t deadline;
         struct gpu_monitor *monitor;
         struct inventory *inventory;
         char told[200][320];
         size_t n_told;
-        bool is_late;
         bool is_closed;
         bool close_on_inventory;
         unsigned int n_stale;
@@ -88,44 +88,46 @@ static inline void on_stale_library(void *data)
         ((struct fixture *)data)->n_stale++;
 }
 
-static inline void on_deadline(uv_timer_t *timer)
+struct line {
+        const struct fixture *fixture;
+        const char *begin;
+        size_t from;
+        size_t at;
+};
+
+static inline bool is_told(void *data)
 {
-        ((struct fixture *)timer->data)->is_late = true;
+        struct line *line = data;
+
+        for (line->at = line->from; line->at < line->fixture->n_told; line->at++)
+                if (strncmp(line->fixture->told[line->at], line->begin, strlen(line->begin)) == 0)
+                        return true;
+        return false;
 }
 
 /* Runs the loop until a line that begins with |text| was told after the first |from| lines; returns its position. */
-static inline size_t expect_within(struct fixture *fixture, size_t from, const char *text, uint64_t ms)
-{
-        fixture->is_late = false;
-        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
-        for (size_t i = from;;) {
-                for (; i < fixture->n_told; i++) {
-                        if (strncmp(fixture->told[i], text, strlen(text)) == 0) {
-                                uv_timer_stop(&fixture->deadline);
-                                return i;
-                        }
-                }
-                if (fixture->is_late)
-                        break;
-                uv_run(&fixture->loop, UV_RUN_ONCE);
-        }
-        for (size_t i = 0; i < fixture->n_told; i++)
-                print_message("# told: %s\n", fixture->told[i]);
-        fail_msg("not told within %u ms: %s", (unsigned int)ms, text);
-        return 0;
-}
-
 static inline size_t expect(struct fixture *fixture, size_t from, const char *text)
 {
-        return expect_within(fixture, from, text, 10000);
+        struct line line = {fixture, text, from, from};
+
+        if (!loop_run_until(&fixture->loop, is_told, &line, PATIENCE_MS)) {
+                for (size_t i = 0; i < fixture->n_told; i++)
+                        print_message("# told: %s\n", fixture->told[i]);
+                fail_msg("not told within %u ms: %s", PATIENCE_MS, text);
+        }
+        return line.at;
 }
 
+static inline bool never(void *data UNUSED)
+{
+        return false;
+}
+
+/* In steps: when the machine stood still for a while, that was one of them, and the monitor has the others. */
 static inline void run_for(struct fixture *fixture, uint64_t ms)
 {
-        fixture->is_late = false;
-        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
-        while (!fixture->is_late)
-                uv_run(&fixture->loop, UV_RUN_ONCE);
+        for (uint64_t step = 0; step < ms; step += 10)
+                loop_run_until(&fixture->loop, never, NULL, 10);
 }
 
 static inline struct gpu_monitor_options quick(struct fixture *fixture)
@@ -164,20 +166,18 @@ static inline int setup(void **state)
         struct fixture *fixture = calloc(1, sizeof(*fixture));
 
         uv_loop_init(&fixture->loop);
-        uv_timer_init(&fixture->loop, &fixture->deadline);
-        fixture->deadline.data = fixture;
         *state = fixture;
         return 0;
 }
 
-static inline void wait_closed(struct fixture *fixture, uint64_t ms)
+static inline bool is_closed(void *fixture)
 {
-        fixture->is_late = false;
-        uv_timer_start(&fixture->deadline, on_deadline, ms, 0);
-        while (!fixture->is_closed && !fixture->is_late)
-                uv_run(&fixture->loop, UV_RUN_ONCE);
-        uv_timer_stop(&fixture->deadline);
-        assert_true(fixture->is_closed);
+        return ((struct fixture *)fixture)->is_closed;
+}
+
+static inline void wait_closed(struct fixture *fixture)
+{
+        assert_true(loop_run_until(&fixture->loop, is_closed, fixture, PATIENCE_MS));
         fixture->monitor = NULL;
 }
 
@@ -189,10 +189,9 @@ static inline int teardown(void **state)
                 size_t told = fixture->n_told;
 
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
-                wait_closed(fixture, 5000);
+                wait_closed(fixture);
                 assert_int_equal(fixture->n_told, told);
         }
-        uv_close((uv_handle_t *)&fixture->deadline, NULL);
         uv_run(&fixture->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&fixture->loop), 0);
         inventory_free(fixture->inventory);

@@ -35,7 +35,7 @@ static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
                 if (table[i].reason)
                         assert_string_equal(fixture->told[1] + strlen("- " A " "), table[i].reason);
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
-                wait_closed(fixture, 2000);
+                wait_closed(fixture);
                 fixture->is_closed = i + 1 == ARRAY_SIZE(table);
         }
 }
@@ -96,9 +96,9 @@ static void test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy(void **sta
                 expect(fixture, at, "+ " B);
                 /* And then it is heard. */
                 scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
-                expect_within(fixture, at, "- " B " Xid 48", 1000);
+                expect(fixture, at, "- " B " Xid 48");
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
-                wait_closed(fixture, 2000);
+                wait_closed(fixture);
                 fixture->is_closed = i == 1;
         }
 }
@@ -122,7 +122,7 @@ static void test_a_driver_or_a_board_without_events_is_no_failure(void **state)
                 run_for(fixture, 100);
                 assert_int_equal(fixture->n_told, 1);
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
-                wait_closed(fixture, 2000);
+                wait_closed(fixture);
                 fixture->is_closed = i + 1 == ARRAY_SIZE(errors);
         }
 }
@@ -208,7 +208,7 @@ static void test_without_recovery_a_unit_stays_away_until_the_policy_changes(voi
         assert_non_null(strstr(fixture->told[at + 1], "- " B " Xid 48"));
         policy.recover = true;
         gpu_monitor_set_policy(fixture->monitor, &policy);
-        expect_within(fixture, at, "+ " B, 1000);
+        expect(fixture, at, "+ " B);
 }
 
 static void test_the_policy_can_be_replaced_at_any_time(void **state)
