@@ -58,10 +58,8 @@ static bool has_root(struct doctor *doctor)
 static int find_program(const struct doctor *doctor, char **ret, struct error *err)
 {
         const char *root = doctor->config->driver_root_ctr;
-        const char *path = getenv("PATH");
 
-        return mps_control_find(
-                ret, doctor->config->mps_control, path ? path : "", strcmp(root, "/") == 0 ? "" : root, err);
+        return mps_control_find(ret, doctor->config->mps_control, NULL, strcmp(root, "/") == 0 ? "" : root, err);
 }
 
 void doctor_check_control_program(struct doctor *doctor)
@@ -279,12 +277,8 @@ static void on_answer(const struct error *err, const char *answer UNUSED, void *
 static void ask_daemon(struct doctor *doctor, const char *program, const char *pipe)
 {
         struct question question = {.doctor = doctor, .pipe = pipe};
-        const char *path = getenv("PATH");
-        struct mps_control_options options = {.program = program,
-                .pipe_directory = pipe,
-                .log_directory = "/tmp",
-                .path = path ? path : "",
-                .timeout_ms = COMMAND_MS};
+        struct mps_control_options options = {
+                .program = program, .pipe_directory = pipe, .log_directory = "/tmp", .timeout_ms = COMMAND_MS};
         uv_loop_t loop;
         struct error err;
 

@@ -59,6 +59,14 @@ static const char *const usual_places[] = {
         "/home/kubernetes/bin/nvidia/bin",
 };
 
+/* |path|, or this process's own if that is NULL, or "" if there is none. */
+static const char *path_or_own(const char *path)
+{
+        const char *own = path ? path : getenv("PATH");
+
+        return own ? own : "";
+}
+
 /* |path| and the usual places below |root|; the caller frees. */
 static char *join_places(const char *path, const char *root)
 {
@@ -169,6 +177,7 @@ int mps_control_find(char **ret, const char *program, const char *path, const ch
         _free_ char *near = NULL;
         int rc;
 
+        path = path_or_own(path);
         rc = strchr(program, '/') ? find_path(&control, program, err) : find_name(&control, program, path, root, err);
         if (rc < 0)
                 return error_prefix(err, "MPS control program");
@@ -361,7 +370,7 @@ static const char *const *make_environment(struct arena *arena, const struct mps
         while (more[count])
                 count++;
         all = ARENA_ARRAY(arena, const char *, count + 4);
-        all[0] = arena_printf(arena, "PATH=%s", options->path);
+        all[0] = arena_printf(arena, "PATH=%s", path_or_own(options->path));
         all[1] = arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", options->pipe_directory);
         all[2] = arena_printf(arena, "CUDA_MPS_LOG_DIRECTORY=%s", options->log_directory);
         for (size_t i = 0; i < count; i++)

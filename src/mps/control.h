@@ -31,7 +31,7 @@ struct mps_control_options {
         const char *program;        /* path of nvidia-cuda-mps-control: mps_control_find() */
         const char *pipe_directory; /* CUDA_MPS_PIPE_DIRECTORY */
         const char *log_directory;
-        const char *path;               /* PATH for the child */
+        const char *path;               /* PATH for the child; NULL: this process's own */
         const char *const *environment; /* more of it, "NAME=value", NULL-terminated, or NULL */
         uint64_t timeout_ms;            /* 0: MPS_COMMAND_TIMEOUT_MS */
 };
@@ -40,7 +40,8 @@ struct mps_control_options {
  * Looks |program| up: a path with a slash as it is, a name in |path|, then in the usual places of driver installations
  * (on Debian the server is in /usr/sbin, on Talos both are in /usr/local/bin), below |root| ("" or the mounted driver
  * root). Errors: ERROR_NOT_FOUND with the places looked at, ERROR_DENIED (not executable). Also checks that
- * nvidia-cuda-mps-server is in mps_control_search_path(), since without it every client hangs.
+ * nvidia-cuda-mps-server is in mps_control_search_path(), since without it every client hangs. |path| is NULL: this
+ * process's own PATH, which it may lack.
  */
 int mps_control_find(char **ret, const char *program, const char *path, const char *root, struct error *err) MUST_USE;
 

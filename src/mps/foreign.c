@@ -113,14 +113,13 @@ static void on_answer(const struct error *err, const char *text, void *data)
 
 static int start_question(struct mps_foreign *foreign, const struct target *target, struct error *err)
 {
-        const char *path = getenv("PATH");
         _free_ char *program = NULL;
         _free_ char *pipe = xasprintf("%s/%s/pipe", foreign->directory, target->name);
         _free_ char *log = xasprintf("%s/%s/log", foreign->directory, target->name);
         struct mps_control_options options = {
-                .loop = foreign->options.loop, .pipe_directory = pipe, .log_directory = log, .path = path ? path : ""};
+                .loop = foreign->options.loop, .pipe_directory = pipe, .log_directory = log};
 
-        if (mps_control_find(&program, foreign->program, options.path, "", err) < 0)
+        if (mps_control_find(&program, foreign->program, NULL, "", err) < 0)
                 return -1;
         options.program = program;
         if (mps_control_new(&foreign->control, &options, err) < 0)

@@ -16,6 +16,7 @@
 struct fixture {
         uv_loop_t loop;
         struct mps_control *control;
+        const char *path;   /* of the program */
         struct strbuf said; /* "(answer)" and "[kind: text]", in the order in which they came */
         char root[64];
         unsigned int closed;
@@ -88,6 +89,32 @@ static void test_the_path_comes_before_the_usual_places(void **state)
         make_program(f, "mine/nvidia-cuda-mps-control");
         make_program(f, "usr/bin/nvidia-cuda-mps-server");
         finds(f, "mine", "mine/nvidia-cuda-mps-control");
+}
+
+static void finds_without_a_path(const struct fixture *f, const char *expected)
+{
+        _free_ char *full_expected = xasprintf("%s/%s", f->root, expected);
+        _free_ char *found = NULL;
+        struct error err;
+
+        assert_ok(mps_control_find(&found, "nvidia-cuda-mps-control", NULL, f->root, &err), &err);
+        assert_string_equal(found, full_expected);
+}
+
+static void test_who_names_no_path_has_that_of_the_process_if_it_has_one(void **state)
+{
+        struct fixture *f = *state;
+        _free_ char *before = xstrdup(getenv("PATH"));
+        _free_ char *own = xasprintf("%s/mine", f->root);
+
+        make_program(f, "mine/nvidia-cuda-mps-control");
+        make_program(f, "usr/bin/nvidia-cuda-mps-control");
+        make_program(f, "usr/bin/nvidia-cuda-mps-server");
+        setenv("PATH", own, 1);
+        finds_without_a_path(f, "mine/nvidia-cuda-mps-control");
+        unsetenv("PATH");
+        finds_without_a_path(f, "usr/bin/nvidia-cuda-mps-control");
+        setenv("PATH", before, 1);
 }
 
 static void test_what_is_no_program_is_passed_over_when_there_is_one(void **state)
@@ -191,7 +218,7 @@ static void open_control(struct fixture *f, const char *script, uint64_t timeout
                 .program = program,
                 .pipe_directory = "/run/mps/pipe",
                 .log_directory = "/run/mps/log",
-                .path = "/usr/bin:/bin",
+                .path = f->path,
                 .environment = more,
                 .timeout_ms = timeout_ms,
         };
@@ -253,6 +280,24 @@ static void test_the_environment_has_the_directories_and_nothing_of_ours(void **
         ask(f, "x");
         answers(f, "(CUDA_MPS_LOG_DIRECTORY=/run/mps/log\nCUDA_MPS_PIPE_DIRECTORY=/run/mps/pipe\n"
                    "CUDA_VISIBLE_DEVICES=GPU-1\nPATH=/usr/bin:/bin)");
+}
+
+static void test_the_programs_path_may_be_that_of_the_process_or_empty(void **state)
+{
+        struct fixture *f = *state;
+        _free_ char *before = xstrdup(getenv("PATH"));
+
+        f->path = NULL;
+        setenv("PATH", "/bin:/ours", 1);
+        open_control(f, "echo \"path <$PATH>\"", 0);
+        ask(f, "x");
+        answers(f, "(path </bin:/ours>)");
+        mps_control_close(TAKE_PTR(f->control), NULL, NULL);
+        unsetenv("PATH");
+        open_control(f, "echo \"path <$PATH>\"", 0);
+        ask(f, "x");
+        answers(f, "(path <>)");
+        setenv("PATH", before, 1);
 }
 
 static void test_commands_run_one_at_a_time_in_their_order(void **state)
@@ -435,6 +480,7 @@ static int set_up(void **state)
         if (!mkdtemp(f->root))
                 return -1;
         uv_loop_init(&f->loop);
+        f->path = "/usr/bin:/bin";
         f->said = (struct strbuf)STRBUF_INIT;
         *state = f;
         return 0;
@@ -463,6 +509,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_the_program_is_found_where_distributions_have_it),
                 TEST(test_the_path_comes_before_the_usual_places),
+                TEST(test_who_names_no_path_has_that_of_the_process_if_it_has_one),
                 TEST(test_what_is_no_program_is_passed_over_when_there_is_one),
                 TEST(test_a_program_that_may_not_be_executed_is_named),
                 TEST(test_a_missing_program_is_told_with_the_places),
@@ -472,6 +519,7 @@ int main(void)
                 TEST(test_a_command_goes_in_as_a_line_and_its_answer_loses_one_newline),
                 TEST(test_an_answer_may_be_empty),
                 TEST(test_the_environment_has_the_directories_and_nothing_of_ours),
+                TEST(test_the_programs_path_may_be_that_of_the_process_or_empty),
                 TEST(test_commands_run_one_at_a_time_in_their_order),
                 TEST(test_arguments_are_given_as_they_are),
                 TEST(test_a_daemon_that_is_not_there_is_said_to_be_so),

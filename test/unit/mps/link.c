@@ -342,17 +342,6 @@ static void test_nvidias_daemons_are_asked_where_there_is_no_socket(void **state
         assert_string_equal(rig.reason, "");
 }
 
-static void test_nvidias_daemons_are_asked_by_a_process_without_a_path_variable(void **state UNUSED)
-{
-        _free_ char *path = xstrdup(getenv("PATH"));
-
-        unsetenv("PATH");
-        mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.control);
-        setenv("PATH", path, 1);
-        assert_string_equal(fakes.command, "get_default_active_thread_percentage");
-}
-
 static void answer_all(const char *text)
 {
         UNTIL(fakes.control);
@@ -481,8 +470,6 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_link_that_closes_answers_what_is_open, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_stranger_on_the_socket_is_left, start, stop),
                 cmocka_unit_test_setup_teardown(test_nvidias_daemons_are_asked_where_there_is_no_socket, start, stop),
-                cmocka_unit_test_setup_teardown(
-                        test_nvidias_daemons_are_asked_by_a_process_without_a_path_variable, start, stop),
                 cmocka_unit_test_setup_teardown(test_nvidias_daemons_have_limits_for_all_and_no_more, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_answer_that_is_none_is_a_fault, start, stop),
                 cmocka_unit_test_setup_teardown(test_where_nobody_answers_it_is_said_once, start, stop),
