@@ -135,6 +135,7 @@ class Site:
 
     def finish(self):
         for listener in self.listeners:
+            listener.shutdown(socket.SHUT_RDWR)  # or who waits in accept() may answer for the next site
             listener.close()
         shutil.rmtree(self.folder)
 
@@ -154,9 +155,10 @@ def expect(site, check, text, verdict='wrong', alone=True, **more):
     """The finding with |text|, and nothing else wrong."""
     findings = site.findings(**more)
     found = [finding for finding in findings if finding['check'] == check and finding['verdict'] == verdict]
-    assert any(text in finding['found'] for finding in found), findings
+    told = '\n'.join(map(str, findings))
+    assert any(text in finding['found'] for finding in found), told
     if alone:
-        assert wrong_checks(findings) == ({check} if verdict == 'wrong' else set()), findings
+        assert wrong_checks(findings) == ({check} if verdict == 'wrong' else set()), told
     return findings
 
 

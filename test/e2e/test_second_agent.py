@@ -24,11 +24,19 @@ def test_it_does_not_register_says_why_and_takes_over_when_the_first_one_ends(no
     kubelet.admit('pod', GPU, 1)
     assert len(kubelet.attempts) == 1 and len(node.sockets()) == 1
     assert first.stop() == 0
-    took = node.wait_counts(80)
-    print('taken over after %.0f ms' % (took * 1000))
-    assert SANITIZED or took < 2.0
+    times = [node.wait_counts(80)]
     assert second.count('not serving yet') == 1
     kubelet.admit('pod-2', GPU, 1)
+    serving = second
+    for _ in range(2):
+        waiting = node.start()
+        waiting.wait_log(BUSY % node.directory)
+        assert serving.stop() == 0
+        times.append(node.wait_counts(80))
+        serving = waiting
+    print('taken over after ' + ', '.join('%.0f ms' % (took * 1000) for took in times))
+    # The machine may be busy, but not each time.
+    assert SANITIZED or min(times) < 2.0
 
 
 def test_it_takes_over_from_one_that_was_killed_and_removes_what_that_left(node):

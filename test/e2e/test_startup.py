@@ -76,11 +76,11 @@ def test_a_hang_up_makes_the_waiting_agent_look_at_once(patient):
     patient.scenario(v100s(), init={'error': 'DRIVER_NOT_LOADED'})
     agent = patient.start()
     agent.wait_log('NVML cannot be used, will try again')
-    # By now the pause between two looks would be longer than this test.
+    # Looks are at 0, 1, 3, 7 and 15 s: now nobody looks for about seven seconds.
+    patient.stays(lambda: not patient.kubelet.attempts, 'nothing is registered', 7.5)
     patient.scenario(v100s())
     agent.hang_up()
-    took = patient.wait_counts(80)
-    assert SANITIZED or took < 1.0
+    assert SANITIZED or patient.wait_counts(80) < 5.0
 
 
 def test_zero_gpus_are_no_error_and_the_first_one_is_picked_up(patient):
@@ -106,7 +106,7 @@ def test_a_call_that_hangs_does_not_delay_a_request(node):
     node.agent.hang_up()
     node.agent.wait_log('signal received signal=Hangup')
     for i in range(20):
-        kubelet.admit('pod-%d' % i, GPU, 1, timeout=2 if not SANITIZED else 20)
+        kubelet.admit('pod-%d' % i, GPU, 1)
     kubelet.restart()
     node.wait_counts(80)
 
