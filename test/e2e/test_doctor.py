@@ -135,7 +135,8 @@ class Site:
 
     def finish(self):
         for listener in self.listeners:
-            listener.shutdown(socket.SHUT_RDWR)  # or who waits in accept() may answer for the next site
+            if listener.fileno() >= 0:
+                listener.shutdown(socket.SHUT_RDWR)  # or who waits in accept() may answer for the next site
             listener.close()
         shutil.rmtree(self.folder)
 
