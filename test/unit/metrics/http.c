@@ -278,7 +278,7 @@ static void test_junk_ends_with_its_connection(void **state UNUSED)
 {
         _free_ char *after = NULL;
 
-        start("127.0.0.1:0", 200);
+        start("127.0.0.1:0", 1000);
         for (size_t i = 0; i < ARRAY_SIZE(junk); i++) {
                 _free_ char *answer = ask(junk[i]);
 
@@ -323,7 +323,7 @@ static void test_a_client_that_writes_slowly_is_let_go(void **state UNUSED)
         char byte;
         int fd;
 
-        start("127.0.0.1:0", 200);
+        start("127.0.0.1:0", 1000);
         fd = dial("127.0.0.1");
         clock_gettime(CLOCK_MONOTONIC, &begin);
         while (recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) {
@@ -343,7 +343,7 @@ static void test_a_client_that_reads_nothing_is_let_go(void **state UNUSED)
 
         while (page.size < (size_t)32 * 1024 * 1024)
                 strbuf_puts(&page, "# it does not fit into the buffers of the sockets\n");
-        start("127.0.0.1:0", 200);
+        start("127.0.0.1:0", 1000);
         before = count_descriptors();
         fd = dial("127.0.0.1");
         say(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -50,6 +50,8 @@ static void stage_serve(struct stage *stage, size_t connections, uint64_t handsh
         assert_ok(rpc_server_new(&stage->server, &stage->loop, stage->path, &options, &err), &err);
 }
 
+#define HANDSHAKE_MS 500 /* in which a handshake is done even where the machine stands still for a moment */
+
 static void stage_init(struct stage *stage, size_t connections, uint64_t handshake_ms)
 {
         *stage = (struct stage){0};
@@ -256,7 +258,7 @@ static void test_half_a_frame_and_then_silence_is_closed_without_handshake(void 
         struct stage stage;
         int fd, silent;
 
-        stage_init(&stage, 0, 50);
+        stage_init(&stage, 0, HANDSHAKE_MS);
         silent = dial(&stage);
         fd = dial(&stage);
         assert_int_equal(write(fd, NGHTTP2_CLIENT_MAGIC "\0\0", 26), 26);
@@ -273,13 +275,13 @@ static void test_half_a_frame_after_the_handshake_may_wait(void **state UNUSED)
         struct peer peer;
         int fd;
 
-        stage_init(&stage, 0, 50);
+        stage_init(&stage, 0, HANDSHAKE_MS);
         peer_init(&peer);
         peer_preface(&peer);
         peer_request(&peer, 1, "/t.T/Echo", "\0\0\0\0\0", 5);
         fd = dial(&stage);
         assert_int_equal(write(fd, peer.out.data, peer.out.size - 10), (ssize_t)peer.out.size - 10);
-        run_some(&stage, 120);
+        run_some(&stage, HANDSHAKE_MS + 200);
         assert_int_equal(stage.disconnects, 0);
         assert_int_equal(stage.bench.handled, 0);
         assert_int_equal(write(fd, peer.out.data + peer.out.size - 10, 10), 10);
@@ -551,7 +553,7 @@ static void test_a_deadline_passes(void **state UNUSED)
 
         stage_init(&stage, 0, 0);
         client = new_client(&stage);
-        start(client, "/t.T/Hold", 0, 40, &outcome);
+        start(client, "/t.T/Hold", 0, 500, &outcome);
         run_until(&stage, &outcome.ended, 1);
         assert_int_equal(outcome.status, RPC_DEADLINE_EXCEEDED);
         run_until(&stage, &stage.bench.ended, 1);
@@ -720,11 +722,11 @@ static void test_an_idle_server_sleeps(void **state UNUSED)
         struct rpc_client *client;
         struct stage stage;
 
-        stage_init(&stage, 0, 30);
+        stage_init(&stage, 0, HANDSHAKE_MS);
         client = new_client(&stage);
         start(client, "/t.T/Hold", 0, 0, &outcome);
         run_until(&stage, &stage.bench.handled, 1);
-        run_some(&stage, 60); /* past the one wake-up that the handshake had armed */
+        run_some(&stage, HANDSHAKE_MS + 200); /* past the one wake-up that the handshake had armed */
         assert_int_equal(uv_backend_timeout(&stage.loop), -1);
         rpc_client_close(client);
         stage_done(&stage);
