@@ -132,7 +132,7 @@ static int check_library(const struct watch *watch, struct error *err)
 /* GPUs do not leave all at once, but a driver that starts shows none at first. */
 static bool is_too_early(struct watch *watch, const struct inventory *fresh)
 {
-        if (fresh->n_gpus > 0 || !watch_has_gpus(watch)) {
+        if (fresh->n_gpus > 0 || !watch->inventory || watch->inventory->n_gpus == 0) {
                 watch->empty_since_ms = 0;
                 return false;
         }
