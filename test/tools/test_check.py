@@ -149,6 +149,20 @@ def test_failed_lint_is_never_unstable(project):
     assert '\nFailed:\n  lint FAILED\n' in said
 
 
+@pytest.mark.parametrize('said, status, last, failure', [
+    ('  fuzz-a  ok  12 runs\n  fuzz-b  ok  3 runs\n', 0, '2 passed, 0 failed, 0 skipped', None),
+    ('  fuzz-a  ok  12 runs\n  fuzz-b  FINDING  build/fuzz/findings/fuzz-b\nit crashed\n', 1, '1 passed, 1 failed, 0 skipped',
+     '  fuzz: fuzz-b  FINDING  build/fuzz/findings/fuzz-b\n'),
+    ('ninja: undefined reference\n', 1, '0 passed, 1 failed, 0 skipped', '  fuzz: the build FAILED\n'),
+    ('', 0, '0 passed, 1 failed, 0 skipped', '  fuzz: the build FAILED\n'),
+])
+def test_findings_of_the_fuzz_targets_fail_the_run(project, said, status, last, failure):
+    project.write('tools/fuzz', f"#!/bin/sh\nprintf '%s' '{said}'\nexit {status}\n")
+    done = project.check('fuzz')
+    assert done[:2] == (status or int(bool(failure)), last)
+    assert not failure or '\nFailed:\n' + failure in done[2]
+
+
 def test_results_of_an_earlier_run_count_for_nothing(project):
     project.add('steady', STEADY)
     assert project.check()[:2] == (0, '1 passed, 0 failed, 0 skipped')

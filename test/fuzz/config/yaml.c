@@ -1,8 +1,7 @@
 /*
  * Fuzz target: any bytes as a configuration file. First the tree alone, then the whole way to a config and its print.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/config/fuzz-config-yaml
- *         build/fuzz/test/fuzz/config/fuzz-config-yaml -max_len=4096 corpus/
+ *         tools/fuzz 60 fuzz-config-yaml
  */
 #include <stdint.h>
 #include <stdio.h>

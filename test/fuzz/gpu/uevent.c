@@ -1,8 +1,7 @@
 /*
  * Fuzz target: any bytes as one of the kernel's device events.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/gpu/fuzz-gpu-uevent
- *         build/fuzz/test/fuzz/gpu/fuzz-gpu-uevent -max_len=9000 corpus/
+ *         tools/fuzz 60 fuzz-gpu-uevent
  */
 #include <stdlib.h>
 #include <string.h>

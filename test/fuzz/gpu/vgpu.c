@@ -1,8 +1,7 @@
 /*
  * Fuzz target: any bytes as the PCI configuration space of a device.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/gpu/fuzz-gpu-vgpu
- *         build/fuzz/test/fuzz/gpu/fuzz-gpu-vgpu -max_len=4096 corpus/
+ *         tools/fuzz 60 fuzz-gpu-vgpu
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /*
  * Fuzz target: any bytes as an answer of an MPS control daemon, and as the text of a cgroup file.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/mps/fuzz-mps-dialogue
- *         build/fuzz/test/fuzz/mps/fuzz-mps-dialogue corpus/
+ *         tools/fuzz 60 fuzz-mps-dialogue
  */
 #include <stdlib.h>
 #include <string.h>

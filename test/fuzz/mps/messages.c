@@ -2,8 +2,7 @@
  * Fuzz target: any line, as a request, as an answer, and as what is on record. What is understood survives being written and
  * read again.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/mps/fuzz-mps-messages
- *         build/fuzz/test/fuzz/mps/fuzz-mps-messages -max_len=4096 corpus/
+ *         tools/fuzz 60 fuzz-mps-messages
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /*
  * Fuzz target: any bytes as a log of MPS, whole and in two pieces that the first byte parts: the same events both times.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/mps/fuzz-mps-server-log
- *         build/fuzz/test/fuzz/mps/fuzz-mps-server-log corpus/
+ *         tools/fuzz 60 fuzz-mps-server-log
  */
 #include <stdlib.h>
 #include <string.h>

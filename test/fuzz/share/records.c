@@ -2,8 +2,7 @@
  * Fuzz target: any bytes as the record of the grants, of the terms, or as kubelet's checkpoint; the first byte says which. What was read of the
  * former is written, read again and must be the same; then the books go through a request and a list.
  *
- *         CC=clang meson setup build/fuzz -Dfuzz=true && ninja -C build/fuzz test/fuzz/share/fuzz-share-records
- *         build/fuzz/test/fuzz/share/fuzz-share-records corpus/
+ *         tools/fuzz 60 fuzz-share-records
  */
 #include <stdlib.h>
 #include <string.h>

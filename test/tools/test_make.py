@@ -1,0 +1,75 @@
+"""What nobody builds rots: each target of the Makefile, and each command of HACKING.md, has its place in `make check`."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(os.environ['WARPSHARE_SOURCE'])
+MAKEFILE = (SOURCE / 'Makefile').read_text(encoding='utf-8')
+HACKING = (SOURCE / 'HACKING.md').read_text(encoding='utf-8')
+CHECK = (SOURCE / 'tools/check').read_text(encoding='utf-8')
+
+# Where `make check` does what a target does: a configuration of tools/check, or a test of the plain one.
+DONE_BY = {
+    'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'dist': 'package/dist',
+    'fmt': 'lint', 'fuzz': 'fuzz', 'help': 'tools/check', 'image': 'image/image', 'lint': 'lint', 'manifests': 'helm/chart',
+    'run': 'docs/pages', 'tsan': 'tsan', 'unit': 'plain', 'valgrind': 'soak/valgrind',
+}
+
+
+def targets():
+    return re.search(r'^\.PHONY: (.*)', MAKEFILE, re.MULTILINE).group(1).split()
+
+
+def tests():
+    """The names in the files that Meson reads, as far as they are not put together from a list."""
+    return {name for path in SOURCE.glob('*/**/meson.build')
+            for name in re.findall(r"^ *test\('([\w/]+)'", path.read_text(encoding='utf-8'), re.MULTILINE)}
+
+
+def configurations():
+    """What tools/check does without arguments."""
+    return set(re.search(r'\$\{@:-([a-z ]+)\}', CHECK).group(1).split())
+
+
+def test_each_target_has_its_place_in_the_check():
+    assert set(targets()) == set(DONE_BY)
+    assert set(re.findall(r'^([a-z]+):', MAKEFILE, re.MULTILINE)) == set(targets())
+    places = {place for place in DONE_BY.values() if place} - {'check'}
+    assert places <= configurations() | tests() | {'tools/check'}
+
+
+def test_help_names_each_target():
+    said = subprocess.run(['make', 'help'], cwd=SOURCE, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert {line.split()[0] for line in said.splitlines()} == set(targets())
+
+
+@pytest.mark.parametrize('target', targets())
+def test_make_knows_how_to_make_it(target):
+    subprocess.run(['make', '--dry-run', target], cwd=SOURCE, capture_output=True, timeout=60, check=True)
+
+
+def test_the_commands_of_the_manual_for_developers():
+    loop = re.search(r'^## The loop\n(.*?)^## ', HACKING, re.MULTILINE | re.DOTALL).group(1)
+    words = re.findall(r'^make +([a-z]+)\b', loop, re.MULTILINE)
+    assert words and set(words) <= set(targets())
+    program, name = re.search(r'`build/main/(test/unit/\S+)`,\s+or `meson test -C build/main (\S+)`', loop).groups()
+    folder, test = program.rsplit('/', 1)
+    assert f"'{name.split('/')[1]}'" in (SOURCE / folder / 'meson.build').read_text(encoding='utf-8')
+    assert test == 'test-' + name.replace('/', '-')
+
+
+def test_each_fuzz_target_is_listed():
+    """A source that no list names would never be built."""
+    sources = {'-'.join(path.relative_to(SOURCE / 'test/fuzz').with_suffix('').parts).replace('_', '-')
+               for path in (SOURCE / 'test/fuzz').glob('*/*.c')}
+    assert sources == set(re.findall(r"^    '([a-z-]+)': \[", (SOURCE / 'test/fuzz/meson.build').read_text(encoding='utf-8'), re.MULTILINE))
+
+
+def test_each_fuzz_target_has_something_to_begin_with():
+    corpora = {path.name for path in (SOURCE / 'test/fuzz/corpus').iterdir()}
+    sources = {'-'.join(path.relative_to(SOURCE / 'test/fuzz').with_suffix('').parts).replace('_', '-')
+               for path in (SOURCE / 'test/fuzz').glob('*/*.c') if path.parent.name != 'rpc'}  # its seeds are what kubelet sent
+    assert corpora == sources
