@@ -24,7 +24,8 @@ struct agent_handover {
         char *record;
         char *recorded; /* what the file has; NULL: not known */
         struct complaint bad_record;
-        uv_timer_t timer; /* runs while anything waits */
+        bool was_unchecked; /* and the log has it */
+        uv_timer_t timer;   /* runs while anything waits */
         unsigned int reviews;
 
         /* What was promised. */
@@ -172,15 +173,34 @@ void agent_handover_tell(struct agent_handover *handover, const struct handover 
 
 /* ---- judgement ---- */
 
+/*
+ * Who waited now could wait for ever: while nothing is advertised kubelet allocates nothing, and while it allocates nothing its record
+ * stays as it is. So it goes as with NVIDIA's plugin, which does not look either. Daemons of MPS still let their clients finish.
+ */
+static struct handover *judge_blindly(
+        struct agent_handover *handover, const struct plan *wanted, const struct handover_before *before)
+{
+        const char *folder = holdings_list_folder(handover->options.holdings);
+
+        if (!handover->was_unchecked)
+                log_warn(
+                        "the change takes effect at once, also where pods hold what was before: kubelet's list does not tell "
+                        "which pods have ended, mount its folder into this container event=ChangeUnchecked",
+                        LOG_STR("folder", folder ? folder : "(--pod-resources-socket is empty)"));
+        handover->was_unchecked = true;
+        return handover_new(wanted, before, NULL, 0);
+}
+
 struct handover *agent_handover_judge(struct agent_handover *handover, const struct plan *wanted)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct handover_held *held;
         size_t n_held;
+        enum holdings_word word = holdings_held(handover->options.holdings, &scratch, &held, &n_held);
         struct handover_before before;
+        struct handover *judged;
 
-        if (holdings_held(handover->options.holdings, &scratch, &held, &n_held))
-                handover->is_told = true;
+        handover->is_told |= word != HOLDINGS_NOT_TOLD;
         before = (struct handover_before){
                 .terms = &handover->terms,
                 .names = handover->names,
@@ -188,7 +208,15 @@ struct handover *agent_handover_judge(struct agent_handover *handover, const str
                 .is_known = handover->is_known,
                 .all_is_held = !handover->is_told,
         };
-        return handover_new(wanted, &before, held, n_held);
+        judged = handover_new(wanted, &before, held, n_held);
+        if (word != HOLDINGS_STALE) {
+                handover->was_unchecked = false;
+                return judged;
+        }
+        if (!judged->own)
+                return judged;
+        handover_free(judged);
+        return judge_blindly(handover, wanted, &before);
 }
 
 static void on_timer(uv_timer_t *timer)

@@ -195,6 +195,7 @@ static void free_holdings(struct holdings *holdings)
         mps_faults_done(&holdings->faults);
         free(holdings->directory);
         free(holdings->pod_resources);
+        free(holdings->pod_resources_folder);
         free(holdings->checkpoint);
         free(holdings);
 }
@@ -231,6 +232,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->options.config = NULL;
         holdings->directory = xstrdup(config->mps_directory);
         holdings->pod_resources = xstrdup(config->pod_resources);
+        holdings->pod_resources_folder = file_folder(config->pod_resources);
         holdings->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
         holdings->broker = (struct broker){.hidden = holdings_hidden, .bind = holdings_bind, .data = holdings};
         list_init(&holdings->binds);

@@ -51,12 +51,27 @@ void holdings_set_health(struct holdings *holdings, const char *uuid, bool healt
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
 void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text);
+
+/* What is known of who holds what. */
+enum holdings_word {
+        HOLDINGS_NOT_TOLD, /* nothing yet; kubelet is being asked */
+        HOLDINGS_TOLD,
+        /*
+         * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered for a minute. The
+         * record keeps pods that have ended until kubelet's next Allocate, which may never come, so nobody may wait for what it says.
+         */
+        HOLDINGS_STALE,
+};
+
 /*
  * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
- * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too. False where nobody
- * has told so far.
+ * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too.
  */
-bool holdings_held(struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count);
+enum holdings_word holdings_held(
+        struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count);
+
+/* Of the socket that kubelet's list is asked of; NULL: it is not to be asked. */
+const char *holdings_list_folder(const struct holdings *holdings);
 
 /* Asks kubelet for its list; on_held() follows, also where there is no answer. */
 void holdings_ask(struct holdings *holdings);

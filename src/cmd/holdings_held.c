@@ -174,7 +174,8 @@ static size_t list_holders(const struct holdings *holdings, struct arena *arena,
 
 /* ---- together ---- */
 
-bool holdings_held(struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count)
+enum holdings_word holdings_held(
+        struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count)
 {
         bool by_list = holdings->list_is_new && holdings->holders && !holdings_kubelet_is_young(holdings);
         struct checkpoint checkpoint;
@@ -194,7 +195,9 @@ bool holdings_held(struct holdings *holdings, struct arena *arena, struct handov
                 *ret_count = 0;
         }
         *ret_count += add_recent(holdings, by_list, arena, *ret + *ret_count);
-        return has_checkpoint || holdings->holders || !holdings->pods;
+        if (!by_list && !holdings_can_ask(holdings))
+                return HOLDINGS_STALE;
+        return has_checkpoint || holdings->holders ? HOLDINGS_TOLD : HOLDINGS_NOT_TOLD;
 }
 
 static void on_answer(const struct error *err, const struct pod_list *list, void *data)
@@ -202,7 +205,7 @@ static void on_answer(const struct error *err, const struct pod_list *list, void
         struct holdings *holdings = data;
 
         if (err) {
-                complain(&holdings->bad_list, "kubelet does not tell which container holds what, will ask again", err);
+                holdings_note_refusal(holdings, err);
         } else {
                 holdings_take_list(holdings, list);
                 holdings_sync_all(holdings);

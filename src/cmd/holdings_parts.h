@@ -51,7 +51,8 @@ struct holdings {
         struct holdings_options options; /* its config may be gone: the paths are here */
         char *directory;                 /* the MPS root as mounted here */
         char *pod_resources;             /* kubelet's socket */
-        char *checkpoint;                /* kubelet's own record */
+        char *pod_resources_folder;
+        char *checkpoint; /* kubelet's own record */
         struct broker broker;
         const struct plan *plan;
         struct book *books; /* one a resource under MPS, in the order of the plan */
@@ -62,8 +63,10 @@ struct holdings {
         struct holders *holders;         /* of its newest answer; NULL: none yet */
         struct recent *recent;           /* the oldest first */
         size_t n_recent;
-        uint64_t n_questions; /* to kubelet, by holdings_ask() */
-        bool list_is_new;     /* in on_held(): |holders| is the answer to the newest of them */
+        bool is_refused;       /* kubelet's list: the newest question had no answer */
+        int64_t refused_since; /* by holdings_clock(): the first such question */
+        uint64_t n_questions;  /* to kubelet, by holdings_ask() */
+        bool list_is_new;      /* in on_held(): |holders| is the answer to the newest of them */
         struct arena over_arena;
         struct map
                 over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
@@ -120,8 +123,15 @@ void holdings_note_change(struct holdings *holdings, struct book *book);
 void holdings_on_save(uv_timer_t *timer);
 void holdings_load_book(struct holdings *holdings, struct book *book);
 void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of);
+
+/* ---- holdings_kubelet.c: what kubelet says ---- */
+
+int64_t holdings_clock(void); /* milliseconds; never goes back, whatever becomes of the time of day */
 bool holdings_kubelet_is_young(const struct holdings *holdings);
 void holdings_take_list(struct holdings *holdings, const struct pod_list *list);
+void holdings_note_refusal(struct holdings *holdings, const struct error *err);
+/* False: its list cannot be had, because its socket's folder is not mounted here, or because it has refused for a minute. */
+bool holdings_can_ask(const struct holdings *holdings);
 void holdings_on_list_timer(uv_timer_t *timer);
 
 /* Kubelet's own record; false where there is none. */

@@ -6,6 +6,10 @@ long as |keyed_by| is "name", takes the end of any stream for the end of whateve
 
 It also keeps what pods hold, as the device manager does: PodResourcesLister tells of it on <folder>/pod-resources/kubelet.sock,
 beside the directory of the plugins, and the checkpoint is written in that directory.
+
+A pod that ends leaves no trace by itself. The device manager takes it out of its memory (UpdateAllocatedDevices) at the next Allocate
+and at the next List, not before its sources of pods are ready, and writes the checkpoint after an Allocate and after a message of
+ListAndWatch, not after a List. (Hints for the topology manager clean the memory, too; here nobody asks for them.)
 """
 import base64
 import json
@@ -135,7 +139,10 @@ class Kubelet:
         self.messages = []
         self.ended = []                 # (time, endpoint, grpc status) of every ended stream
         self.numa = {}                  # resource -> {id: NUMA nodes, or None}
-        self.pods = {}                  # name -> Pod
+        self.pods = {}                  # name -> Pod, of those that are active
+        self.unnoticed = []             # pods that have ended, and that the device manager still has in its memory
+        self.filed = []                 # pods that the checkpoint has
+        self.sources_ready = True       # False: kubelet has just started, and does not know its pods yet
         self.list_calls = 0             # of PodResourcesLister/List, refused ones included
         self.list_refusal = None        # (grpc status, text) List fails with
         self.list_delay = 0.0           # before List is answered
@@ -157,6 +164,8 @@ class Kubelet:
         self._stopping = threading.Event()
         if clean:
             self.clean_directory()
+        with self.changed:  # the checkpoint is its memory
+            self.unnoticed = [pod for pod in self.filed if self.pods.get(pod.name) is not pod]
         self._server = grpc.server(futures.ThreadPoolExecutor(max_workers=16))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler('v1beta1.Registration', {
             'Register': grpc.unary_unary_rpc_method_handler(
@@ -361,12 +370,13 @@ class Kubelet:
         one held goes to the containers after it before anything else does; a |restartable| one keeps it.
         """
         with self.changed:
+            self._update_allocated_devices()
             known = self.pods.get(pod) or Pod(pod, namespace)
             plugin = self.newest[resource]
             reusable = known.reusable.setdefault(resource, set())
             chosen = random.sample(sorted(reusable), min(count, len(reusable)))
             needed = count - len(chosen)
-            taken = set().union(*(other.held(resource) for other in self.pods.values()))
+            taken = set().union(*(other.held(resource) for other in [*self.pods.values(), *self.unnoticed]))
             free = [device for device, healthy in self.devices[resource].items() if healthy and device not in taken]
         if needed > len(free):
             raise RuntimeError('requested number of devices unavailable for %s. Requested: %d, Available: %d'
@@ -404,11 +414,16 @@ class Kubelet:
         self._write_checkpoint()
 
     def remove_pod(self, pod):
-        """It has ended, and its devices are free."""
+        """It has ended. Its devices are free as soon as somebody asks, and in the checkpoint until that is written."""
         with self.changed:
-            self.pods.pop(pod, None)
-            self._write_checkpoint()
+            ended = self.pods.pop(pod, None)
+            if ended:
+                self.unnoticed.append(ended)
             self.changed.notify_all()
+
+    def _update_allocated_devices(self):
+        if self.sources_ready:
+            self.unnoticed = []
 
     # ---- who holds what ----
 
@@ -422,6 +437,9 @@ class Kubelet:
         if refusal:
             context.abort(*refusal)
         with self.changed:
+            self._update_allocated_devices()
+            if not self.sources_ready:
+                return pods_pb.ListPodResourcesResponse()
             return pods_pb.ListPodResourcesResponse(pod_resources=[
                 pods_pb.PodResources(name=pod.name, namespace=pod.namespace, containers=[
                     pods_pb.ContainerResources(name=container.name, devices=self._list_devices(container.devices))
@@ -452,7 +470,8 @@ class Kubelet:
         kubelet sums a dump of its own structs in Go; nobody else can check that, so here it is any number.
         """
         entries = []
-        for pod in self.pods.values():
+        self.filed = [*self.pods.values(), *self.unnoticed]
+        for pod in self.filed:
             for container in pod.containers.values():
                 for resource, ids in container.devices.items():
                     by_node = {}

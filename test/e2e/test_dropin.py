@@ -212,6 +212,47 @@ def test_a_configmap_that_is_swapped_takes_effect_by_itself_and_touches_only_wha
     assert agent.count('the configuration file changed') == 2
 
 
+# ---- without kubelet's list, as NVIDIA's chart and the GPU Operator mount it ----
+
+def without_list(node):
+    return {'WARPSHARE_POD_RESOURCES_SOCKET': os.path.join(node.folder, 'not-mounted', 'kubelet.sock')}
+
+
+BLIND = r'^W.*takes effect at once, also where pods hold .* mount its folder .*folder="?\S*%s'
+
+
+def test_without_kubelets_list_a_change_takes_effect_at_once(node):
+    """kubelet's record keeps pods that have ended until its next Allocate: nobody may wait for that."""
+    swap(node, {'version': 'v1'})
+    agent = start_all(node, **without_list(node))
+    node.wait_counts(4)
+    for name in ('one', 'two', 'three', 'four'):
+        node.kubelet.admit(name, GPU, 1)
+    for name in ('one', 'two', 'three'):
+        node.kubelet.remove_pod(name)
+    swap(node, sharing('timeSlicing', 4))
+    node.wait_counts(16, 20)
+    agent.wait_log(BLIND % 'not-mounted')
+    node.kubelet.admit('five', GPU, 1)
+    swap(node, sharing('timeSlicing', 2))
+    node.wait_counts(8, 20)
+    assert agent.count(BLIND % 'not-mounted') == 1
+
+
+def test_without_kubelets_list_shares_of_a_node_with_one_daemon_change_at_once(node):
+    swap(node, sharing('mps', 4))
+    agent = start_all(node, **without_list(node))
+    node.wait_counts(16)
+    node.kubelet.admit('one', GPU, 1)
+    node.kubelet.remove_pod('one')
+    swap(node, sharing('mps', 8))
+    node.wait_counts(32)
+    agent.wait_log(BLIND % 'not-mounted')
+    assert agent.stop() == 0
+    start(node, **without_list(node))
+    node.wait_counts(32)
+
+
 def test_the_same_content_again_changes_nothing(node):
     swap(node, two_resources(4))
     agent = start_all(node)

@@ -99,9 +99,39 @@ def test_the_checkpoint_tells_the_uid_of_each_pod(node):
     entry, = checkpoint(kubelet)['Data']['PodDeviceEntries']
     assert (entry['PodUID'], entry['ContainerName'], entry['ResourceName']) == (kubelet.pods['pod'].uid, 'c', GPU)
     assert [sorted(devices) for devices in entry['DeviceIDs'].values()] == [sorted(ids)]
-    kubelet.remove_pod('pod')
-    assert checkpoint(kubelet)['Data']['PodDeviceEntries'] is None
     assert sorted(checkpoint(kubelet)['Data']['RegisteredDevices'][GPU]) == sorted(kubelet.ids(GPU))
+
+
+def uids(kubelet):
+    return [entry['PodUID'] for entry in checkpoint(kubelet)['Data']['PodDeviceEntries'] or []]
+
+
+def test_a_pod_that_has_ended_stays_in_the_checkpoint_until_the_next_allocate(node):
+    """As seen on kubelet 1.36: List frees its devices, and the file is as it was."""
+    kubelet = node.start_all(several(4))
+    kubelet.admit('one', GPU, 2)
+    one = kubelet.pods['one'].uid
+    kubelet.remove_pod('one')
+    assert uids(kubelet) == [one]
+    assert ask(kubelet) == {}
+    assert uids(kubelet) == [one]
+    kubelet.restart()
+    node.wait_counts(16)
+    assert uids(kubelet) == [one]  # its memory is the file, and nobody has asked yet
+    kubelet.admit('two', GPU, 1)
+    assert uids(kubelet) == [kubelet.pods['two'].uid]
+
+
+def test_a_pod_that_has_ended_leaves_the_checkpoint_with_the_next_list_of_devices_after_somebody_asked(node):
+    kubelet = node.start_all(several(4))
+    kubelet.admit('one', GPU, 2)
+    one = kubelet.pods['one'].uid
+    kubelet.remove_pod('one')
+    ask(kubelet)
+    node.config(several(5))
+    node.agent.hang_up()
+    node.wait_counts(20)
+    node.wait(lambda: one not in uids(kubelet), 'kubelet has written what it knows')
 
 
 def test_list_may_be_refused_or_slow(node):
