@@ -24,7 +24,7 @@
  * room for no other).
  */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
-#define CONFIG_MAX_REPLICAS 1000U
+#define CONFIG_MAX_REPLICAS 50000U
 #define CONFIG_MAX_RESOURCES 64U
 #define CONFIG_MAX_DEVICES 512U
 #define CONFIG_MAX_SMS 4096U

@@ -82,3 +82,13 @@ bool mig_profile_name(char name[MIG_PROFILE_SIZE], unsigned int gpu_index, unsig
                         gpu_profiles[gpu_index].suffix);
         return length < (int)MIG_PROFILE_SIZE;
 }
+
+char *mig_profile_dotted(struct arena *arena, const char *profile)
+{
+        char *dotted = arena_strdup(arena, profile);
+
+        for (char *at = dotted; *at; at++)
+                if (*at == '+')
+                        *at = '.';
+        return dotted;
+}

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 
 #define MIG_PROFILE_SIZE 32U /* of the longest name, its end included */
@@ -26,3 +27,6 @@ unsigned int mig_profile_compute_slices(unsigned int compute_index);
  */
 bool mig_profile_name(char name[MIG_PROFILE_SIZE], unsigned int gpu_index, unsigned int compute_slices,
         uint64_t memory_mib, uint64_t total) MUST_USE;
+
+/* The profile as names of resources and labels have it, in which '+' is '.': "1g.10gb.me". In |arena|. */
+char *mig_profile_dotted(struct arena *arena, const char *profile);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "gpu/mig_profile.h"
 #include "labels/label_set.h"
 
 #define GPU_RESOURCE LABELS_NVIDIA_PREFIX "gpu"
@@ -146,7 +147,9 @@ static void put_product(struct label_set *set, const char *resource, const char 
 
 static void put_base(struct label_set *set, const char *resource, const struct part *part, size_t count)
 {
-        const char *profile = part->mig && part->mig->profile ? label_clean(set->arena, part->mig->profile) : "";
+        const char *profile = part->mig && part->mig->profile
+                                      ? label_clean(set->arena, mig_profile_dotted(set->arena, part->mig->profile))
+                                      : "";
         bool is_marked = part->replicas > 1 && !part->is_renamed;
 
         put_product(set, resource, part->gpu->name,
@@ -308,13 +311,10 @@ static bool is_profile_before(const struct inventory *inventory, size_t gpu, siz
 
 static void put_profile(struct label_set *set, const char *profile)
 {
-        char *resource = arena_printf(set->arena, LABELS_NVIDIA_PREFIX "mig-%s", profile);
         struct parts parts = mig_parts(set, profile);
 
-        for (char *c = resource; *c; c++)
-                if (*c == '+')
-                        *c = '.';
-        put_mig(set, resource, &parts);
+        put_mig(set, arena_printf(set->arena, LABELS_NVIDIA_PREFIX "mig-%s", mig_profile_dotted(set->arena, profile)),
+                &parts);
 }
 
 static void put_mixed(struct label_set *set)

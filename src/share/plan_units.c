@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "config/resource_name.h"
+#include "gpu/mig_profile.h"
 #include "share/pattern.h"
 #include "share/plan_build.h"
 
@@ -35,16 +36,13 @@ static bool has_some_slices(const char *profile)
 /* "nvidia.com/mig-1g.10gb.me" for "1g.10gb+me". */
 static int name_profile(const struct plan_builder *builder, const char *profile, const char **ret, struct error *err)
 {
-        char *name;
+        const char *name;
 
         if (!profile)
                 return error_set(err, ERROR_UNSUPPORTED, "its profile is unknown");
         if (has_some_slices(profile))
                 return error_set(err, ERROR_UNSUPPORTED, "it has not all compute slices of its GPU instance");
-        name = arena_printf(builder->arena, MIG_RESOURCE_PREFIX "%s", profile);
-        for (char *at = name; *at; at++)
-                if (*at == '+')
-                        *at = '.';
+        name = arena_printf(builder->arena, MIG_RESOURCE_PREFIX "%s", mig_profile_dotted(builder->arena, profile));
         return resource_name_check(name, builder->arena, ret, err);
 }
 

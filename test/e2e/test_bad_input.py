@@ -27,10 +27,10 @@ def refused(node, config, *arguments):
     ('sharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n',
      "config '/config.yaml' line 2: sharing.mps: needs the directory of MPS on the host, and none is set: use --mps-root, "
      'MPS_ROOT or flags.mpsRoot, for example /run/nvidia/mps'),
-    ('sharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 1001}\n',
-     "config '/config.yaml' line 4: sharing.timeSlicing.resources[0].replicas: 1001, must be from 1 to 1000"),
+    ('sharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 50001}\n',
+     "config '/config.yaml' line 4: sharing.timeSlicing.resources[0].replicas: 50001, must be from 1 to 50000"),
     ('sharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 0}\n',
-     "config '/config.yaml' line 4: sharing.timeSlicing.resources[0].replicas: 0, must be from 1 to 1000"),
+     "config '/config.yaml' line 4: sharing.timeSlicing.resources[0].replicas: 0, must be from 1 to 50000"),
     ('sharing:\n  timeSlicing:\n    resources:\n    - {name: amd.com/gpu, replicas: 2}\n',
      "config '/config.yaml' line 4: sharing.timeSlicing.resources[0].name: 'amd.com/gpu' is not a resource name: the only "
      'domain possible is nvidia.com/'),

@@ -193,7 +193,7 @@ def test_the_examples_of_the_help_work(tmp_path):
     (('--model', 'T4', '--driver', '1: 2'), "driver: '1: 2' is not a version such as 580.105.08"),
     (('--gpus', '2'), '--gpus and --driver are of a simulated node: they need --model'),
     (('--model', 'T4', '--scenario', 'x'), '--model and --scenario: only one of them'),
-    (('--replicas', 'two'), "replicas: 'two' is neither a number from 1 to 1000, nor half, nor all"),
+    (('--replicas', 'two'), "replicas: 'two' is neither a number from 1 to 50000, nor half, nor all"),
     (('--output', 'xml'), "output: 'xml' is not a known value, use table or json")])
 def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
     done = plan(*arguments)

@@ -20,8 +20,8 @@ static void test_sharing_is_decoded(void **state UNUSED)
                 {"sharing:\n  timeslicing:\n    failRequestsGreaterThanOne: true\n    renameByDefault: true\n"
                  "    resources:\n    - name: gpu\n      replicas: 2\n",
                         SHARING_TIME_SLICING, true, PROVISIONING_UNIFORM, "nvidia.com/gpu.shared", 2, 7},
-                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1000}]}, mps: null}", SHARING_TIME_SLICING,
-                        false, PROVISIONING_UNIFORM, NULL, 1000, 1},
+                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 50000}]}, mps: null}", SHARING_TIME_SLICING,
+                        false, PROVISIONING_UNIFORM, NULL, 50000, 1},
                 {MPS(""), SHARING_MPS, true, PROVISIONING_UNIFORM, NULL, 4, 5},
                 {MPS("    failRequestsGreaterThanOne: false\n"), SHARING_MPS, false, PROVISIONING_UNIFORM, NULL, 4, 5},
                 {MPS("      rename: gpu.small\n"), SHARING_MPS, true, PROVISIONING_UNIFORM, "nvidia.com/gpu.small", 4,
@@ -331,7 +331,7 @@ static void test_keys_of_a_section_that_exclude_each_other_are_named(void **stat
                         "config 'FILE' line 7: sharing.mps.maxPerRequest: 5, at most 4, the replicas of one unit: a request has "
                         "to fit on one"},
                 {MPS(WEIGHTED "    maxPerRequest: 0\n"),
-                        "config 'FILE' line 7: sharing.mps.maxPerRequest: 0, must be from 1 to 1000"},
+                        "config 'FILE' line 7: sharing.mps.maxPerRequest: 0, must be from 1 to 50000"},
                 {MPS(WEIGHTED "    maxPerRequest: 2\n    daemonScope: resource\n"),
                         "config 'FILE' line 7: sharing.mps.maxPerRequest: 2, only with placement same-gpu, which "
                         "sharing.mps.resources[0] (line 4) does not have: set it there or for the section, or remove this"},
@@ -446,11 +446,11 @@ static void test_wrong_values_of_sharing_are_named(void **state UNUSED)
                         "config 'FILE' line 4: sharing.mps.resources[0]: replicas is missing: into how many parts to share each "
                         "GPU"},
                 {"sharing:\n  mps:\n    resources:\n    - name: gpu\n      replicas: 0\n", ERROR_INVALID,
-                        "config 'FILE' line 5: sharing.mps.resources[0].replicas: 0, must be from 1 to 1000"},
-                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1001}]}}", ERROR_INVALID,
-                        "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: 1001, must be from 1 to 1000"},
+                        "config 'FILE' line 5: sharing.mps.resources[0].replicas: 0, must be from 1 to 50000"},
+                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 50001}]}}", ERROR_INVALID,
+                        "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: 50001, must be from 1 to 50000"},
                 {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: -1}]}}", ERROR_INVALID,
-                        "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: -1, must be from 1 to 1000"},
+                        "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: -1, must be from 1 to 50000"},
                 {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: '4'}]}}", ERROR_INVALID,
                         "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: \"4\", must be a whole number"},
                 {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4.0}]}}", ERROR_INVALID,
