@@ -13,22 +13,45 @@
 
 /* ---- the choice ---- */
 
-/* True: |wanted| is there, changed or not. */
-static bool want(struct agent_config *config, const struct config_choice *choice)
+/* True: |wanted| is there, changed or not. |name| is of |names|, "" for the empty one. */
+static bool want(struct agent_config *config, const char *name, const char *by)
 {
         struct strbuf content = STRBUF_INIT;
         struct error err;
 
-        if (choice->name && config_source_read(config->source, choice->name, &content, &err) < 0) {
+        if (*name && config_source_read(config->source, name, &content, &err) < 0) {
                 strbuf_done(&content);
                 agent_config_tell_unread(config, &err);
                 return false;
         }
         complaint_settle(&config->unread);
         config->is_stuck = false;
-        config_version_set(&config->wanted, choice->name ? choice->name : "", config_source_name(config->source),
-                config_reason_name(choice->reason), &content);
+        config_version_set(&config->wanted, name, config_source_name(config->source), by, &content);
         return true;
+}
+
+/*
+ * Something is wanted already, and what the label says now is not known: the name stays, and its content is followed, so that who
+ * changes a folder is heard where nobody answers for the node. Only when the label has had its time: it may name another one.
+ */
+static bool choose_same(struct agent_config *config, const struct config_names *names)
+{
+        const char *name = config->wanted.name;
+        _free_ char *why = NULL;
+
+        if (!config->is_late)
+                return false;
+        for (size_t i = 0; *name && i < names->count; i++)
+                if (strcmp(names->names[i], name) == 0) {
+                        complaint_settle(&config->waiting);
+                        return want(config, name, config->wanted.by);
+                }
+        if (!*name)
+                return false;
+        why = xasprintf("%s has no '%s' any more, and the node's label cannot be read",
+                config_source_name(config->source), name);
+        agent_config_tell_waiting(config, why, false);
+        return false;
 }
 
 static bool choose(struct agent_config *config)
@@ -52,10 +75,10 @@ static bool choose(struct agent_config *config)
                 known.has_label = true;
                 known.label = node_label_value(config->label);
         }
+        if (!known.has_label && config->wanted.name)
+                return choose_same(config, &names);
         choice = known.has_label || !config->is_late ? config_choose(&config->rules, &known, &arena)
                                                      : config_choose_early(&config->rules, &known, &arena);
-        if (!known.has_label && config->wanted.name)
-                return false; /* something serves, or is about to */
         if (choice.kind == CONFIG_CHOICE_NONE) {
                 agent_config_tell_waiting(config, choice.why, !known.has_label);
                 return false;
@@ -63,7 +86,7 @@ static bool choose(struct agent_config *config)
         complaint_settle(&config->waiting);
         agent_config_tell_fallback(config, &choice);
         config->is_settled = known.has_label;
-        return want(config, &choice);
+        return want(config, choice.name ? choice.name : "", config_reason_name(choice.reason));
 }
 
 /* Another one than was told last: the agent is to load it. */

@@ -9,7 +9,8 @@
  * By name, the agent never waits for the API server with what it has: it begins with the last good configuration, which is on disk
  * (cmd/config_record.h); the label counts when it is known. With no such record it waits for the label, since a node that begins with the
  * configuration of others and then changes is worse than one that begins a moment later; but for seconds only, then the default has to
- * do. With neither it waits, whatever failOnInitError says, since the file that could say it is what it waits for.
+ * do. With neither it waits, whatever failOnInitError says, since the file that could say it is what it waits for. While the label cannot
+ * be read, what was chosen last stays chosen by its name, and a new content of that name is taken from folder or ConfigMap all the same.
  *
  *         waiting ──chosen──► wanted ──agent_config_load()──► loaded ──agent_config_in_force()──► in force
  *                                │                              │

@@ -346,6 +346,36 @@ def test_a_mounted_configmap_is_followed_as_well(node, cluster, mounted):
     assert agent.count('configuration refused, the one in force stays') == 1
 
 
+def test_a_mounted_configmap_is_followed_where_the_label_may_not_be_read(node, cluster, mounted):
+    cluster.api.allow([rule for rule in rules() if 'nodes' not in rule['resources']])
+    agent = start(node, cluster, '--config-default', 'default', source=('--config-dir', mounted.folder))
+    agent.wait_log("the node's label cannot be read, will try again.*403 Forbidden")
+    node.wait_counts(12)
+    mounted.swap(**{**CONFIGS, 'default': BIG})
+    node.wait_counts(20)
+    mounted.swap(**{**CONFIGS, 'default': BAD})
+    agent.wait_log("configuration refused, the one in force stays.*config 'default' line 2: sharing: ")
+    mounted.swap(**{**CONFIGS, 'default': SMALL})
+    agent.hang_up()
+    node.wait_counts(8, 20)
+    assert agent.count('configuration refused') == 1
+    mounted.swap(small=SMALL)
+    agent.wait_log("no configuration can be chosen, the one in force stays.*has no 'default' any more, and the node's label cannot be")
+
+
+def test_the_last_good_configuration_follows_the_folder_while_the_api_server_is_away(node, cluster, mounted):
+    agent = start(node, cluster, source=('--config-dir', mounted.folder))
+    node.wait_counts(8)
+    cluster.wait_status('accepted', name='small')
+    agent.stop()
+    fault = cluster.away()
+    mounted.swap(**{**CONFIGS, 'small': BIG})
+    start(node, cluster, source=('--config-dir', mounted.folder))
+    node.wait_counts(20)
+    fault.times = 0
+    cluster.wait_status('accepted', name='small', source="folder '%s', by label" % mounted.folder, generation='2')
+
+
 def test_with_a_default_that_is_mounted_nobody_waits_for_the_api_server(node, cluster, mounted):
     fault = cluster.away()
     agent = start(node, cluster, '--config-default', 'default', source=('--config-dir', mounted.folder))
