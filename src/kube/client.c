@@ -116,8 +116,8 @@ static bool try_again(struct kube_call *call, const struct transfer_end *end)
 
         if (end->error)
                 return false;
-        if (end->is_token_old && !call->is_token_renewed) {
-                call->is_token_renewed = true;
+        if (end->is_identity_old && !call->is_identity_renewed) {
+                call->is_identity_renewed = true;
                 send_now(call);
                 return true;
         }
@@ -211,7 +211,7 @@ void call_set(struct kube_call *call, enum kube_method method, const char *path,
         call->path = copy;
         call->query = query;
         call->body = body;
-        call->is_token_renewed = false;
+        call->is_identity_renewed = false;
 }
 
 void call_begin(struct kube_call *call)

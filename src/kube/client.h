@@ -16,7 +16,7 @@
  *                 .body = patch, .done = on_done, .data = agent});
  *
  * "Later" is obeyed: an answer 429 or 503 with Retry-After is waited for (as long as it says, at most KUBE_RETRY_AFTER_LIMIT_MS) and
- * the request sent again, as long as that fits its timeout; a 401 is tried once more if the token has been replaced meanwhile.
+ * the request sent again, as long as that fits its timeout; a 401 is tried once more if token or certificate have been replaced meanwhile.
  * Any other failure is the caller's, who knows whether it may be repeated. A request may have been carried out though its answer
  * was lost.
  */

@@ -21,7 +21,7 @@ struct kube_call {
         uv_timer_t timer;          /* of the wait */
         uint64_t timeout_ms;
         uint64_t until; /* on the loop's clock; means nothing while the client has no credentials */
-        bool is_token_renewed;
+        bool is_identity_renewed;
         struct error failure; /* of a request that could not even be sent; kind ERROR_NONE: none */
 
         /* The request, owned. */

@@ -45,6 +45,52 @@ int kube_credentials_token(const struct kube_credentials *credentials, char **re
         return 0;
 }
 
+/* ---- the identity ---- */
+
+static char *read_pem(const struct kube_pem *pem, const char *what, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (pem->text || !pem->path)
+                return xstrdup(pem->text ? pem->text : "");
+        if (file_read(pem->path, KUBE_PEM_LIMIT, &text, err) < 0 ||
+                (text.size == 0 && error_set(err, ERROR_INVALID, "'%s' is empty", pem->path) < 0)) {
+                error_prefix(err, "%s", what);
+                return NULL;
+        }
+        return xstrdup(text.data);
+}
+
+int kube_identity_read(struct kube_identity *ret, const struct kube_credentials *credentials, struct error *err)
+{
+        struct kube_identity found = {0};
+
+        if (kube_credentials_token(credentials, &found.token, err) < 0 ||
+                !(found.certificate = read_pem(&credentials->certificate, "client certificate", err)) ||
+                !(found.key = read_pem(&credentials->key, "client key", err))) {
+                kube_identity_done(&found);
+                return -1;
+        }
+        *ret = found;
+        return 0;
+}
+
+/* A key goes with its certificate. */
+bool kube_identity_is_same(const struct kube_identity *a, const struct kube_identity *b)
+{
+        return strcmp(a->token, b->token) == 0 && strcmp(a->certificate, b->certificate) == 0;
+}
+
+void kube_identity_done(struct kube_identity *identity)
+{
+        free(identity->token);
+        free(identity->certificate);
+        free(identity->key);
+        *identity = (struct kube_identity){0};
+}
+
+/* ---- where they come from ---- */
+
 static int say_none(struct error *err)
 {
         error_raise(err, ERROR_NOT_FOUND, "no credentials: --kubeconfig, KUBECONFIG, or a service account");

@@ -21,6 +21,7 @@
 
 #define KUBE_CONFIG_LIMIT ((size_t)1 << 20) /* bytes of a kubeconfig */
 #define KUBE_TOKEN_LIMIT ((size_t)16 << 10) /* bytes of a token */
+#define KUBE_PEM_LIMIT ((size_t)256 << 10)  /* bytes of a file with the client's certificate or key */
 #define KUBE_SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
 
 /* PEM, as text or as a file that is read whenever it is needed. Neither: there is none. */
@@ -67,6 +68,21 @@ int kube_credentials_of_pod(struct kube_credentials *ret, const char *host, cons
 
 /* The token to be sent now, for the caller to free; "" where there is none. */
 int kube_credentials_token(const struct kube_credentials *credentials, char **ret, struct error *err) MUST_USE;
+
+/*
+ * As whom a request is sent: what the files hold now. kubelet replaces all of them before they expire. Each "" where there is none;
+ * |certificate| and |key| are PEM.
+ */
+struct kube_identity {
+        char *token;
+        char *certificate;
+        char *key;
+};
+
+int kube_identity_read(
+        struct kube_identity *ret, const struct kube_credentials *credentials, struct error *err) MUST_USE;
+bool kube_identity_is_same(const struct kube_identity *a, const struct kube_identity *b);
+void kube_identity_done(struct kube_identity *identity); /* accepts what was only zeroed */
 
 /* Accepts what was only zeroed. */
 void kube_credentials_done(struct kube_credentials *credentials);

@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "kube/certificate.h"
 #include "kube/transport_parts.h"
 
 /* ---- address ---- */
@@ -104,30 +105,58 @@ static void set_number(struct setup *setup, CURLoption option, long value)
         note(setup, setup->curl->easy_setopt(setup->easy, option, value));
 }
 
-static void set_pem(struct setup *setup, CURLoption path, CURLoption blob, const struct kube_pem *pem)
+static void set_bytes(struct setup *setup, CURLoption option, const char *text)
 {
-        struct curl_blob bytes = {.flags = CURL_BLOB_COPY};
+        struct curl_blob bytes = {.data = (void *)(uintptr_t)text, .len = strlen(text), .flags = CURL_BLOB_COPY};
 
-        if (pem->path)
-                set_text(setup, path, pem->path);
-        if (!pem->text)
-                return;
-        bytes.data = (void *)(uintptr_t)pem->text;
-        bytes.len = strlen(pem->text);
-        note(setup, setup->curl->easy_setopt(setup->easy, blob, &bytes));
+        note(setup, setup->curl->easy_setopt(setup->easy, option, &bytes));
 }
 
-static void set_tls(struct setup *setup, const struct kube_credentials *credentials)
+static void set_authority(struct setup *setup, const struct kube_pem *pem)
+{
+        if (pem->path)
+                set_text(setup, CURLOPT_CAINFO, pem->path);
+        if (pem->text)
+                set_bytes(setup, CURLOPT_CAINFO_BLOB, pem->text);
+}
+
+/*
+ * libcurl uses a connection again if it was opened with the same certificate: by the bytes of one that is given as bytes, by the path of one
+ * that is given as file. So what was read is given, and a new certificate has a connection of its own. With GnuTLS libcurl takes files
+ * only: there a connection is replaced when it answers 401.
+ */
+static void set_identity(
+        struct setup *setup, const struct kube_credentials *credentials, const struct kube_identity *identity)
+{
+        const char *tls = setup->curl->version_info(CURLVERSION_NOW)->ssl_version;
+        bool takes_bytes = !tls || !text_starts_with(tls, "GnuTLS");
+
+        if (!*identity->certificate)
+                return;
+        if (takes_bytes || credentials->certificate.text)
+                set_bytes(setup, CURLOPT_SSLCERT_BLOB, identity->certificate);
+        else
+                set_text(setup, CURLOPT_SSLCERT, credentials->certificate.path);
+        if (takes_bytes || credentials->key.text)
+                set_bytes(setup, CURLOPT_SSLKEY_BLOB, identity->key);
+        else
+                set_text(setup, CURLOPT_SSLKEY, credentials->key.path);
+        set_number(setup, CURLOPT_SSL_SESSIONID_CACHE, 0); /* who resumes a session is who began it */
+}
+
+static void set_tls(
+        struct setup *setup, const struct kube_credentials *credentials, const struct kube_identity *identity)
 {
         set_number(setup, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
         if (credentials->authority.path || credentials->authority.text)
                 set_text(setup, CURLOPT_CAPATH, NULL); /* else those of the system would be trusted, too */
-        set_pem(setup, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, &credentials->authority);
-        set_pem(setup, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, &credentials->certificate);
-        set_pem(setup, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, &credentials->key);
+        set_authority(setup, &credentials->authority);
+        set_identity(setup, credentials, identity);
         if (credentials->insecure) {
                 set_number(setup, CURLOPT_SSL_VERIFYPEER, 0);
                 set_number(setup, CURLOPT_SSL_VERIFYHOST, 0);
+        } else {
+                set_number(setup, CURLOPT_CERTINFO, 1); /* for easy_peer() */
         }
         /* A CA file that rotates is read for each connection. Builds without that cache do not know the option. */
         setup->curl->easy_setopt(setup->easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
@@ -177,18 +206,18 @@ static void add_header(const struct curl *curl, struct curl_slist **headers, con
 }
 
 int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settings *settings,
-        const struct transfer_request *request, const char *token, struct curl_slist **ret_headers,
+        const struct transfer_request *request, const struct kube_identity *identity, struct curl_slist **ret_headers,
         struct curl_slist **ret_connect_to, struct error *err)
 {
         struct setup setup = {.curl = curl, .easy = easy};
 
-        set_tls(&setup, settings->credentials);
+        set_tls(&setup, settings->credentials, identity);
         set_connection(&setup, settings);
         set_request(&setup, settings, request);
         add_header(curl, ret_headers, "Accept: application/json", "");
         add_header(curl, ret_headers, "Expect:", ""); /* no round trip before a body */
-        if (*token)
-                add_header(curl, ret_headers, "Authorization: Bearer ", token);
+        if (*identity->token)
+                add_header(curl, ret_headers, "Authorization: Bearer ", identity->token);
         if (settings->host)
                 add_header(curl, ret_headers, settings->host, "");
         if (request->body)
@@ -202,4 +231,18 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
                 return error_set(err, ERROR_UNSUPPORTED, "libcurl %s cannot do what is needed: %s",
                         curl->version_info(CURLVERSION_NOW)->version, curl->easy_strerror(setup.rc));
         return 0;
+}
+
+/* ---- the server ---- */
+
+enum peer easy_peer(const struct curl *curl, CURL *easy)
+{
+        struct curl_certinfo *info = NULL;
+
+        if (curl->easy_getinfo(easy, CURLINFO_CERTINFO, &info) != CURLE_OK || !info || info->num_of_certs < 1)
+                return PEER_UNTOLD;
+        for (const struct curl_slist *at = info->certinfo[0]; at; at = at->next) /* the first is the server's own */
+                if (text_starts_with(at->data, "Cert:") && certificate_names_host(at->data))
+                        return PEER_NAMED;
+        return PEER_NAMELESS;
 }

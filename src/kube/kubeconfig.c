@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "config/yaml.h"
@@ -56,44 +57,6 @@ static int take_bool(const struct reading *reading, const json_t *object, const 
                 reading->yaml, yaml_line_of(reading->yaml, object, key), err, "%s: must be true or false", key);
 }
 
-static int base64_digit(char c)
-{
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        const char *found = c ? strchr(digits, c) : NULL;
-
-        return found ? (int)(found - digits) : -1;
-}
-
-/* Standard base64 with its padding; line breaks between digits do not count. */
-static bool decode_base64(const char *text, char *ret)
-{
-        unsigned int bits = 0;
-        unsigned int n_bits = 0;
-        size_t n_digits = 0;
-        size_t size = 0;
-
-        for (; *text && *text != '='; text++) {
-                int digit = base64_digit(*text);
-
-                if (*text == '\n' || *text == '\r')
-                        continue;
-                if (digit < 0)
-                        return false;
-                bits = (bits << 6 | (unsigned int)digit) & 0xffff;
-                n_bits += 6;
-                n_digits++;
-                if (n_bits >= 8) {
-                        n_bits -= 8;
-                        ret[size++] = (char)(bits >> n_bits & 0xff);
-                }
-        }
-        for (; *text == '='; text++)
-                n_digits++;
-        text += strspn(text, "\r\n");
-        ret[size] = '\0';
-        return !*text && n_digits % 4 == 0 && strlen(ret) == size && size > 0;
-}
-
 /* "<key>-data" as base64, or the file that "<key>" names. */
 static int take_pem(
         const struct reading *reading, const json_t *object, const char *key, struct kube_pem *ret, struct error *err)
@@ -102,6 +65,7 @@ static int take_pem(
         const char *data_key = arena_printf(arena, "%s-data", key);
         const char *data;
         char *text;
+        size_t size;
 
         if (take_path(reading, object, key, &ret->path, err) < 0 ||
                 take_text(reading, object, data_key, &data, err) < 0)
@@ -109,9 +73,10 @@ static int take_pem(
         if (!data)
                 return 0;
         text = arena_alloc(arena, strlen(data) + 1, 1);
-        if (!decode_base64(data, text))
+        if (!base64_decode(data, strlen(data), (unsigned char *)text, &size) || size == 0 || memchr(text, '\0', size))
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, object, data_key), err,
                         "%s: must be PEM in base64", data_key);
+        text[size] = '\0';
         *ret = (struct kube_pem){.text = text};
         return 0;
 }

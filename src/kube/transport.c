@@ -33,6 +33,8 @@ struct transport {
         struct list sockets;
         unsigned int n_open; /* handles that are not closed yet, and the work */
         bool is_loading;     /* or loaded */
+        bool is_nameless;    /* the certificate of the server that was connected to last */
+        bool is_refused;     /* the last answer was a 401 */
         bool is_closing;
         void (*closed)(void *data);
         void *data;
@@ -53,12 +55,13 @@ struct transfer {
         CURL *easy;
         struct curl_slist *headers;
         struct curl_slist *connect_to;
-        char *token;
+        struct kube_identity identity;
         struct strbuf body;
         size_t head_size;
         bool has_head;
         bool is_head_told;
         bool is_too_large;
+        bool is_nameless; /* so is the server's certificate */
         bool is_over;
         CURLcode result;
         char problem[CURL_ERROR_SIZE];
@@ -88,13 +91,13 @@ static uint64_t retry_after_of(const struct transfer *transfer)
         return seconds > 0 ? (uint64_t)MIN(seconds, (curl_off_t)86400) * 1000 : 0;
 }
 
-static bool is_token_old(const struct transfer *transfer)
+static bool is_identity_old(const struct transfer *transfer)
 {
-        _free_ char *token = NULL;
+        _cleanup_(kube_identity_done) struct kube_identity now = {0};
         struct error ignored;
 
-        return kube_credentials_token(transfer->transport->settings.credentials, &token, &ignored) == 0 &&
-               strcmp(token, transfer->token) != 0;
+        return kube_identity_read(&now, transfer->transport->settings.credentials, &ignored) == 0 &&
+               !kube_identity_is_same(&now, &transfer->identity);
 }
 
 /* The host is in the message, since that is what is wrong in most of them. */
@@ -106,6 +109,10 @@ static void read_failure(const struct transfer *transfer, struct error *err)
         if (transfer->is_too_large)
                 error_raise(err, ERROR_INVALID, "%s: an answer larger than the limit of %zu bytes",
                         transport->settings.credentials->server, transfer->request.limit);
+        else if (transfer->is_nameless)
+                error_raise(err, ERROR_UNAVAILABLE,
+                        "%s: the server's certificate has no subject alternative name, and its common name does not count",
+                        transport->settings.credentials->server);
         else
                 error_raise(err, transfer->result == CURLE_OPERATION_TIMEDOUT ? ERROR_TIMEOUT : ERROR_UNAVAILABLE,
                         "%s: %s", transport->settings.credentials->server, text);
@@ -124,7 +131,7 @@ static void transfer_free(struct transfer *transfer)
         curl->slist_free_all(transfer->headers);
         curl->slist_free_all(transfer->connect_to);
         strbuf_done(&transfer->body);
-        free(transfer->token);
+        kube_identity_done(&transfer->identity);
         free(transfer);
 }
 
@@ -141,7 +148,7 @@ static void tell_end(struct transfer *transfer)
                 end.error = &err;
         }
         end.retry_after_ms = retry_after_of(transfer);
-        end.is_token_old = end.status == 401 && is_token_old(transfer);
+        end.is_identity_old = end.status == 401 && is_identity_old(transfer);
         transfer_free(transfer); /* first: the owner may start the next one, on the same connection */
         request.on_end(&end, request.data);
         strbuf_done(&body);
@@ -343,6 +350,31 @@ static curl_socket_t on_open_socket(void *data UNUSED, curlsocktype purpose UNUS
 
 /* ---- one transfer ---- */
 
+/* Whatever it is good for otherwise, nobody may find it among those that are kept. */
+static void leave_connection(struct transfer *transfer)
+{
+        transfer->transport->curl.easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
+}
+
+/*
+ * The connection stands, nothing is sent. That of another transfer tells no certificate: it is as good as the one that was looked at
+ * last, since one that is not good ends with the transfer that finds it so.
+ */
+static int on_connected(void *data, char *address UNUSED, char *own UNUSED, int port UNUSED, int own_port UNUSED)
+{
+        struct transfer *transfer = data;
+        struct transport *transport = transfer->transport;
+        enum peer peer = easy_peer(&transport->curl, transfer->easy);
+
+        if (peer != PEER_UNTOLD)
+                transport->is_nameless = peer == PEER_NAMELESS;
+        if (!transport->is_nameless)
+                return CURL_PREREQFUNC_OK;
+        transfer->is_nameless = true;
+        leave_connection(transfer);
+        return CURL_PREREQFUNC_ABORT;
+}
+
 static size_t on_header(char *bytes, size_t size, size_t count, void *data)
 {
         struct transfer *transfer = data;
@@ -353,6 +385,9 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *data)
                 return 0;
         if (length == 2 && memcmp(bytes, "\r\n", 2) == 0 && status_of(transfer) >= 200) {
                 transfer->has_head = true;
+                transfer->transport->is_refused = status_of(transfer) == 401;
+                if (transfer->transport->is_refused)
+                        leave_connection(transfer);
                 has_news(transfer);
         }
         return length;
@@ -384,6 +419,9 @@ static void set_callbacks(struct transfer *transfer)
         curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->problem);
         curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
         curl->easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
+        curl->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+        curl->easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+        curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, transport->is_refused || transport->is_nameless ? 1L : 0L);
         curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
         curl->easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
         curl->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
@@ -400,14 +438,14 @@ int transfer_start(
         struct transfer **ret, struct transport *transport, const struct transfer_request *request, struct error *err)
 {
         struct transfer *transfer;
-        _free_ char *token = NULL;
+        struct kube_identity identity;
 
-        if (kube_credentials_token(transport->settings.credentials, &token, err) < 0)
+        if (kube_identity_read(&identity, transport->settings.credentials, err) < 0)
                 return -1;
         transfer = xcalloc(1, sizeof(*transfer));
         transfer->transport = transport;
         transfer->request = *request;
-        transfer->token = TAKE_PTR(token);
+        transfer->identity = identity;
         transfer->body = (struct strbuf)STRBUF_INIT;
         list_append(&transport->transfers, &transfer->link);
         list_init(&transfer->ready);
@@ -417,7 +455,7 @@ int transfer_start(
                 return error_set(err, ERROR_INTERNAL, "libcurl has no handle");
         }
         set_callbacks(transfer);
-        if (easy_configure(&transport->curl, transfer->easy, &transport->settings, request, transfer->token,
+        if (easy_configure(&transport->curl, transfer->easy, &transport->settings, request, &transfer->identity,
                     &transfer->headers, &transfer->connect_to, err) < 0) {
                 transfer_free(transfer);
                 return -1;

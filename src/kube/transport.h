@@ -2,6 +2,9 @@
  * Exchanges over HTTP with one server: libcurl's multi interface on libuv's loop, with the credentials in each of them. It knows
  * nothing of what is said.
  *
+ * A request is sent as who the credentials say at that moment: a certificate that was replaced has a connection of its own, and one that
+ * answered 401 is not used again. What stands goes on as who it was.
+ *
  * libcurl is never called out of one of its own callbacks: what comes is kept until it has returned, and told then. So every callback
  * here may start, cancel and close whatever it likes.
  */
@@ -27,7 +30,7 @@ struct transfer_end {
         const char *body;          /* what was not given to |on_body|; with a 0 behind it */
         size_t size;
         uint64_t retry_after_ms; /* 0: nothing was said */
-        bool is_token_old;       /* of a 401: the token has been replaced since */
+        bool is_identity_old;    /* of a 401: token or certificate have been replaced since */
 };
 
 struct transfer_request {
@@ -70,7 +73,7 @@ void transport_load(struct transport *transport);
 /* Cancels all transfers. |closed| comes from the loop, when the last handle is closed. Accepts NULL: it never comes then. */
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data);
 
-/* Fails where the token cannot be read. Never calls back. What |request| names is copied. */
+/* Fails where token, certificate or key cannot be read. Never calls back. What |request| names is copied. */
 int transfer_start(struct transfer **ret, struct transport *transport, const struct transfer_request *request,
         struct error *err) MUST_USE;
 

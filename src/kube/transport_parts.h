@@ -21,5 +21,9 @@ void easy_forget(struct easy_settings *settings);
 
 /* The two lists are the caller's to free when |easy| is gone. */
 int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settings *settings,
-        const struct transfer_request *request, const char *token, struct curl_slist **ret_headers,
+        const struct transfer_request *request, const struct kube_identity *identity, struct curl_slist **ret_headers,
         struct curl_slist **ret_connect_to, struct error *err) MUST_USE;
+
+/* Of the connection that |easy| has, before anything is sent on it: does the server's certificate name any host? */
+enum peer { PEER_UNTOLD /* it is not a new connection, or there is none to be asked for */, PEER_NAMED, PEER_NAMELESS };
+enum peer easy_peer(const struct curl *curl, CURL *easy);

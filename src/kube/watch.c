@@ -31,7 +31,7 @@ struct kube_watch {
         json_t *known;     /* → [resourceVersion, round] */
         json_int_t round;
         struct error trouble; /* that was told; kind ERROR_NONE: none */
-        bool is_token_renewed;
+        bool is_identity_renewed;
         bool is_standing; /* this watch was accepted */
         bool is_closed;   /* the memory stays until the timer is closed, so that callbacks find their way back */
 };
@@ -331,8 +331,8 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
 {
         struct reply reply;
 
-        if (end->is_token_old && !watch->is_token_renewed) {
-                watch->is_token_renewed = true;
+        if (end->is_identity_old && !watch->is_identity_renewed) {
+                watch->is_identity_renewed = true;
                 begin(watch);
                 return;
         }
@@ -357,7 +357,7 @@ static void on_end(const struct transfer_end *end, void *data)
                 on_refused(watch, end);
                 return;
         }
-        watch->is_token_renewed = false;
+        watch->is_identity_renewed = false;
         if (end->error && end->error->kind == ERROR_INVALID) {
                 err = *end->error;
                 fail_anew(watch, &err);

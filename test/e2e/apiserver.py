@@ -31,17 +31,22 @@ from cryptography.x509.oid import NameOID
 
 from apistore import Refused, Store, merge
 
+CLIENT = 'system:node:client'  # the user of the client certificate
 PATIENCE = 60  # seconds that a condition may take on a loaded machine
 
 
 # ---- certificates ----
+
+def pem_of(certificate):
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
 
 def pem_of_key(key):
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
 def make_certificate(name, issuer=None, hosts=()):
-    """(certificate, key) of |name|, signed by |issuer| of the same form, or by itself."""
+    """(certificate, key) of |name|, signed by |issuer| of the same form, or by itself; with no subject alternative name but |hosts|."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     start = datetime.datetime.utcnow() - datetime.timedelta(days=1)
@@ -55,17 +60,22 @@ def make_certificate(name, issuer=None, hosts=()):
 
 
 @functools.lru_cache(maxsize=1)
+def authority():
+    return make_certificate('test authority')
+
+
+@functools.lru_cache(maxsize=1)
 def certificates():
     """Made once a process: {file name: PEM}."""
     import ipaddress
-    authority = make_certificate('test authority')
     hosts = [x509.DNSName('localhost'), x509.DNSName('api.cluster.test'), x509.IPAddress(ipaddress.ip_address('127.0.0.1')),
              x509.IPAddress(ipaddress.ip_address('::1'))]
-    made = {'ca': authority, 'server': make_certificate('kube-apiserver', authority, hosts),
-            'client': make_certificate('system:node:client', authority), 'stranger': make_certificate('stranger')}
+    made = {'ca': authority(), 'server': make_certificate('kube-apiserver', authority(), hosts),
+            'client': make_certificate(CLIENT, authority()), 'stranger': make_certificate('stranger'),
+            'nameless': make_certificate('127.0.0.1', authority())}  # of a server, without a subject alternative name
     files = {}
     for name, (certificate, key) in made.items():
-        files[f'{name}.crt'] = certificate.public_bytes(serialization.Encoding.PEM)
+        files[f'{name}.crt'] = pem_of(certificate)
         files[f'{name}.key'] = pem_of_key(key)
     return files
 
@@ -94,6 +104,7 @@ class Request:
     status: int = 0
     content_type: str = ''
     at: float = 0.0  # time.monotonic()
+    port: int = 0  # of the client: which connection it was
 
     def names(self):
         """The one name that is meant, by path or by selector; '' for any."""
@@ -124,7 +135,7 @@ def parse_path(request):
 
 @dataclasses.dataclass
 class Fault:
-    action: str  # status, drop, hang, rubbish, endless, gone, rotate (the token, before it is looked at)
+    action: str  # status, drop, hang, rubbish, endless, gone, rotate (token and certificate, before they are looked at)
     verb: str = '*'
     resource: str = '*'
     namespace: str = '*'
@@ -204,7 +215,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if scheme == 'Bearer' and token in self.api.tokens:
             return self.api.tokens[token]
         certificate = self.request.getpeercert() if isinstance(self.request, ssl.SSLSocket) else None
-        if certificate:
+        if certificate and int(certificate['serialNumber'], 16) not in self.api.expired:
             return certificate['subject'][0][0][1]
         return None
 
@@ -214,7 +225,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get('Content-Length') or 0)
         body = self.rfile.read(length) if length else b''
         request = Request('', urllib.parse.unquote(url.path), query, json.loads(body) if body else None,
-                          dict(self.headers), content_type=self.headers.get('Content-Type', ''), at=time.monotonic())
+                          dict(self.headers), content_type=self.headers.get('Content-Type', ''), at=time.monotonic(),
+                          port=self.client_address[1])
         request.known = parse_path(request)
         request.verb = {'POST': 'create', 'PUT': 'update', 'PATCH': 'patch', 'DELETE': 'delete'}.get(method) or (
             'get' if request.name or not request.known else 'watch' if query.get('watch') in ('1', 'true') else 'list')
@@ -293,6 +305,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(200, b'{"kind": "NodeList", "items": [}}}\x00\xff' * 10)
         elif fault.action == 'rotate':
             self.api.rotate_token()
+            self.api.rotate_certificate()
             return False
         elif fault.action == 'endless':
             self.endless()
@@ -394,9 +407,12 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class ApiServer:
-    """One server at 127.0.0.1, with files for its clients in |folder|. A user is 'agent' by token, or a client certificate's name."""
+    """
+    One server at 127.0.0.1, with files for its clients in |folder|. A user is 'agent' by token, or the name of the client certificate
+    with which the connection was opened, while that has not expired. |certificate| is what the server shows.
+    """
 
-    def __init__(self, folder, tls=True, namespace='default'):
+    def __init__(self, folder, tls=True, namespace='default', certificate='server'):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.namespace = namespace  # of the agent's pod
@@ -408,6 +424,7 @@ class ApiServer:
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.0'}}
         self.tokens = {}
+        self.expired = set()  # serial numbers of client certificates
         self.bookmark_interval = 60.0
         self.connections = set()
         self.closing = threading.Event()
@@ -420,13 +437,13 @@ class ApiServer:
         self.port = self.server.server_address[1]
         self.url = f'http{"s" if tls else ""}://127.0.0.1:{self.port}'
         if tls:
-            self.wrap()
+            self.wrap(certificate)
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={'poll_interval': 0.1}, daemon=True)
         self.thread.start()
 
-    def wrap(self):
+    def wrap(self, certificate):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.folder / 'server.crt', self.folder / 'server.key')
+        context.load_cert_chain(self.folder / f'{certificate}.crt', self.folder / f'{certificate}.key')
         context.load_verify_locations(self.folder / 'ca.crt')
         context.verify_mode = ssl.CERT_OPTIONAL
         # The handshake is for the thread of the connection, not for the one that accepts.
@@ -463,6 +480,18 @@ class ApiServer:
         fresh.write_text(token + '\n')
         fresh.rename(self.token_file)
         return token
+
+    def rotate_certificate(self):
+        """
+        As kubelet does: another client certificate in the files, with the same name. The one before has expired, and as with the real
+        server a connection is for ever who it was at its handshake: it answers 401 from now on.
+        """
+        now = x509.load_pem_x509_certificate((self.folder / 'client.crt').read_bytes())
+        certificate, key = make_certificate(CLIENT, authority())
+        for name, pem in (('client.key', pem_of_key(key)), ('client.crt', pem_of(certificate))):
+            (self.folder / 'fresh').write_bytes(pem)
+            (self.folder / 'fresh').rename(self.folder / name)
+        self.expired.add(now.serial_number)
 
     def kubeconfig(self, name='kubeconfig', user=None, **cluster):
         """The path of a kubeconfig. |user| and |cluster| are keys of its sections, beside or instead of the usual."""

@@ -258,6 +258,70 @@ def test_a_client_certificate_is_a_user(api, drive):
     assert {r.user for r in api.asked()} == {'system:node:client'}
 
 
+FILES = {'client-certificate': 'client.crt', 'client-key': 'client.key'}
+
+
+def test_a_client_certificate_that_rotates_is_shown_on_a_new_connection(api, drive):
+    api.put(NODES, node('n1'))
+    driver = drive(api.kubeconfig(user=FILES))
+    watch = driver.do('watch', path=NODES)
+    driver.until(watch, 'synced')
+    api.wait_for(lambda: api.watches)
+    for _ in range(2):
+        assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+        api.rotate_certificate()
+        assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+    assert len({r.port for r in api.asked('get')}) == 3
+    # What stands is not asked again who it is.
+    api.patch(NODES, 'n1', {'metadata': {'labels': {'a': '1'}}})
+    assert driver.next(watch)['event'] == 'present'
+    assert len(api.asked('watch')) == 1
+
+
+def test_a_client_certificate_that_is_replaced_on_the_way_is_no_failure(api, drive):
+    api.put(NODES, node('n1'))
+    driver = drive(api.kubeconfig(user=FILES))
+    api.fault('rotate', verb='get')
+    assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+    assert [r.status for r in api.asked('get')] == [401, 200]
+    api.fault('rotate', verb='watch')
+    watch = driver.do('watch', path=NODES)
+    assert [e['event'] for e in driver.until(watch, 'synced')] == ['present', 'synced']
+    api.wait_for(lambda: api.watches)
+    assert [r.status for r in api.asked('watch')] == [401, 200]
+
+
+def test_a_connection_that_answered_401_is_not_used_again(api, drive):
+    """Another one may lead to another server, or be somebody else by its certificate."""
+    api.put(NODES, node('n1'))
+    driver = drive(api.kubeconfig(user={'client-certificate-data': b64(api, 'client.crt'), 'client-key-data': b64(api, 'client.key')}))
+    assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+    api.fault('status', code=401)
+    assert driver.send('GET', f'{NODES}/n1')['status'] == 401
+    assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+    ports = [r.port for r in api.asked('get')]
+    assert (ports[0] == ports[1], ports[1] == ports[2]) == (True, False)
+
+
+def test_a_client_certificate_that_is_gone_fails_the_request_and_not_the_client(api, drive):
+    api.put(NODES, node('n1'))
+    driver = drive(api.kubeconfig(user=FILES))
+    (api.folder / 'client.crt').rename(api.folder / 'elsewhere')
+    answer = driver.send('GET', f'{NODES}/n1')
+    assert (answer['status'], answer['kind']) == (0, 'not found')
+    assert answer['error'].startswith(f"GET {NODES}/n1: client certificate: open '{api.folder}/client.crt'")
+    (api.folder / 'elsewhere').rename(api.folder / 'client.crt')
+    assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+
+
+def test_a_server_whose_certificate_names_no_host_is_not_believed(tmp_path, drive):
+    """Its common name counts for nothing: Go, and so every other client of the cluster, has not read it since 2020."""
+    with ApiServer(tmp_path / 'nameless', certificate='nameless') as server:
+        answer = drive(server.kubeconfig()).send('GET', f'{NODES}/n1')
+        assert (answer['status'], answer['kind'], server.asked()) == (0, 'unavailable', [])
+        assert 'subject alternative name' in answer['error']
+
+
 def test_a_server_that_is_not_who_it_should_be_gets_no_token(api, drive):
     for cluster in ({'certificate_authority': 'stranger.crt'}, {'tls_server_name': 'other.cluster.test'}):
         answer = drive(api.kubeconfig(**cluster)).send('GET', f'{NODES}/n1')
