@@ -32,7 +32,7 @@ GOOD = [
     "imex: {channelIDs: []}",
     "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
-    "sharing: {mps: {provisioning: half, placement: same-gpu, resources: [{name: gpu, rename: a.b, replicas: 1000}]}}",
+    "sharing: {mps: {provisioning: half, placement: same-gpu, resources: [{name: gpu, rename: a.b, replicas: 50000}]}}",
     "sharing: {mps: {provisioning: sm, scope: individual, maxPerRequest: 2, resources: [{name: gpu, replicas: 2, sms: 8}]}}",
     "sharing: {mps: {provisioning: half, daemonScope: resource, placement: prefer-same-gpu, guard: terminate, "
     "tier: verified, resources: [{name: gpu, replicas: 2}]}}",
@@ -74,7 +74,7 @@ BAD = [
     "sharing: {timeSlicing: {resources: [{replicas: 2}]}}",
     "sharing: {timeSlicing: {resources: [{name: null, replicas: 2}]}}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 0}]}}",
-    "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1001}]}}",
+    "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 50001}]}}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: '2'}]}}",
     "sharing: {timeSlicing: {provisioning: half, resources: [{name: gpu, replicas: 2}]}}",
     "sharing: {timeSlicing: {guard: report, resources: [{name: gpu, replicas: 2}]}}",
