@@ -22,7 +22,8 @@ const char *doctor_verdict_name(enum verdict verdict); /* "ok", "note", "wrong",
 
 struct doctor {
         const struct config *config;
-        FILE *out; /* of the running check */
+        const char *mps_root; /* as doctor_find_mps_root has it */
+        FILE *out;            /* of the running check */
 };
 
 struct doctor_check {
@@ -59,6 +60,10 @@ void doctor_check_other_plugins(struct doctor *doctor);
 void doctor_check_cdi(struct doctor *doctor);
 
 /* doctor_mps.c */
+
+/* The MPS root as this process sees it: where containers have it mounted (--mps-directory), or else, on the host itself, where the
+ * configuration has it, below the system root. The caller frees. */
+char *doctor_find_mps_root(const struct config *config);
 void doctor_check_control_program(struct doctor *doctor);
 void doctor_check_mps_root(struct doctor *doctor);
 void doctor_check_mps_parents(struct doctor *doctor);

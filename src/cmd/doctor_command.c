@@ -71,7 +71,8 @@ static void tell_here(json_t *findings, enum verdict verdict, const char *means,
 
 static void run_child(const struct doctor_check *check, const struct config *config, int fd)
 {
-        struct doctor doctor = {.config = config, .out = fdopen(fd, "w")};
+        _free_ char *mps_root = doctor_find_mps_root(config);
+        struct doctor doctor = {.config = config, .mps_root = mps_root, .out = fdopen(fd, "w")};
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         log_setup(LOG_ERROR, LOG_TEXT);

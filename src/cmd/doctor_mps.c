@@ -33,21 +33,20 @@ static bool is_wanted(struct doctor *doctor)
         return false;
 }
 
-/* As this process sees it: where it is mounted, or on the host itself. */
-static const char *root_of(const struct doctor *doctor)
+char *doctor_find_mps_root(const struct config *config)
 {
-        const struct config *config = doctor->config;
+        _free_ char *on_host = xasprintf("%s%s", config->system_root, config->mps_root);
 
-        return access(config->mps_directory, F_OK) < 0 && *config->mps_root && access(config->mps_root, F_OK) == 0
-                       ? config->mps_root
-                       : config->mps_directory;
+        return access(config->mps_directory, F_OK) < 0 && *config->mps_root && access(on_host, F_OK) == 0
+                       ? TAKE_PTR(on_host)
+                       : xstrdup(config->mps_directory);
 }
 
 static bool has_root(struct doctor *doctor)
 {
         if (!is_wanted(doctor))
                 return false;
-        if (access(root_of(doctor), F_OK) == 0)
+        if (access(doctor->mps_root, F_OK) == 0)
                 return true;
         doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "the MPS root is not there");
         return false;
@@ -96,7 +95,7 @@ static size_t longest_name(const struct sharing_section *section)
 
 void doctor_check_mps_root(struct doctor *doctor)
 {
-        const char *root = root_of(doctor);
+        const char *root = doctor->mps_root;
         struct stat status;
         size_t length;
 
@@ -127,7 +126,7 @@ void doctor_check_mps_parents(struct doctor *doctor)
 
         if (!has_root(doctor))
                 return;
-        path = xasprintf("%s/", root_of(doctor));
+        path = xasprintf("%s/", doctor->mps_root);
         for (char *slash = path + 1; *slash; slash++) {
                 struct stat status;
 
@@ -156,7 +155,7 @@ void doctor_check_selinux(struct doctor *doctor)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "off");
                 return;
         }
-        length = getxattr(root_of(doctor), "security.selinux", label, sizeof(label) - 1);
+        length = getxattr(doctor->mps_root, "security.selinux", label, sizeof(label) - 1);
         label[length > 0 ? length : 0] = '\0';
         if (facts_is_container_label(label))
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "the MPS root is '%s'", label);
@@ -182,7 +181,7 @@ void doctor_check_shm(struct doctor *doctor)
         static const char todo[] =
                 "run 'warpshare mps mount-shm' in a privileged container whose mount of the MPS root is "
                 "Bidirectional";
-        _free_ char *path = xasprintf("%s/shm", root_of(doctor));
+        _free_ char *path = xasprintf("%s/shm", doctor->mps_root);
         struct statfs status;
         uint64_t size;
 
@@ -314,7 +313,7 @@ static void look_for_daemons(struct doctor *doctor, const char *root)
 
 void doctor_check_daemons(struct doctor *doctor)
 {
-        const char *root = root_of(doctor);
+        const char *root = doctor->mps_root;
         struct mps_status *status;
         struct error err;
 

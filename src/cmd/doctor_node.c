@@ -307,7 +307,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
                 doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "without a plan it is unknown which is right");
                 return;
         }
-        status = mps_ask(doctor->config->mps_directory, &err);
+        status = mps_ask(doctor->mps_root, &err);
         modes.nvml = nvml;
         modes.status = status;
         judge_modes(&modes, plan);

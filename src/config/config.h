@@ -209,7 +209,7 @@ struct config {
 
         const char *kubelet_socket;  /* "" : never register */
         const char *nvml_library;    /* "" : found by the driver root */
-        const char *system_root;     /* "": /dev, /proc and /sys are looked at below this folder */
+        const char *system_root;     /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
         const char *metrics_address; /* metrics/http.h; "": no metrics */
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */

@@ -375,6 +375,14 @@ def test_a_missing_mps_root_is_found(site):
     expect(site, 'mps-root', 'No such file or directory')
 
 
+def test_on_the_host_itself_the_mps_root_is_the_configured_one_below_the_system_root(site):
+    site.folder_of('root/run/nvidia')
+    os.rename(site.path('mps'), site.path('root/run/nvidia/mps'))
+    found = {finding['check']: finding for finding in site.findings()}
+    assert (found['mps-root']['verdict'], found['mps-root']['found']) == ('ok', "'%s'" % site.path('root/run/nvidia/mps'))
+    assert found['mps-daemons']['verdict'] == 'ok'
+
+
 def test_an_mps_root_that_is_too_long_for_sockets_is_found(site):
     long = site.path('m' * 60)
     os.rename(site.path('mps'), long)
