@@ -26,6 +26,7 @@
 #include "cmd/node_watch.h"
 #include "cmd/report.h"
 #include "cmd/restart.h"
+#include "cmd/signals.h"
 #include "gpu/monitor.h"
 #include "kubelet/plugins.h"
 #include "metrics/http.h"
@@ -494,7 +495,7 @@ static void consider_restart(struct agent *agent)
         }
         settings_unref(settings);
         log_info("starting anew in the same process");
-        restart_hold_signals();
+        signals_hold();
         agent->restarting = true;
         stop(agent, EXIT_FAILED);
 }
@@ -615,7 +616,7 @@ static int listen_to_signals(struct agent *agent, struct error *err)
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
-        restart_ready();
+        signals_release();
         return 0;
 }
 

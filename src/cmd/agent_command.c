@@ -11,6 +11,7 @@
 #include "cmd/agent.h"
 #include "cmd/command.h"
 #include "cmd/config_folder.h"
+#include "cmd/signals.h"
 #include "config/config.h"
 
 #define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
@@ -111,14 +112,17 @@ static int run(const struct command_line *line, int argc, char **argv)
         const char **format;
         int status;
 
+        signals_hold();           /* until they are listened to */
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
         if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
                 return status;
         if (options.print_schema)
                 return print_schema();
-        if (options.check)
+        if (options.check) {
+                signals_release();
                 return check(&options);
+        }
         format = &options.values[option_find("log-format")];
         if (!*format)
                 *format = line->is_drop_in ? "klog" : "text";

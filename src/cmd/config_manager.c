@@ -23,6 +23,7 @@
 #include "cmd/node_watch.h"
 #include "cmd/process_find.h"
 #include "cmd/report.h"
+#include "cmd/signals.h"
 #include "config/config.h"
 #include "config/go_value.h"
 #include "config/word.h"
@@ -372,6 +373,7 @@ static int listen_to_signals(struct manager *manager, struct error *err)
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
+        signals_release();
         return 0;
 }
 
@@ -481,6 +483,7 @@ int command_config_manager(int argc, char **argv)
         int64_t number;
         int status;
 
+        signals_hold();           /* until they are listened to */
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         if (!command_line_read(&command_config_manager_line, &set, values, &arena, argc, argv, &status))
                 return status;

@@ -21,6 +21,7 @@
 #include "cmd/labels_publisher.h"
 #include "cmd/node_read.h"
 #include "cmd/report.h"
+#include "cmd/signals.h"
 #include "config/go_value.h"
 #include "config/word.h"
 #include "gpu/monitor.h"
@@ -462,6 +463,7 @@ static int listen_to_signals(struct discovery *discovery, struct error *err)
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
+        signals_release();
         return 0;
 }
 
@@ -542,6 +544,7 @@ int command_gpu_feature_discovery(int argc, char **argv)
         struct option_set set;
         int status;
 
+        signals_hold();           /* until they are listened to */
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         if (!command_line_read(&command_gpu_feature_discovery_line, &set, values, &arena, argc, argv, &status))
                 return status;

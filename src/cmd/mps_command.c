@@ -14,6 +14,7 @@
 #include "cmd/mps_command.h"
 #include "cmd/mps_process.h"
 #include "cmd/shm.h"
+#include "cmd/signals.h"
 
 /* ---- warpshare mps ---- */
 
@@ -104,6 +105,7 @@ static int command_run(int argc, char **argv)
         struct option_set set;
         int status;
 
+        signals_hold(); /* until they are listened to */
         if (!command_line_read(&command_mps_line, &set, values, &arena, argc, argv, &status))
                 return status;
         return run_supervisor(&set, values);

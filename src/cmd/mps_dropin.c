@@ -17,6 +17,7 @@
 #include "cmd/init.h"
 #include "cmd/mps_process.h"
 #include "cmd/report.h"
+#include "cmd/signals.h"
 #include "gpu/monitor.h"
 #include "io/filewatch.h"
 #include "share/mps_wanted.h"
@@ -288,6 +289,7 @@ int command_mps_control_daemon(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         if (below)
                 return below->run(argc - 1, argv + 1);
+        signals_hold(); /* until they are listened to */
         take_full_name(argv);
         if (!command_line_read(&command_mps_control_daemon_line, &set, NULL, &arena, argc, argv, &status))
                 return status;

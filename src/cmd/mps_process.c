@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cmd/command.h"
 #include "cmd/mps_echo.h"
+#include "cmd/signals.h"
 #include "metrics/http.h"
 #include "mps/message.h"
 
@@ -207,6 +208,7 @@ static int listen_to_signals(struct mps_process *process, struct error *err)
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
+        signals_release();
         return 0;
 }
 

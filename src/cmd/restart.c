@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/close_range.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -59,28 +58,6 @@ int64_t restart_clock(void)
 
         clock_gettime(CLOCK_BOOTTIME, &now);
         return now.tv_sec;
-}
-
-static void change_signals(int how)
-{
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGHUP);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGQUIT);
-        sigprocmask(how, &set, NULL);
-}
-
-void restart_hold_signals(void)
-{
-        change_signals(SIG_BLOCK);
-}
-
-void restart_ready(void)
-{
-        change_signals(SIG_UNBLOCK);
 }
 
 /* The arguments, as the kernel has them: a command is only given those after its own name. */

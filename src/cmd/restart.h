@@ -30,12 +30,6 @@ char *restart_mark(const struct restart *last, int64_t now_s);
 
 int64_t restart_clock(void);
 
-/*
- * Signals that ask for something are held back from here on until restart_ready() in the new process, so that none is lost, or
- * ends the process, while nobody listens.
- */
-void restart_hold_signals(void);
-void restart_ready(void);
-
-/* Does not return but for an error. Descriptors above standard error are closed, also those that the driver opened. */
+/* Does not return but for an error. Descriptors above standard error are closed, also those that the driver opened. Signals are to be held
+ * before (cmd/signals.h): nobody listens until the new process does. */
 int restart_now(const struct restart *last, struct error *err) MUST_USE;

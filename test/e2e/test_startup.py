@@ -1,10 +1,11 @@
 """What happens where NVML, or a GPU, is missing, late or stuck at start."""
 import os
 import signal
+import subprocess
 
 import pytest
 
-from node import GPU, SANITIZED, sharing, v100s
+from node import GPU, SANITIZED, WARPSHARE, sharing, v100s
 
 
 @pytest.fixture
@@ -161,3 +162,18 @@ def test_a_signal_ends_the_agent_while_streams_are_open_and_leaves_no_socket(pat
     patient.wait_counts(80)
     assert agent.stop() == 0
     assert patient.sockets() == []
+
+
+@pytest.mark.skipif(SANITIZED, reason='the sanitizers want to be loaded first')
+@pytest.mark.parametrize('words', [
+    ['agent'], ['nvidia-device-plugin'], ['mps', '--mps-directory', '/proc/nowhere'],
+    ['mps-control-daemon', '--config-file', '', '--mps-directory', '/proc/nowhere'], ['gpu-feature-discovery'],
+    ['config-manager', '--node-name', 'n', '--node-label', 'l', '--config-file-srcdir', '/nowhere', '--config-file-dst', '/nowhere'],
+], ids=lambda words: words[0])
+def test_a_signal_that_comes_before_all_else_does_not_end_the_program(words):
+    """It goes on to what it cannot do here."""
+    environment = {'LD_PRELOAD': os.environ['WARPSHARE_EARLY_SIGNAL'], 'CONFIG_FILE': '/nowhere/config.yaml'}
+    done = subprocess.run([WARPSHARE, *words], env=environment, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    assert 'SIGHUP\n' in done.stderr, done.stderr
+    assert done.returncode == 1, (done.returncode, done.stderr)
+    assert 'cannot start' in done.stderr or 'configuration refused' in done.stderr, done.stderr
