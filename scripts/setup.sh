@@ -171,6 +171,18 @@ metadata:
 TEXT
 }
 
+# Objects from standard input, but those that a cluster before Kubernetes 1.30 does not know: it has no admission policies.
+known_objects() {
+        if kubectl get validatingadmissionpolicies -o name >/dev/null 2>&1; then
+                cat
+                return
+        fi
+        awk '   /^---$/ { if (!is_unknown) printf "%s", object; object = ""; is_unknown = 0 }
+                { object = object $0 "\n" }
+                /^kind: ValidatingAdmissionPolicy/ { is_unknown = 1 }
+                END { if (!is_unknown) printf "%s", object }'
+}
+
 # The setup's manifest but its namespace, with our image, secret and namespace.
 manifest() {
         awk -v image="$repo:$tag" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" '
@@ -180,11 +192,13 @@ manifest() {
                 {
                         sub(/namespace: warpshare$/, "namespace: " namespace)
                         sub(/namespace: warpshare}/, "namespace: " namespace "}")
+                        sub(/serviceaccount:warpshare:/, "serviceaccount:" namespace ":")
                         sub(/registry\.example\.com\/warpshare:[^ "]*/, image)
                         sub(/image-pull-secret/, secret)
                         print
                 }
-                /^      priorityClassName:/ && runtime_class != "" { print "      runtimeClassName: " runtime_class }' "$manifest"
+                /^      priorityClassName:/ && runtime_class != "" { print "      runtimeClassName: " runtime_class }' "$manifest" |
+                known_objects
 }
 
 # Ours, and those that other nodes have from here.

@@ -681,7 +681,7 @@ static int start(struct agent *agent, struct error *err)
         agent->api = agent_api_new(&api);
         client = agent_api_client(agent->api);
         agent->node = client ? node_watch_new(client, config->node_name) : NULL;
-        agent->events = node_events_new(&agent->loop, client, config->node_name);
+        agent->events = node_events_new(&agent->loop, client, config->node_name, config->events);
         holdings.events = agent->events;
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
                 return -1;
@@ -693,7 +693,8 @@ static int start(struct agent *agent, struct error *err)
                 return -1;
         serve_metrics(agent);
         /* It may replace the settings. */
-        cluster = (struct agent_config_cluster){client, config->node_name, agent->node, agent->events};
+        cluster = (struct agent_config_cluster){
+                client, config->node_name, agent->node, agent->events, client && config->config_annotations};
         if (agent_config_connect(agent->configs, &cluster, err) < 0)
                 return -1;
         if (plugins_is_serving(agent->plugins))

@@ -270,6 +270,7 @@ int agent_config_connect(struct agent_config *config, const struct agent_config_
         config->is_connected = true;
         config->client = cluster->client;
         config->watch = cluster->watch;
+        config->has_annotations = cluster->has_annotations;
         config->node = xstrdup(cluster->node);
         if (config->kind != BY_NAME)
                 return 0;

@@ -54,6 +54,7 @@ struct agent_config_cluster {
         const char *node;         /* NULL without a client, and so is: */
         struct node_watch *watch; /* of that node */
         struct node_events *events;
+        bool has_annotations; /* the node is to say what is in force: cmd/config_report.h */
 };
 int agent_config_connect(
         struct agent_config *config, const struct agent_config_cluster *cluster, struct error *err) MUST_USE;

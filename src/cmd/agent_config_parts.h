@@ -27,6 +27,7 @@ struct agent_config {
         struct kube_client *client;
         struct node_watch *watch; /* of: */
         char *node;
+        bool has_annotations;
         bool is_connected;
         bool is_serving;
         struct config_source *source;

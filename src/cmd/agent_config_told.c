@@ -215,7 +215,7 @@ static void take_over(struct agent_config *config)
                 note_change(config, false);
         if (config->current.name && strcmp(config->current.hash, config->loaded.hash) == 0)
                 record(config);
-        if (config->client && config->kind != BY_NOTHING)
+        if (config->has_annotations && config->kind != BY_NOTHING)
                 config->report = config_report_new(config->client, config->watch, config->node);
         if (config->verdict == CONFIG_ACCEPTED || config->why)
                 agent_config_tell(config, config->verdict, config->why);

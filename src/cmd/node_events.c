@@ -14,6 +14,7 @@
 struct node_events {
         struct kube_events *events;
         char *node;
+        bool are_pods_told;
         bool is_serving;
         struct complaint bad_answer;
         uv_loop_t *loop;
@@ -85,7 +86,8 @@ static void on_given_up(const struct event *event, const struct error *err, void
         events->n_given_up = 0;
 }
 
-struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client, const char *node)
+struct node_events *node_events_new(
+        uv_loop_t *loop, struct kube_client *client, const char *node, enum events_about about)
 {
         struct node_events *events;
         struct kube_events_options options = {
@@ -97,11 +99,12 @@ struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client,
                 .on_given_up = on_given_up,
         };
 
-        if (!client || !*node)
+        if (!client || !*node || about == EVENTS_NONE)
                 return NULL;
         events = xcalloc(1, sizeof(*events));
         events->loop = loop;
         events->node = xstrdup(node);
+        events->are_pods_told = about == EVENTS_PODS;
         options.data = events;
         events->events = kube_events_new(&options);
         return events;
@@ -150,7 +153,7 @@ void node_events_tell_pod(
         struct event_object about;
         va_list args;
 
-        if (!events || !events->is_serving)
+        if (!events || !events->is_serving || !events->are_pods_told)
                 return;
         about = (struct event_object){
                 .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "base/macro.h"
+#include "config/config.h"
 
 struct kube_client;
 struct node_events;
@@ -51,8 +52,9 @@ struct node_event_pod {
         const char *uid; /* as kubelet's record has it, or NULL */
 };
 
-/* |client| NULL or |node| "": NULL. The client must outlive the events. */
-struct node_events *node_events_new(uv_loop_t *loop, struct kube_client *client, const char *node);
+/* |client| NULL, |node| "" or |about| EVENTS_NONE: NULL. The client must outlive the events. */
+struct node_events *node_events_new(
+        uv_loop_t *loop, struct kube_client *client, const char *node, enum events_about about);
 
 /* False at first. */
 void node_events_serve(struct node_events *events, bool is_serving);

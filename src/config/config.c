@@ -119,6 +119,8 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->node_taint = copy(merge, arena, "node-taint");
         config->pod_name = copy(merge, arena, "pod-name");
         config->labels_output = (enum labels_output)choice(merge, "labels-output");
+        config->events = (enum events_about)choice(merge, "events");
+        config->config_annotations = merged_is(merge, "config-annotations", "true");
         config->labels_file = copy(merge, arena, "labels-file");
         config->log_level = copy(merge, arena, "log-level");
         config->log_format = copy(merge, arena, "log-format");

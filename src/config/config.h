@@ -70,6 +70,9 @@ enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
 /* Where the labels of the node go: cmd/labels_publisher.h. */
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
+/* On whom Kubernetes events are created: nobody; the node; the node and the pods concerned. */
+enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
+
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
 
 /* How the devices of a container reach the container runtime: a set of bits; 0 is legal and adds none of them. */
@@ -217,6 +220,8 @@ struct config {
         const char *node_taint;      /* config/node_mark.h; "": none */
         const char *pod_name;        /* "": unknown */
         enum labels_output labels_output;
+        enum events_about events;
+        bool config_annotations; /* the node says which configuration is in force: cmd/config_report.h */
         const char *labels_file;
         const char *log_level;  /* debug | info | warn | error */
         const char *log_format; /* text | json | klog */

@@ -225,6 +225,8 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "nodeCondition", text(config->node_condition));
         json_object_set_new(process, "nodeTaint", text(config->node_taint));
         json_object_set_new(process, "podName", text(config->pod_name));
+        json_object_set_new(process, "configAnnotations", json_boolean(config->config_annotations));
+        json_object_set_new(process, "events", text(events_words[config->events]));
         json_object_set_new(process, "labelsOutput", text(labels_output_words[config->labels_output]));
         json_object_set_new(process, "labelsFile", text(config->labels_file));
         json_object_set_new(process, "logLevel", text(config->log_level));

@@ -80,9 +80,12 @@ def certificates():
     return files
 
 
-def agent_rules():
-    """All that the agent may do in a cluster: for ApiServer.allow()."""
-    return json.loads((pathlib.Path(os.environ['WARPSHARE_SOURCE']) / 'deploy' / 'rbac.json').read_text(encoding='utf-8'))
+def agent_rules(*switches):
+    """What the agent may do in a cluster where these are switched on, or, without a name, all of them: for ApiServer.allow()."""
+    rules = json.loads((pathlib.Path(os.environ['WARPSHARE_SOURCE']) / 'deploy' / 'rbac.json').read_text(encoding='utf-8'))
+    known = {switch for rule in rules for switch in rule['when']}
+    assert set(switches) <= known, f'{set(switches) - known} are no switches of deploy/rbac.json'
+    return [rule for rule in rules if not switches or {'always', *switches} & set(rule['when'])]
 
 
 # ---- what was asked ----
@@ -592,7 +595,8 @@ class ApiServer:
         return any(
             verb in rule['verbs'] and request.group in rule['apiGroups'] and resource in rule['resources'] and
             (not rule.get('resourceNames') or request.names() in rule['resourceNames']) and
-            (not rule.get('namespaced') or request.namespace == self.namespace) for rule in self.rules)
+            (not rule.get('namespaced') or request.namespace == self.namespace) and
+            rule.get('namespace') in (None, request.namespace) for rule in self.rules)
 
     def authorize(self, request, verb=None):
         verb = verb or request.verb

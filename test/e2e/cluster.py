@@ -1,22 +1,16 @@
 """A node in a cluster: the stand-in API server, with exactly the rights of deploy/rbac.json, and the node's object in it."""
-import json
-import os
-
 import pytest
 
-from apiserver import ApiServer
+from apiserver import ApiServer, agent_rules
 
 NODES = '/api/v1/nodes'
 NAME = 'n1'
-
-with open(os.path.join(os.environ['WARPSHARE_SOURCE'], 'deploy/rbac.json'), encoding='utf-8') as file:
-    RULES = json.load(file)
 
 
 class Cluster:
     def __init__(self, folder):
         self.api = ApiServer(folder)
-        self.api.allow(RULES)
+        self.api.allow(agent_rules())
         self.register()
 
     def register(self):

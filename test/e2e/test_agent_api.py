@@ -88,7 +88,8 @@ def test_the_permissions_are_rules_that_say_why():
     rules = agent_rules()
     assert isinstance(rules, list)
     for rule in rules:
-        assert set(rule) <= {'apiGroups', 'resources', 'resourceNames', 'verbs', 'namespaced', 'why'}
+        assert set(rule) <= {'apiGroups', 'resources', 'verbs', 'namespaced', 'namespace', 'when', 'why'}
+        assert rule['when'] and not ('namespaced' in rule and 'namespace' in rule)
         assert rule['apiGroups'] and rule['resources'] and set(rule['verbs']) <= VERBS and rule['verbs']
         assert '*' not in rule['resources'] + rule['apiGroups'], 'no more than is needed'
         assert rule['why'].endswith('.') and isinstance(rule.get('namespaced', False), bool)

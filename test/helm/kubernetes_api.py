@@ -13,8 +13,16 @@ LABEL_VALUE = re.compile(r'([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?\Z')
 LABEL_KEY = re.compile(r'([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z')
 NAME = re.compile(r'[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z')
 SHORT_NAME = re.compile(r'[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z')
+# Newer than Debian's client; as far as it is used.
+ADMISSION_POLICY = {
+    'failurePolicy': str,
+    'matchConstraints': {'resourceRules': [{'apiGroups': list, 'apiVersions': list, 'operations': list, 'resources': list}]},
+    'matchConditions': [{'name': str, 'expression': str}], 'variables': [{'name': str, 'expression': str}],
+    'validations': [{'expression': str, 'reason': str, 'messageExpression': str}]}
+SHAPES = {'ValidatingAdmissionPolicy': ADMISSION_POLICY,
+          'ValidatingAdmissionPolicyBinding': {'policyName': str, 'validationActions': list}}
 VERSIONS = ('v1', 'apps/v1', 'rbac.authorization.k8s.io/v1')
-CLUSTER_KINDS = {'ClusterRole', 'ClusterRoleBinding', 'Namespace'}
+CLUSTER_KINDS = {'ClusterRole', 'ClusterRoleBinding', 'Namespace', *SHAPES}
 
 
 def decode(kind, value, where):
@@ -118,6 +126,10 @@ def check(thing):
         assert thing['apiVersion'] == 'monitoring.coreos.com/v1', where
         decode('V1ObjectMeta', metadata, f'{where}: metadata')
         match(POD_MONITOR, thing['spec'], f'{where}: spec')
+    elif kind in SHAPES:
+        assert thing['apiVersion'] == 'admissionregistration.k8s.io/v1', where
+        decode('V1ObjectMeta', metadata, f'{where}: metadata')
+        match(SHAPES[kind], thing['spec'], f'{where}: spec')
     else:
         assert thing['apiVersion'] in VERSIONS, f'{where}: {thing["apiVersion"]}'
         decode(f'V1{kind}', thing, where)

@@ -50,6 +50,7 @@ VALUES = {
     'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
     'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
+    'rights': {'events': 'pods', 'rbac': {'admissionPolicy': False}},
     'account': {'serviceAccount': {'annotations': {'a/b': 'c'}, 'name': 'other'}},
     'SELinux': {'seLinuxOptions': {'type': 'spc_t'}, 'securityContextConstraints': 'privileged', 'mps': {'privileged': False}},
     'security': {'securityContext': {'privileged': True}, 'podSecurityContext': {'fsGroup': 0}},
@@ -162,22 +163,64 @@ def granted(rendered, kind):
             if rule['apiGroups'] != ['security.openshift.io']]
 
 
-def test_the_rights_are_those_that_end_to_end_tests_found_enough(program):
+def rules_of(*switches):
+    """Of deploy/rbac.json, by the namespace of the role that they belong to; None: a ClusterRole."""
     with open(f'{chart.SOURCE}/deploy/rbac.json', encoding='utf-8') as file:
         rules = json.load(file)
+    found = {}
     for rule in rules:
-        assert rule.keys() <= {'apiGroups', 'resources', 'resourceNames', 'verbs', 'namespaced', 'why'} and rule['why'], rule
+        assert rule.keys() <= {'apiGroups', 'resources', 'verbs', 'namespaced', 'namespace', 'when', 'why'} and rule['why'], rule
         assert '*' not in rule['verbs'] + rule['resources'] + rule['apiGroups'], rule
-    rendered = chart.render(program, {'securityContextConstraints': 'privileged'}, namespace='gpus')
-    for kind, namespaced in (('ClusterRole', False), ('Role', True)):
-        wanted = [{key: value for key, value in rule.items() if key not in ('namespaced', 'why')} for rule in rules
-                  if rule.get('namespaced', False) == namespaced]
-        assert granted(rendered, kind) == wanted
-        bindings = [one for one in rendered.all(f'{kind}Binding') if not one['metadata']['name'].endswith('-scc')]
-        assert len(bindings) == bool(wanted)
-        for binding in bindings:
-            assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': 'warpshare', 'namespace': 'gpus'}]
-            assert [role['metadata']['name'] for role in rendered.all(kind)].count(binding['roleRef']['name']) == 1
+        if {'always', *switches} & set(rule['when']):
+            place = 'gpus' if rule.get('namespaced') else rule.get('namespace')
+            found.setdefault(place, []).append({key: rule[key] for key in ('apiGroups', 'resources', 'verbs')})
+    return found
+
+
+@pytest.mark.parametrize('values, switches', [
+    ({}, ['events: node']),
+    ({'events': 'none'}, []),
+    ({'events': 'pods'}, ['events: pods']),
+    ({'config': {'name': 'mine'}}, ['events: node', 'configuration']),
+    ({'config': {'map': {'default': MPS_CONFIG}}}, ['events: node', 'configuration']),
+    ({'devicePlugin': {'containers': {'main': {'env': [{'name': 'WARPSHARE_CONFIG_MAP', 'value': 'gpus/x'}]}}}},
+     ['events: node', 'configuration', 'configMap']),
+    ({'node': {'condition': 'GPUSharingReady'}}, ['events: node', 'condition']),
+    ({'node': {'taint': 'warpshare.io/not-ready=true:NoSchedule'}}, ['events: node', 'taint']),
+    ({'gfd': {'enabled': True, 'output': 'node'}}, ['events: node', 'labels: node']),
+    ({'gfd': {'enabled': True, 'output': 'nodefeature'}}, ['events: node', 'labels: nodefeature']),
+    ({'gfd': {'enabled': True, 'output': 'file'}}, ['events: node']),
+])
+def test_the_agent_gets_the_rights_of_what_is_switched_on_and_no_others(program, values, switches):
+    rendered = chart.render(program, {'securityContextConstraints': 'privileged', **values}, namespace='gpus')
+    roles = [one for kind in ('ClusterRole', 'Role') for one in rendered.all(kind) if not one['metadata']['name'].endswith('-scc')]
+    assert {one['metadata'].get('namespace'): one['rules'] for one in roles} == rules_of(*switches)
+    bindings = [one for kind in ('ClusterRoleBinding', 'RoleBinding') for one in rendered.all(kind)
+                if not one['metadata']['name'].endswith('-scc')]
+    assert [(one['metadata'].get('namespace'), one['roleRef']['kind'], one['roleRef']['name']) for one in bindings] == \
+        [(one['metadata'].get('namespace'), one['kind'], one['metadata']['name']) for one in roles]
+    for binding in bindings:
+        assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': 'warpshare', 'namespace': 'gpus'}]
+
+
+def test_no_node_may_be_written_by_default(program):
+    written = {'create', 'update', 'patch', 'delete'}
+    rules = [rule for kind in ('ClusterRole', 'Role') for one in chart.render(program, namespace='gpus').all(kind) for rule in one['rules']]
+    assert [rule['resources'] for rule in rules if written & set(rule['verbs'])] == [['events']]
+
+
+def test_what_the_agent_writes_is_tied_to_its_own_node(program):
+    rendered = chart.render(program, {'serviceAccount': {'name': 'other'}}, namespace='gpus')
+    policy, binding = rendered.one('ValidatingAdmissionPolicy', 'warpshare-own-node'), rendered.all('ValidatingAdmissionPolicyBinding')[0]
+    assert binding['spec'] == {'policyName': 'warpshare-own-node', 'validationActions': ['Deny']}
+    assert policy['spec']['matchConditions'][0]['expression'] == 'request.userInfo.username == "system:serviceaccount:gpus:other"'
+    tied = {resource for rule in policy['spec']['matchConstraints']['resourceRules'] for resource in rule['resources']}
+    with open(f'{chart.SOURCE}/deploy/rbac.json', encoding='utf-8') as file:
+        for rule in json.load(file):
+            if {'create', 'update', 'patch', 'delete'} & set(rule['verbs']):
+                assert set(rule['resources']) <= tied, f'{rule["resources"]}: written, and tied to no node'
+    without = chart.render(program, {'rbac': {'admissionPolicy': False}}, namespace='gpus')
+    assert not without.all('ValidatingAdmissionPolicy') and 'admission policy' in without.notes
 
 
 def test_the_supervisor_has_no_way_to_the_api_server(program):
@@ -270,7 +313,8 @@ def test_a_configuration_arrives_as_it_was_written(program):
 def test_without_a_configuration_there_is_no_folder_of_them(program):
     rendered = chart.render(program)
     assert not rendered.all('ConfigMap')
-    assert not [name for name in environment(pod(rendered, 'agent')['containers'][0]) if 'CONFIG' in name]
+    assert not [name for name in environment(pod(rendered, 'agent')['containers'][0]) if re.search(r'CONFIG(?!_ANNOTATIONS)', name)]
+    assert environment(pod(rendered, 'agent')['containers'][0])['WARPSHARE_CONFIG_ANNOTATIONS'] == 'false'
 
 
 def test_two_releases_do_not_select_each_others_pods(program):

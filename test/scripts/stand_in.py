@@ -31,7 +31,9 @@ RESOURCES = {  # kind: (group's path, plural, is in a namespace)
     'ClusterRole': ('/apis/rbac.authorization.k8s.io/v1', 'clusterroles', False),
     'ClusterRoleBinding': ('/apis/rbac.authorization.k8s.io/v1', 'clusterrolebindings', False),
     'Role': ('/apis/rbac.authorization.k8s.io/v1', 'roles', True),
-    'RoleBinding': ('/apis/rbac.authorization.k8s.io/v1', 'rolebindings', True)}
+    'RoleBinding': ('/apis/rbac.authorization.k8s.io/v1', 'rolebindings', True),
+    'ValidatingAdmissionPolicy': ('/apis/admissionregistration.k8s.io/v1', 'validatingadmissionpolicies', False),
+    'ValidatingAdmissionPolicyBinding': ('/apis/admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings', False)}
 FLAGS = {  # of kubectl that are known here: True with a value
     '--namespace': True, '-l': True, '-o': True, '--field-selector': True, '-f': True, '--tail': True, '-c': True, '--context': True,
     '--timeout': True, '--for': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,

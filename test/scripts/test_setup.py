@@ -54,8 +54,16 @@ def test_another_namespace_and_runtime_class_reach_every_object(cluster, setup):
     well(setup('--namespace', 'gpu', '--runtime-class', 'nvidia', '2', NODE, REPO))
     assert cluster.get('DaemonSet', 'warpshare-mps', 'gpu')['spec']['template']['spec']['runtimeClassName'] == 'nvidia'
     assert not cluster.get('Namespace', 'warpshare')
-    assert 'namespace: warpshare' not in yaml.safe_dump([one for kind in ('DaemonSet', 'ConfigMap', 'ClusterRoleBinding', 'RoleBinding')
-                                                         for one in cluster.all(kind)])
+    kinds = ('DaemonSet', 'ConfigMap', 'ClusterRoleBinding', 'RoleBinding', 'ValidatingAdmissionPolicy')
+    text = yaml.safe_dump([one for kind in kinds for one in cluster.all(kind)], width=1000)
+    assert 'namespace: warpshare' not in text and 'serviceaccount:gpu:warpshare"' in text
+
+
+def test_a_cluster_that_knows_no_admission_policies_gets_everything_else(cluster, setup):
+    cluster.fail('get validatingadmissionpolicies', 'error: the server doesn\'t have a resource type "validatingadmissionpolicies"')
+    well(setup('2', NODE, REPO))
+    assert cluster.all('ClusterRole') and cluster.all('DaemonSet')
+    assert not cluster.all('ValidatingAdmissionPolicy') + cluster.all('ValidatingAdmissionPolicyBinding')
 
 
 def test_all_means_every_node_that_has_a_gpu_or_was_set_up(cluster, setup):

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from apiserver import ApiServer
-from cluster import RULES
+from apiserver import ApiServer, agent_rules
 from configmap import MountedConfigMap
 from conftest import SOURCE
 from mps_node import MpsNode
@@ -111,7 +110,7 @@ def cluster(folder):
     node.gpus(4)
     node.kubelet.start()
     api = ApiServer(os.path.join(folder, 'api'), namespace='warpshare')
-    api.allow(RULES)
+    api.allow(agent_rules('events: node', 'configuration'))
     made = Cluster(folder, Machine(node, api, folder), api.store)
     made.add_node(NODE, {'nvidia.com/gpu.present': 'true'})
     yield made

@@ -414,6 +414,8 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "    \"nodeCondition\": \"\",\n"
                 "    \"nodeTaint\": \"\",\n"
                 "    \"podName\": \"\",\n"
+                "    \"configAnnotations\": true,\n"
+                "    \"events\": \"pods\",\n"
                 "    \"labelsOutput\": \"none\",\n"
                 "    \"labelsFile\": \"/etc/kubernetes/node-feature-discovery/features.d/gfd\",\n"
                 "    \"logLevel\": \"info\",\n"

@@ -138,3 +138,21 @@ true
 {{- contains "volume-mounts" (toJson .Values.config.map) -}}
 {{- end -}}
 {{- end }}
+
+{{/* What is switched on, in the words of deploy/rbac.json. */}}
+{{- define "warpshare.switches" -}}
+{{- $on := list "always" (printf "events: %s" .Values.events) -}}
+{{- if include "warpshare.configMap" . }}{{ $on = append $on "configuration" }}{{ end -}}
+{{- if .Values.node.condition }}{{ $on = append $on "condition" }}{{ end -}}
+{{- if .Values.node.taint }}{{ $on = append $on "taint" }}{{ end -}}
+{{- if .Values.gfd.enabled }}{{ $on = append $on (printf "labels: %s" .Values.gfd.output) }}{{ end -}}
+{{- range .Values.devicePlugin.containers.main.env -}}
+{{- if eq .name "WARPSHARE_CONFIG_MAP" }}{{ $on = concat $on (list "configMap" "configuration") }}{{ end -}}
+{{- end -}}
+{{- toJson $on -}}
+{{- end }}
+
+{{/* "true", or nothing: ValidatingAdmissionPolicy is stable from Kubernetes 1.30 on, and tokens name their node from then on. */}}
+{{- define "warpshare.hasAdmissionPolicy" -}}
+{{- if and .Values.rbac.admissionPolicy (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end -}}
+{{- end }}
