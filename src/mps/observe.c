@@ -496,9 +496,9 @@ void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_
         free(infos);
 }
 
-uint64_t mps_usage_of(const struct mps_usage *usage, const char *uuid, pid_t pid)
+uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid)
 {
-        for (size_t i = 0; usage && i < usage->n_units; i++)
+        for (size_t i = 0; mps_usage_is_fresh(usage, now) && i < usage->n_units; i++)
                 for (size_t j = 0;
                         (!uuid || strcmp(usage->units[i].uuid, uuid) == 0) && j < usage->units[i].n_processes; j++)
                         if (usage->units[i].processes[j].pid == pid)

@@ -57,14 +57,21 @@ struct mps_usage_unit {
         struct mps_usage_process *processes;
         size_t n_processes;
 };
+/* A call of NVML that hangs leaves the figures of before: older than that they are nobody's. */
+#define MPS_USAGE_FRESH_MS INT64_C(10000)
 /* Of one moment. */
 struct mps_usage {
         struct arena arena;
+        int64_t asked_at; /* when NVML began to be asked, in milliseconds of a clock that never goes back */
         struct mps_usage_unit *units;
         size_t n_units;
 };
 /* Asks NVML on its thread for |units|; |lost| and |processes| are filled. Only what is certain is "lost". */
 void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen);
 struct mps_usage *mps_usage_free(struct mps_usage *usage); /* accepts NULL, returns NULL */
-/* UINT64_MAX: not known. |uuid| NULL: on whichever unit. */
-uint64_t mps_usage_of(const struct mps_usage *usage, const char *uuid, pid_t pid);
+static inline bool mps_usage_is_fresh(const struct mps_usage *usage, int64_t now)
+{
+        return usage && now - usage->asked_at <= MPS_USAGE_FRESH_MS;
+}
+/* UINT64_MAX: not known, or not fresh. |uuid| NULL: on whichever unit. */
+uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid);

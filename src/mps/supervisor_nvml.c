@@ -24,29 +24,18 @@ void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nv
 {
         supervisor->modes = xrealloc(supervisor->modes, (supervisor->n_modes + 1) * sizeof(*supervisor->modes));
         supervisor->modes[supervisor->n_modes++] =
-                (struct mps_record_mode){.uuid = arena_strdup(&supervisor->modes_arena, uuid), .before = before};
+                (struct mps_record_mode){arena_strdup(&supervisor->modes_arena, uuid), before};
 }
 
-static void remove_mode(struct mps_supervisor *supervisor, const char *uuid)
-{
-        struct mps_record_mode *mode = find_mode(supervisor, uuid);
-
-        if (mode)
-                *mode = supervisor->modes[--supervisor->n_modes];
-}
-
-/* What is in memory is on file: what could not be put there is forgotten. */
-int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err)
+/* It has to be on file before it is changed. */
+void supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
         if (find_mode(supervisor, uuid))
-                return 0;
+                return;
         supervisor_add_mode(supervisor, uuid, before);
-        if (supervisor_write_record(supervisor, err) == 0)
-                return 0;
-        remove_mode(supervisor, uuid);
-        return error_prefix(err, "the mode from before cannot be put on file");
+        supervisor_write_record(supervisor);
 }
 
 static bool is_mode_needed(const struct mps_supervisor *supervisor, const char *uuid)
@@ -91,11 +80,6 @@ static void on_mode(struct nvml_job *job)
         else
                 log_info("compute mode put back", LOG_STR("unit", mode->uuid),
                         LOG_STR("mode", compute_mode_name(mode->before)));
-        /* A unit that is wanted again keeps what it had before all this. */
-        if (is_mode_needed(supervisor, mode->uuid) && find_mode(supervisor, mode->uuid))
-                find_mode(supervisor, mode->uuid)->is_going_back = false;
-        else
-                remove_mode(supervisor, mode->uuid);
         supervisor->mode_jobs--;
         free(mode);
         supervisor_note(supervisor, true);
@@ -105,11 +89,11 @@ static void on_mode(struct nvml_job *job)
 /* The unit may be wanted again before NVML gets to it: its mode is then read before it is set, in this order, so all is well. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor)
 {
-        for (size_t i = 0; i < supervisor->n_modes; i++) {
-                struct mps_record_mode *recorded = &supervisor->modes[i];
+        for (size_t i = supervisor->n_modes; i > 0; i--) {
+                const struct mps_record_mode *recorded = &supervisor->modes[i - 1];
                 struct mode_job *mode;
 
-                if (recorded->is_going_back || is_mode_needed(supervisor, recorded->uuid))
+                if (is_mode_needed(supervisor, recorded->uuid))
                         continue;
                 mode = xcalloc(1, sizeof(*mode));
                 mode->job.work = work_mode;
@@ -117,7 +101,7 @@ void supervisor_restore_modes(struct mps_supervisor *supervisor)
                 mode->supervisor = supervisor;
                 mode->before = recorded->before;
                 snprintf(mode->uuid, sizeof(mode->uuid), "%s", recorded->uuid);
-                recorded->is_going_back = true;
+                supervisor->modes[i - 1] = supervisor->modes[--supervisor->n_modes];
                 supervisor->mode_jobs++;
                 nvml_queue_add(supervisor->nvml, &mode->job);
         }
@@ -180,6 +164,7 @@ static void add_units(struct mps_usage *usage, const struct mps_daemon_wanted *s
 void supervisor_on_look(uv_timer_t *timer)
 {
         struct mps_supervisor *supervisor = timer->data;
+        int64_t now = (int64_t)(uv_hrtime() / 1000000);
         struct usage_job *job;
         struct mps_record_daemon process;
         size_t units = 0;
@@ -188,6 +173,8 @@ void supervisor_on_look(uv_timer_t *timer)
         if (supervisor->looks % LOOKS_BETWEEN_LIMITS == 0)
                 supervisor_check_limits(supervisor);
         supervisor->looks++;
+        if (supervisor->usage_job && supervisor->usage && !mps_usage_is_fresh(supervisor->usage, now))
+                supervisor_note(supervisor, false); /* NVML hangs: nobody is told old figures */
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 if (mps_run_record(supervisor->runs[i], &process)) {
                         units += process.settings.n_units;
@@ -201,6 +188,7 @@ void supervisor_on_look(uv_timer_t *timer)
         job->job.done = on_usage;
         job->supervisor = supervisor;
         job->usage = xcalloc(1, sizeof(*job->usage));
+        job->usage->asked_at = now;
         job->usage->units = ARENA_ARRAY(&job->usage->arena, struct mps_usage_unit, units);
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 if (mps_run_record(supervisor->runs[i], &process))
