@@ -73,6 +73,7 @@ const char *error_kind_name(enum error_kind kind)
                 [ERROR_INVALID] = "invalid",
                 [ERROR_NOT_FOUND] = "not found",
                 [ERROR_UNAVAILABLE] = "unavailable",
+                [ERROR_EXHAUSTED] = "exhausted",
                 [ERROR_DENIED] = "denied",
                 [ERROR_TIMEOUT] = "timeout",
                 [ERROR_UNSUPPORTED] = "unsupported",

@@ -17,6 +17,7 @@ enum error_kind {
         ERROR_INVALID,     /* the input is wrong; trying again is useless */
         ERROR_NOT_FOUND,   /* the thing named does not exist */
         ERROR_UNAVAILABLE, /* not now; worth trying again */
+        ERROR_EXHAUSTED,   /* there is none left, until somebody gives something back */
         ERROR_DENIED,      /* not allowed to */
         ERROR_TIMEOUT,     /* the deadline passed */
         ERROR_UNSUPPORTED, /* this driver, kernel or build cannot */

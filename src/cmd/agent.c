@@ -277,6 +277,13 @@ static void serve(struct agent *agent, struct handover *next)
         generation_serve(agent->current, next);
 }
 
+static bool on_repeat(const char *resource, void *data)
+{
+        struct agent *agent = data;
+
+        return !agent->stopping && plugins_repeat(agent->plugins, resource);
+}
+
 static void on_held(void *data)
 {
         struct agent *agent = data;
@@ -649,6 +656,7 @@ static int start(struct agent *agent, struct error *err)
                 .config = config,
                 .on_change = on_holdings_changed,
                 .on_held = on_held,
+                .repeat = on_repeat,
                 .data = agent};
         struct agent_handover_options handover = {
                 .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};

@@ -150,13 +150,17 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
                 holdings_keep_back(holdings, &holdings->books[i]);
         free_books(before, n_before);
         mps_link_apply(holdings->link, &wanted, holdings->generation);
+        holdings_begin_asking(holdings);
         arena_done(&scratch);
 }
 
 void holdings_leave(struct holdings *holdings)
 {
         uv_timer_stop(&holdings->save_timer); /* what is not in the files yet, kubelet's list has */
+        uv_timer_stop(&holdings->list_timer);
         uv_timer_stop(&holdings->guard_timer);
+        holdings->holders = holders_free(holdings->holders);
+        holdings->listed_at = NEVER;
         free_books(TAKE_PTR(holdings->books), holdings->n_books);
         holdings->n_books = 0;
         holdings->plan = NULL;
@@ -237,6 +241,8 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->broker = (struct broker){.hidden = holdings_hidden, .bind = holdings_bind, .data = holdings};
         list_init(&holdings->binds);
         list_init(&holdings->tellings);
+        list_init(&holdings->askings);
+        holdings->listed_at = holdings->allocated_at = NEVER;
         holdings->generation = now_ms();
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
                 error_raise_errno(err, errno, "random bytes for the ids of grants");
@@ -249,10 +255,10 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->n_open = 1;
         start_timer(holdings, &holdings->list_timer);
         start_timer(holdings, &holdings->save_timer);
+        start_timer(holdings, &holdings->wait_timer);
         start_timer(holdings, &holdings->guard_timer);
         holdings->guard = guard_new();
         holdings->report = mps_report_new(&report);
-        uv_timer_start(&holdings->list_timer, holdings_on_list_timer, LIST_INTERVAL_MS, LIST_INTERVAL_MS);
         *ret = holdings;
         return 0;
 
@@ -304,11 +310,13 @@ void holdings_close(struct holdings *holdings, void (*closed)(void *data), void 
         holdings->closed = closed;
         holdings->closed_data = data;
         pod_resources_close(TAKE_PTR(holdings->pods));
+        holdings_forget_askings(holdings);
         holdings_forget_tellings(holdings);
         refuse_binds(holdings);
         holdings_on_save(&holdings->save_timer);
         uv_close((uv_handle_t *)&holdings->list_timer, on_timer_closed);
         uv_close((uv_handle_t *)&holdings->save_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&holdings->wait_timer, on_timer_closed);
         uv_close((uv_handle_t *)&holdings->guard_timer, on_timer_closed);
         mps_link_close(holdings->link, on_link_closed, holdings);
 }

@@ -28,7 +28,8 @@ struct holdings_options {
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
         struct node_events *events;    /* NULL: nobody is told. Must outlive the holdings */
-        void (*on_held)(void *data);   /* holdings_ask() has its answer */
+        void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
+        bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
         void *data;
 };
 

@@ -1,7 +1,6 @@
 #include "cmd/holdings_parts.h"
 
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -9,6 +8,9 @@
 #include "base/strbuf.h"
 
 #define SAVE_MS UINT64_C(100)
+/* After a failure, longer each time. */
+#define SAVE_RETRY_MS UINT64_C(1000)
+#define SAVE_RETRY_MAX_MS UINT64_C(60000)
 
 int64_t holdings_now(void)
 {
@@ -103,28 +105,42 @@ static char *write_books(const struct holdings *holdings, const char *name)
         return text;
 }
 
-static void save_book(struct holdings *holdings, struct book *book)
+static void mark_saved(struct holdings *holdings, const char *name)
+{
+        for (size_t i = 0; i < holdings->n_books; i++)
+                if (strcmp(holdings->books[i].resource->name, name) == 0)
+                        holdings->books[i].changed = false;
+}
+
+/* False: it has to be tried again. */
+static bool save_book(struct holdings *holdings, const struct book *book)
 {
         _free_ char *path = book_path(holdings, book->resource);
         _free_ char *text = write_books(holdings, book->resource->name);
         struct error err;
 
-        for (size_t i = 0; i < holdings->n_books; i++)
-                if (strcmp(holdings->books[i].resource->name, book->resource->name) == 0)
-                        holdings->books[i].changed = false;
-        if (file_write(path, text, strlen(text), &err) < 0)
-                complain(&holdings->bad_book, "the record of who holds what cannot be written", &err);
-        else
-                complaint_settle(&holdings->bad_book);
+        if (file_write(path, text, strlen(text), &err) < 0) {
+                complain(&holdings->bad_book, "the record of who holds what cannot be written, will try again", &err);
+                return false;
+        }
+        complaint_settle(&holdings->bad_book);
+        mark_saved(holdings, book->resource->name);
+        return true;
 }
 
 void holdings_on_save(uv_timer_t *timer)
 {
         struct holdings *holdings = timer->data;
+        bool is_saved = true;
 
         for (size_t i = 0; i < holdings->n_books; i++)
                 if (holdings->books[i].changed)
-                        save_book(holdings, &holdings->books[i]);
+                        is_saved &= save_book(holdings, &holdings->books[i]);
+        holdings->save_ms = is_saved            ? 0
+                            : holdings->save_ms ? MIN(holdings->save_ms * 2, SAVE_RETRY_MAX_MS)
+                                                : SAVE_RETRY_MS;
+        if (!is_saved && !holdings->closing)
+                uv_timer_start(&holdings->save_timer, holdings_on_save, holdings->save_ms, 0);
 }
 
 void holdings_load_book(struct holdings *holdings, struct book *book)
@@ -138,7 +154,7 @@ void holdings_load_book(struct holdings *holdings, struct book *book)
                         log_warn("the record of who holds what cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;
         }
-        if (grants_read(book->grants, text.data, text.size, &err) < 0)
+        if (grants_read(book->grants, text.data, text.size, holdings_clock(), &err) < 0)
                 log_warn("the record of who holds what is left aside", LOG_STR("file", path), LOG_ERR(&err));
 }
 

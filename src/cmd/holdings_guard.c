@@ -72,6 +72,7 @@ static void add_guard_grants(const struct holdings *holdings, const struct book 
                         .limit_mib = share.memory_mib,
                         .threads_permille = share.threads_permille,
                         .tier = holdings_tier(holdings, book->resource, unit),
+                        .is_guess = grant->since == 0 && book->resource->max_per_request > 0,
                 };
         }
 }
@@ -103,17 +104,22 @@ static void on_terminated(const struct error *err, void *data)
                 holdings->clients_ended_total++;
 }
 
-static void look(struct holdings *holdings)
+static void on_listed(const struct error *err, void *data);
+
+/* |may_ask|: for a list, and then there is another look at once. */
+static void look(struct holdings *holdings, bool may_ask)
 {
         static const struct mps_status nothing;
         const struct mps_status *status = holdings->status ? holdings->status : &nothing;
+        const struct guard_proof proof = {.listed_at = holdings->listed_at,
+                .allocated_at = holdings->allocated_at,
+                .pods = holdings->holders ? holders_pods(holdings->holders) : NULL};
         struct arena scratch = ARENA_INIT;
         struct guard_report *found = &holdings->found;
         struct guard_grant *grants;
         size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
 
-        guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, (int64_t)(uv_hrtime() / 1000000),
-                found);
+        guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, &proof, holdings_clock(), found);
         mps_report_guard(holdings->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
                 holdings->findings_total[found->appeared[i]->kind]++;
@@ -123,11 +129,24 @@ static void look(struct holdings *holdings)
         if (found->n_standing == 0 && !has_clients(status))
                 uv_timer_stop(&holdings->guard_timer);
         arena_done(&scratch);
+        if (!found->wants_list || !may_ask || !holdings->pods || holdings->guard_is_asking)
+                return;
+        holdings->guard_is_asking = true;
+        holdings_list(holdings, on_listed, holdings);
+}
+
+static void on_listed(const struct error *err, void *data)
+{
+        struct holdings *holdings = data;
+
+        holdings->guard_is_asking = false;
+        if (!err && holdings->plan)
+                look(holdings, false);
 }
 
 void holdings_on_guard_timer(uv_timer_t *timer)
 {
-        look(timer->data);
+        look(timer->data, true);
 }
 
 /* ---- what the daemons say ---- */

@@ -37,12 +37,13 @@ static void mark_booked(const struct holdings *holdings, struct recent *recent)
 void holdings_note_request(
         struct holdings *holdings, const struct resource *resource, const char *const *ids, size_t n_ids)
 {
-        int64_t now = holdings_now();
+        int64_t now = holdings_clock();
 
+        holdings->allocated_at = now;
         /* kubelet admits pods one by one: what it asked for before is in its books. */
         for (size_t i = 0; i < holdings->n_recent; i++)
                 mark_booked(holdings, &holdings->recent[i]);
-        while (holdings->n_recent && holdings->recent[0].since < now - LIST_GRACE_S)
+        while (holdings->n_recent && holdings->recent[0].since < now - LIST_GRACE_MS)
                 forget(holdings, 0);
         if (!holdings->recent)
                 holdings->recent = xcalloc(MAX_RECENT, sizeof(*holdings->recent));
@@ -88,7 +89,7 @@ static size_t add_recent(struct holdings *holdings, bool by_list, struct arena *
         for (size_t i = holdings->n_recent; i-- > 0;) {
                 const struct recent *recent = &holdings->recent[i];
 
-                if (is_told_elsewhere(holdings, recent, by_list) || recent->since < holdings_now() - LIST_GRACE_S)
+                if (is_told_elsewhere(holdings, recent, by_list) || recent->since < holdings_clock() - LIST_GRACE_MS)
                         forget(holdings, i);
                 else
                         held[count++] = (struct handover_held){.resource = arena_strdup(arena, recent->resource),
@@ -177,7 +178,7 @@ static size_t list_holders(const struct holdings *holdings, struct arena *arena,
 enum holdings_word holdings_held(
         struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count)
 {
-        bool by_list = holdings->list_is_new && holdings->holders && !holdings_kubelet_is_young(holdings);
+        bool by_list = holdings->list_is_new && holdings->holders && holdings_list_is_whole(holdings);
         struct checkpoint checkpoint;
         bool has_checkpoint = holdings_read_checkpoint(holdings, arena, &checkpoint);
 
@@ -200,19 +201,11 @@ enum holdings_word holdings_held(
         return has_checkpoint || holdings->holders ? HOLDINGS_TOLD : HOLDINGS_NOT_TOLD;
 }
 
-static void on_answer(const struct error *err, const struct pod_list *list, void *data)
+static void on_answer(const struct error *err UNUSED, void *data)
 {
         struct holdings *holdings = data;
 
-        if (err) {
-                holdings_note_refusal(holdings, err);
-        } else {
-                holdings_take_list(holdings, list);
-                holdings_sync_all(holdings);
-        }
-        holdings->list_is_new = !err;
         holdings->options.on_held(holdings->options.data);
-        holdings->list_is_new = false;
 }
 
 void holdings_ask(struct holdings *holdings)
@@ -228,5 +221,5 @@ void holdings_ask(struct holdings *holdings)
                 holdings_note_booked(holdings, &checkpoint);
         arena_done(&scratch);
         holdings->n_questions++;
-        pod_resources_list(holdings->pods, on_answer, holdings);
+        holdings_list(holdings, on_answer, holdings);
 }

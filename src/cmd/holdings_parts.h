@@ -7,6 +7,7 @@
 #include "cmd/holdings.h"
 #include "cmd/mps_report.h"
 #include "cmd/report.h"
+#include "io/dirwatch.h"
 #include "kubelet/holders.h"
 #include "kubelet/pod_resources.h"
 #include "mps/guard.h"
@@ -14,14 +15,11 @@
 #include "share/grants.h"
 #include "share/share.h"
 
-/* Between two questions to kubelet about what was given back, as long as anything is held; the first after a request. */
-#define LIST_INTERVAL_MS UINT64_C(5000)
-#define LIST_SOON_MS UINT64_C(1000)
 /*
  * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
  * gathered its pods: so long a grant is taken for held all the same.
  */
-#define LIST_GRACE_S 10
+#define LIST_GRACE_MS INT64_C(10000)
 #define GUARD_INTERVAL_MS UINT64_C(2000)
 
 #define GRANT_ID_SIZE ((size_t)40)
@@ -40,12 +38,13 @@ struct book {
 struct recent {
         char *resource;
         char *device;
-        int64_t since;
+        int64_t since; /* holdings_clock() */
         bool is_booked;
         uint64_t booked_at; /* n_questions then */
 };
 
 #define MAX_RECENT ((size_t)1024)
+#define NEVER INT64_MIN
 
 struct holdings {
         struct holdings_options options; /* its config may be gone: the paths are here */
@@ -60,11 +59,21 @@ struct holdings {
         struct mps_link *link;
         const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
         struct pod_resources *pods;      /* NULL: kubelet is not asked */
+        struct list askings;             /* questions to it that have no answer yet */
         struct holders *holders;         /* of its newest answer; NULL: none yet */
-        struct recent *recent;           /* the oldest first */
+        bool has_record;                 /* |holders| have kubelet's record in them */
+        int64_t listed_at;    /* the question whose answer |holders| are, with the record; NEVER: there was none */
+        int64_t allocated_at; /* the newest answer to a request; NEVER */
+        struct file_identity kubelet; /* its socket */
+        int64_t kubelet_since;        /* that it is this one */
+        uint64_t doubt;               /* which resources are held doubtfully, as a sum; 0: none */
+        int64_t repeat_at;            /* no list of devices is repeated for their sake before that */
+        int64_t repeat_ms;
+        uint64_t retry_ms;     /* until kubelet is asked again that did not answer */
+        struct recent *recent; /* the oldest first */
         size_t n_recent;
         bool is_refused;       /* kubelet's list: the newest question had no answer */
-        int64_t refused_since; /* by holdings_clock(): the first such question */
+        int64_t refused_since; /* the first such question */
         uint64_t n_questions;  /* to kubelet, by holdings_ask() */
         bool list_is_new;      /* in on_held(): |holders| is the answer to the newest of them */
         struct arena over_arena;
@@ -72,8 +81,11 @@ struct holdings {
                 over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
+        uint64_t save_ms;       /* since writing has failed: until the next attempt */
+        uv_timer_t wait_timer;  /* while requests wait for kubelet's record */
         uv_timer_t guard_timer; /* runs while there are clients, or findings */
         struct guard *guard;
+        bool guard_is_asking; /* kubelet, for its list */
         struct mps_report *report;
         struct mps_faults faults;
         struct guard_report found; /* at the newest look */
@@ -107,6 +119,8 @@ struct bind {
         const char *unit;
         enum mps_tier tier;
         bool asks_daemon; /* the link calls back for it, whatever happens */
+        bool is_waiting;  /* for kubelet's record */
+        unsigned int n_waits;
         broker_bound_fn *bound;
         void *context;
 };
@@ -127,16 +141,25 @@ void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as
 /* ---- holdings_kubelet.c: what kubelet says ---- */
 
 int64_t holdings_clock(void); /* milliseconds; never goes back, whatever becomes of the time of day */
-bool holdings_kubelet_is_young(const struct holdings *holdings);
-void holdings_take_list(struct holdings *holdings, const struct pod_list *list);
-void holdings_note_refusal(struct holdings *holdings, const struct error *err);
+
+/* What kubelet has told is taken in before |done| is called, from the loop; |err| NULL: it has answered. */
+typedef void holdings_listed_fn(const struct error *err, void *data);
+void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *data);
+void holdings_forget_askings(struct holdings *holdings);
+/* The list will be asked for in |ms| at the latest, where anything is shared by MPS. */
+void holdings_list_within(struct holdings *holdings, uint64_t ms);
+void holdings_list_soon(struct holdings *holdings);    /* something was given */
+void holdings_begin_asking(struct holdings *holdings); /* until there is an answer, and while anything is held */
+/* What the newest answer does not have, and is not doubtful, is over. */
+bool holdings_list_is_whole(struct holdings *holdings);
+/* Has kubelet write its record, where that is in doubt, if it was not asked for that a moment ago, or |at_once|. */
+bool holdings_renew_record(struct holdings *holdings, bool at_once);
 /* False: its list cannot be had, because its socket's folder is not mounted here, or because it has refused for a minute. */
 bool holdings_can_ask(const struct holdings *holdings);
 void holdings_on_list_timer(uv_timer_t *timer);
 
 /* Kubelet's own record; false where there is none. */
 bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret);
-void holdings_sync_all(struct holdings *holdings);
 
 /* ---- holdings_held.c: all that is held, under MPS or not ---- */
 
@@ -149,6 +172,7 @@ void holdings_forget_requests(struct holdings *holdings);
 /* ---- holdings_requests.c: from ids to a binding ---- */
 
 void holdings_refuse(struct bind *bind, const struct error *err);
+void holdings_on_wait_timer(uv_timer_t *timer);
 enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit);
 void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
         void *context, void *data);

@@ -95,13 +95,11 @@ static void tell_all(struct telling *telling)
 }
 
 /* Without an answer, the one before has to do. */
-static void on_listed(const struct error *err, const struct pod_list *list, void *data)
+static void on_listed(const struct error *err UNUSED, void *data)
 {
         struct telling *telling = data;
         struct holdings *holdings = telling->holdings;
 
-        if (!err)
-                holdings_take_list(holdings, list);
         if (holdings->holders && holdings->plan)
                 tell_all(telling);
         free_telling(telling);
@@ -119,5 +117,5 @@ void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_e
         telling->event = event;
         telling->text = xstrdup(text);
         list_append(&holdings->tellings, &telling->link);
-        pod_resources_list(holdings->pods, on_listed, telling);
+        holdings_list(holdings, on_listed, telling);
 }

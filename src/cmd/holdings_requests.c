@@ -6,6 +6,10 @@
 
 #include "base/log.h"
 
+/* How often, and how long at first, a request for which there is no room waits for kubelet's record. */
+#define MAX_WAITS 3U
+#define WAIT_MS UINT64_C(30)
+
 /* ---- requests ---- */
 
 static void free_bind(struct bind *bind)
@@ -37,6 +41,7 @@ static void answer(struct bind *bind, const struct mps_grant *made)
                 binding.partition = made->partition;
                 binding.sms = made->sms;
         }
+        bind->holdings->allocated_at = holdings_clock();
         bind->bound(NULL, &binding, bind->context);
         free_bind(bind);
 }
@@ -49,8 +54,12 @@ static void on_granted(const struct error *err, const struct mps_grant *made, vo
                 answer(bind, made);
                 return;
         }
-        if (bind->tier == MPS_TIER_PARTITION) {
-                holdings_refuse(bind, err); /* a daemon with partitions takes no client without one */
+        if (bind->tier == MPS_TIER_PARTITION) { /* a daemon with partitions takes no client without one */
+                struct error refusal = *err;
+
+                if (refusal.kind == ERROR_INVALID) /* the daemon's word; what was asked of it was right */
+                        refusal.kind = ERROR_EXHAUSTED;
+                holdings_refuse(bind, &refusal);
                 return;
         }
         log_warn("no namespace could be made, the container's own limits count instead",
@@ -119,15 +128,16 @@ static struct book *book_of(const struct bind *bind)
 static int settle(struct bind *bind, struct error *err)
 {
         struct book *book = book_of(bind);
+        struct grants_moment now = {.clock = holdings_clock(), .date = holdings_now()};
         const struct unit *unit;
         const struct grant *entered;
 
         if (!book)
                 return error_set(err, ERROR_INVALID, "resource '%s' was changed meanwhile", bind->resource);
-        if (grants_allocate(book->grants, bind->ids, bind->n_ids, holdings_now(), bind->grant, &entered, err) < 0)
+        if (grants_allocate(book->grants, bind->ids, bind->n_ids, now, bind->grant, &entered, err) < 0)
                 return -1;
         bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
-        uv_timer_start(&bind->holdings->list_timer, holdings_on_list_timer, LIST_SOON_MS, LIST_INTERVAL_MS);
+        holdings_list_soon(bind->holdings);
         holdings_note_change(bind->holdings, book);
         unit = bind->unit ? resource_find_unit(book->resource, bind->unit) : NULL;
         bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
@@ -138,22 +148,54 @@ static int settle(struct bind *bind, struct error *err)
         return 0;
 }
 
-static void on_listed_for(const struct error *listing, const struct pod_list *list, void *data)
+/*
+ * What may be an init container that runs, or a pod that has ended, kubelet's record tells as soon as it is written: kubelet, which asks
+ * for this container, knows by now who has ended.
+ */
+static bool wait_for_record(struct bind *bind)
+{
+        struct holdings *holdings = bind->holdings;
+
+        if (bind->n_waits == MAX_WAITS || !holdings_renew_record(holdings, true))
+                return false;
+        bind->is_waiting = true;
+        if (!uv_is_active((uv_handle_t *)&holdings->wait_timer))
+                uv_timer_start(&holdings->wait_timer, holdings_on_wait_timer, WAIT_MS << bind->n_waits, 0);
+        bind->n_waits++;
+        return true;
+}
+
+static void on_listed_for(const struct error *listing, void *data)
 {
         struct bind *bind = data;
+        struct holdings *holdings = bind->holdings;
         struct book *book = book_of(bind);
         struct error err;
 
-        if (!listing) {
-                holdings_take_list(bind->holdings, list);
-                if (book && !holdings_kubelet_is_young(bind->holdings))
-                        holdings_sync_book(bind->holdings, book, INT64_MAX);
-        }
+        if (!listing && wait_for_record(bind))
+                return;
+        if (!listing && book && holdings_list_is_whole(holdings))
+                holdings_sync_book(holdings, book, INT64_MAX);
         if (settle(bind, &err) == 0)
                 return;
         if (listing)
                 error_raise_prefix(&err, "kubelet does not tell what was given back (%.200s): ", listing->text);
         holdings_refuse(bind, &err);
+}
+
+/* Nobody is called back out of this, so the list of those that wait stays as it is. */
+void holdings_on_wait_timer(uv_timer_t *timer)
+{
+        struct holdings *holdings = timer->data;
+
+        LIST_FOR_EACH(link, &holdings->binds) {
+                struct bind *bind = container_of(link, struct bind, link);
+
+                if (!bind->is_waiting)
+                        continue;
+                bind->is_waiting = false;
+                holdings_list(holdings, on_listed_for, bind);
+        }
 }
 
 static struct bind *new_bind(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
@@ -192,8 +234,8 @@ void holdings_bind(const struct resource *resource, const char *const *ids, size
                 return;
         if (err.kind == ERROR_NOT_FOUND)
                 answer_unbound(bind); /* of the plan before: kubelet's list will tell the books */
-        else if (err.kind == ERROR_UNAVAILABLE && holdings->pods)
-                pod_resources_list(holdings->pods, on_listed_for, bind);
+        else if (err.kind == ERROR_EXHAUSTED && holdings->pods)
+                holdings_list(holdings, on_listed_for, bind);
         else
                 holdings_refuse(bind, &err);
 }

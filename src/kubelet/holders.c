@@ -17,7 +17,12 @@ struct holders {
         struct holding *holdings;
         size_t n_holdings;
         struct map by_device; /* "<resource>\n<id>" → struct holding * */
+        struct map entries;   /* of the checkpoint: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
+        struct map pods;      /* UIDs of the checkpoint */
 };
+
+static const char LISTED[] = "listed";
+static const char OVER[] = "over";
 
 static const char *key_of(struct arena *arena, const char *resource, const char *device)
 {
@@ -78,42 +83,84 @@ static struct holding *find_listed(const struct holders *holders, const struct c
         return NULL;
 }
 
-static void add_init(struct holders *holders, const struct checkpoint_entry *entry, const char *pod_uid)
+static void add_unlisted(
+        struct holders *holders, const struct checkpoint_entry *entry, const char *pod_uid, bool is_doubtful)
 {
         struct holding *holding = &holders->holdings[holders->n_holdings++];
 
         holding->holder.pod_uid = pod_uid;
+        holding->holder.is_doubtful = is_doubtful;
         holding->resource = arena_strdup(&holders->arena, entry->resource);
         holding->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
         for (size_t i = 0; i < entry->n_devices; i++)
                 add_device(holders, holding, entry->devices[i]);
 }
 
-static void add_checkpoint(struct holders *holders, const struct checkpoint *checkpoint)
+static const char *entry_key(struct arena *arena, const struct checkpoint_entry *entry)
+{
+        return arena_printf(arena, "%s\n%s\n%s", entry->pod_uid, entry->container, entry->resource);
+}
+
+static void note(struct holders *holders, const struct checkpoint_entry *entry, const char *what)
+{
+        map_add(&holders->entries, entry_key(&holders->arena, entry), (void *)(uintptr_t)what);
+}
+
+/* What was known of the entry before, or NULL. */
+static const char *known_of(const struct holders *before, const struct checkpoint_entry *entry)
+{
+        struct arena scratch = ARENA_INIT;
+        const char *known = before ? map_find(&before->entries, entry_key(&scratch, entry)) : NULL;
+
+        arena_done(&scratch);
+        return known;
+}
+
+/* Those that the list has, and their pods. */
+static void add_uids(struct holders *holders, const struct checkpoint *checkpoint, struct map *alive)
+{
+        for (size_t i = 0; i < checkpoint->n_entries; i++) {
+                const struct checkpoint_entry *entry = &checkpoint->entries[i];
+                struct holding *listed = find_listed(holders, entry);
+                const char *pod_uid = arena_strdup(&holders->arena, entry->pod_uid);
+
+                map_add(&holders->pods, pod_uid, holders);
+                if (!listed)
+                        continue;
+                listed->holder.pod_uid = pod_uid;
+                note(holders, entry, LISTED);
+                map_add(alive, pod_uid, (void *)(uintptr_t)pod_uid);
+        }
+}
+
+static void add_checkpoint(
+        struct holders *holders, const struct checkpoint *checkpoint, const struct holders *before, bool is_whole)
 {
         struct map alive = MAP_INIT; /* UID → its copy */
 
-        for (size_t i = 0; i < checkpoint->n_entries; i++) {
-                struct holding *listed = find_listed(holders, &checkpoint->entries[i]);
-
-                if (!listed)
-                        continue;
-                listed->holder.pod_uid = arena_strdup(&holders->arena, checkpoint->entries[i].pod_uid);
-                map_add(&alive, listed->holder.pod_uid, (void *)(uintptr_t)listed->holder.pod_uid);
-        }
+        add_uids(holders, checkpoint, &alive);
         for (size_t i = 0; i < checkpoint->n_entries; i++) {
                 const struct checkpoint_entry *entry = &checkpoint->entries[i];
-                const char *pod_uid = map_find(&alive, entry->pod_uid);
+                const char *known = known_of(before, entry);
 
-                if (pod_uid && !find_listed(holders, entry))
-                        add_init(holders, entry, pod_uid);
+                if (find_listed(holders, entry))
+                        continue;
+                if (known == OVER || (known == LISTED && is_whole)) {
+                        note(holders, entry, OVER);
+                        continue;
+                }
+                if (known)
+                        note(holders, entry, known);
+                add_unlisted(holders, entry, arena_strdup(&holders->arena, entry->pod_uid),
+                        !map_find(&alive, entry->pod_uid));
         }
         map_done(&alive);
 }
 
 /* ---- public ---- */
 
-struct holders *holders_new(const struct pod_list *list, const struct checkpoint *checkpoint)
+struct holders *holders_new(
+        const struct pod_list *list, const struct checkpoint *checkpoint, const struct holders *before, bool is_whole)
 {
         struct holders *holders = xcalloc(1, sizeof(*holders));
         size_t most = checkpoint ? checkpoint->n_entries : 0;
@@ -126,7 +173,7 @@ struct holders *holders_new(const struct pod_list *list, const struct checkpoint
                         if (is_new_resource(&list->containers[i], j))
                                 add_listed(holders, &list->containers[i], list->containers[i].devices[j].resource);
         if (checkpoint)
-                add_checkpoint(holders, checkpoint);
+                add_checkpoint(holders, checkpoint, before, is_whole);
         return holders;
 }
 
@@ -135,6 +182,8 @@ struct holders *holders_free(struct holders *holders)
         if (!holders)
                 return NULL;
         map_done(&holders->by_device);
+        map_done(&holders->entries);
+        map_done(&holders->pods);
         arena_done(&holders->arena);
         free(holders);
         return NULL;
@@ -145,6 +194,49 @@ const struct holder *holders_find(const struct holders *holders, const char *res
         const struct holding *holding = find(holders, resource, device);
 
         return holding ? &holding->holder : NULL;
+}
+
+static bool is_named(const char *const *names, size_t count, const char *name)
+{
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(names[i], name) == 0)
+                        return true;
+        return false;
+}
+
+size_t holders_doubtful(const struct holders *holders, struct arena *arena, const char *const **ret)
+{
+        const char **names = ARENA_ARRAY(arena, const char *, holders->n_holdings);
+        size_t count = 0;
+
+        for (size_t i = 0; i < holders->n_holdings; i++) {
+                const struct holding *holding = &holders->holdings[i];
+
+                if (holding->holder.is_doubtful && !is_named(names, count, holding->resource))
+                        names[count++] = arena_strdup(arena, holding->resource);
+        }
+        *ret = names;
+        return count;
+}
+
+uint64_t holders_doubt(const struct holders *holders)
+{
+        uint64_t sum = 0;
+
+        for (size_t i = 0; i < holders->n_holdings; i++) {
+                const struct holding *holding = &holders->holdings[i];
+                uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+                for (const char *at = holding->holder.is_doubtful ? holding->holder.pod_uid : ""; *at; at++)
+                        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+                sum += holding->holder.is_doubtful ? hash : 0; /* in any order */
+        }
+        return sum;
+}
+
+const struct map *holders_pods(const struct holders *holders)
+{
+        return &holders->pods;
 }
 
 size_t holders_of(const struct holders *holders, const char *resource, struct arena *arena, struct grants_held **ret)

@@ -359,6 +359,14 @@ static void publish(struct plugin *plugin)
                         LOG_UINT("unhealthy", counts.unhealthy));
 }
 
+bool plugin_repeat(struct plugin *plugin)
+{
+        if (!plugin->packed || plugin->n_streams == 0)
+                return false;
+        for_each_stream(plugin, send_list);
+        return true;
+}
+
 /* A question for the health of a unit that tells in the log who falls. */
 struct question {
         const struct plugin *plugin;

@@ -41,6 +41,9 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
 /* Asks |health| again for every unit, and the broker; kubelet is told if anything changed. */
 void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data);
 
+/* Tells kubelet once more what it was told last. False: it is not listening. */
+bool plugin_repeat(struct plugin *plugin);
+
 /* The resource and the plan before the present ones are about to go. */
 void plugin_forget_before(struct plugin *plugin);
 

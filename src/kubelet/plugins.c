@@ -256,6 +256,13 @@ void plugins_refresh(struct plugins *plugins)
         uv_idle_start(&plugins->settle, on_settle);
 }
 
+bool plugins_repeat(struct plugins *plugins, const char *resource)
+{
+        const struct member *member = find_member(&plugins->members, resource);
+
+        return member && plugin_repeat(member->plugin);
+}
+
 /* ---- kubelet's directory ---- */
 
 /* Sockets of an agent that died. Safe, since the lock says that no other agent lives here. */

@@ -68,6 +68,12 @@ void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
 /* The broker keeps back other ids than before: it is asked again. */
 void plugins_refresh(struct plugins *plugins);
 
+/*
+ * Tells kubelet the list of a resource once more, for no other reason than that kubelet writes its checkpoint after each list: there pods
+ * that have ended stay until then. False: kubelet does not listen to such a resource.
+ */
+bool plugins_repeat(struct plugins *plugins, const char *resource);
+
 /* What kubelet is told of one resource, borrowed until the next turn of the loop; NULL: nothing. */
 const struct device_list *plugins_list(const struct plugins *plugins, const char *resource);
 

@@ -21,6 +21,7 @@ struct owned {
 
 struct pod {
         const struct owned *grants;
+        bool is_guess; /* one of them */
 };
 
 struct account {
@@ -35,6 +36,9 @@ struct account {
         bool is_by_variable;       /* of all its grants: nothing but the container's variable lowers its threads */
         bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
 
+        bool is_on_record;            /* ACCOUNT_NOBODY: kubelet's record has the pod, and no grant of it here */
+        bool is_guess;                /* what the pod was granted is not known for certain */
+        int64_t seen;                 /* the newest of its processes, for the first time */
         bool is_mixed;                /* it has processes of several containers */
         const struct mps_client *top; /* the one with most memory */
         uint64_t memory;              /* bytes that are known */
@@ -43,8 +47,7 @@ struct account {
 
 struct judge {
         struct arena *arena;
-        const struct guard_grant *grants;
-        size_t n_grants;
+        const struct guard_facts *facts;
         struct map pods;     /* UID → struct pod * */
         struct map by_id;    /* of grants → const struct guard_grant * */
         struct map orphans;  /* UUIDs of units with grants whose owner is not known */
@@ -58,8 +61,8 @@ struct judge {
 
 static void index_grants(struct judge *judge)
 {
-        for (size_t i = 0; i < judge->n_grants; i++) {
-                const struct guard_grant *grant = &judge->grants[i];
+        for (size_t i = 0; i < judge->facts->n_grants; i++) {
+                const struct guard_grant *grant = &judge->facts->grants[i];
                 struct owned *owned;
                 struct pod *pod;
 
@@ -76,6 +79,7 @@ static void index_grants(struct judge *judge)
                 owned = ARENA_NEW(judge->arena, struct owned);
                 *owned = (struct owned){.grant = grant, .next = pod->grants};
                 pod->grants = owned;
+                pod->is_guess |= grant->is_guess;
         }
 }
 
@@ -101,6 +105,13 @@ static bool has_orphans(const struct judge *judge, const struct mps_daemon_statu
                 if (map_find(&judge->orphans, daemon->units[i]))
                         return true;
         return false;
+}
+
+static bool is_guess(const struct judge *judge, const char *uid)
+{
+        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+
+        return pod && pod->is_guess;
 }
 
 static const struct owned *grants_of_pod(const struct judge *judge, const char *uid)
@@ -191,8 +202,19 @@ static uint64_t memory_of(const struct mps_client *client)
         return client->memory == UINT64_MAX ? 0 : client->memory;
 }
 
-static void count(struct account *account, const struct mps_client *client)
+static int64_t seen_of(
+        const struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
+        const int64_t *seen = map_find(judge->facts->seen, guard_client_key(judge->arena, daemon, client));
+
+        return seen ? *seen : INT64_MAX;
+}
+
+static void count(const struct judge *judge, struct account *account, const struct mps_client *client)
+{
+        int64_t seen = seen_of(judge, account->daemon, client);
+
+        account->seen = account->n_clients ? MAX(account->seen, seen) : seen;
         if (account->top && !text_is_same(account->top->container_id, client->container_id))
                 account->is_mixed = true;
         account->n_clients++;
@@ -205,7 +227,7 @@ static void count(struct account *account, const struct mps_client *client)
 static struct account *find_account(
         struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
-        struct account account = {.daemon = daemon, .unit = client->unit};
+        struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(judge, client->pod_uid)};
         struct account *whole;
         const struct guard_grant *grant;
         size_t n_grants;
@@ -220,8 +242,9 @@ static struct account *find_account(
         if (n_grants == 0) {
                 bool is_open = has_orphans(judge, daemon, account.unit);
 
-                account.kind = is_open ? ACCOUNT_NOBODY : ACCOUNT_STRANGER;
-                return get_account(judge, &account, is_open ? "unknown" : "stranger",
+                account.is_on_record = !is_open && judge->facts->pods && map_find(judge->facts->pods, client->pod_uid);
+                account.kind = is_open || account.is_on_record ? ACCOUNT_NOBODY : ACCOUNT_STRANGER;
+                return get_account(judge, &account, account.kind == ACCOUNT_NOBODY ? "unknown" : "stranger",
                         client->container_id ? client->container_id : client->pod_uid);
         }
         if (!account.is_by_claim)
@@ -231,7 +254,7 @@ static struct account *find_account(
         whole = get_account(judge, &account, "pod", client->pod_uid);
         if (!grant)
                 return whole;
-        count(whole, client);
+        count(judge, whole, client);
         account.is_by_claim = true;
         return account_of_grant(judge, &account, grant);
 }
@@ -256,12 +279,15 @@ static struct guard_finding *add(struct judge *judge, enum guard_kind kind, cons
 {
         struct guard_entry *entry = &judge->found->entries[judge->found->count++];
         const struct owned *owned = grants_of_pod(judge, client->pod_uid);
+        bool is_of_account = kind == GUARD_MEMORY || kind == GUARD_STRANGER || kind == GUARD_UNKNOWN;
 
         entry->key = key;
+        entry->needs_proof = kind != GUARD_UNKNOWN || account->is_on_record;
+        entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
         entry->finding = (struct guard_finding){
                 .kind = kind,
                 .is_certain = kind <= GUARD_STRANGER && client->container_id && !account->is_by_claim &&
-                              !(kind == GUARD_MEMORY && account->is_mixed),
+                              !account->is_guess && !(kind == GUARD_MEMORY && account->is_mixed),
                 .daemon = arena_strdup(judge->arena, account->daemon->name),
                 .unit = arena_strdup(judge->arena, account->unit),
                 .client = client->pid,
@@ -322,6 +348,7 @@ static void judge_unknown(struct judge *judge, const struct account *account)
                 account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
                 account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
                 : !account->top->pod_uid ? "no pod is in their cgroups"
+                : account->is_on_record  ? "kubelet's record has their pod, but no share of this unit for it"
                                          : "their pod has no grant there, but the owner of some is not known yet");
 }
 
@@ -347,7 +374,7 @@ static void judge_limits(struct judge *judge, const struct account *account, con
 
         if (account->is_limited_elsewhere)
                 return;
-        if (client->threads_permille > account->threads_permille) {
+        if (client->threads_permille > account->threads_permille + GUARD_TOLERANCE_PERMILLE) {
                 finding = add(judge, GUARD_LIMIT, account, client,
                         arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
@@ -359,7 +386,7 @@ static void judge_limits(struct judge *judge, const struct account *account, con
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
                         grant_text(judge, account));
         }
-        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib) {
+        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + GUARD_TOLERANCE_MIB) {
                 finding = add(judge, GUARD_LIMIT, account, client,
                         arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
@@ -401,6 +428,7 @@ static void judge_claim(struct judge *judge, const struct account *account, cons
         struct guard_finding *finding;
 
         if (!client->grant || !client->pod_uid || (claimed && !claimed->pod_uid) ||
+                (!claimed && is_guess(judge, client->pod_uid)) || /* its grant has another id since */
                 (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
                 return;
         finding = add(judge, GUARD_CLAIM, account, client,
@@ -417,7 +445,7 @@ static void judge_client(struct judge *judge, const struct mps_daemon_status *da
 {
         struct account *account = find_account(judge, daemon, client);
 
-        count(account, client);
+        count(judge, account, client);
         if (account->kind == ACCOUNT_GRANT || account->kind == ACCOUNT_POD) {
                 judge_limits(judge, account, client);
                 judge_variable(judge, account, client);
@@ -425,10 +453,10 @@ static void judge_client(struct judge *judge, const struct mps_daemon_status *da
         judge_claim(judge, account, client);
 }
 
-void guard_judge(struct guard_entries *ret, struct arena *arena, const struct guard_grant *grants, size_t n_grants,
-        const struct mps_status *status)
+void guard_judge(struct guard_entries *ret, struct arena *arena, const struct guard_facts *facts)
 {
-        struct judge judge = {.arena = arena, .grants = grants, .n_grants = n_grants, .found = ret};
+        const struct mps_status *status = facts->status;
+        struct judge judge = {.arena = arena, .facts = facts, .found = ret};
         size_t n_clients = 0;
 
         for (size_t i = 0; i < status->n_daemons; i++)

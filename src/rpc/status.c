@@ -42,6 +42,8 @@ enum rpc_status rpc_status_of_error(const struct error *err)
                 return RPC_NOT_FOUND;
         case ERROR_UNAVAILABLE:
                 return RPC_UNAVAILABLE;
+        case ERROR_EXHAUSTED:
+                return RPC_RESOURCE_EXHAUSTED;
         case ERROR_DENIED:
                 return RPC_PERMISSION_DENIED;
         case ERROR_TIMEOUT:

@@ -24,7 +24,7 @@ static char **copy_texts(const char *const *texts, size_t count)
 }
 
 struct holding *holding_new(
-        const char *id, const char *unit, const char *const *devices, size_t n_devices, int64_t since)
+        const char *id, const char *unit, const char *const *devices, size_t n_devices, struct grants_moment granted)
 {
         struct holding *holding = xcalloc(1, sizeof(*holding));
 
@@ -36,8 +36,9 @@ struct holding *holding_new(
                 .unit = holding->unit,
                 .devices = (const char *const *)holding->devices,
                 .n_devices = n_devices,
-                .since = since,
+                .since = granted.date,
         };
+        holding->entered = granted.clock;
         return holding;
 }
 
@@ -270,7 +271,7 @@ static int check_count(const struct request *request, struct error *err)
                 held += grants->places[i].is_sick ? 0 : grants->places[i].held + request->fresh[i];
         if (held <= safe || grants->was_refused)
                 return 0;
-        return error_set(err, ERROR_UNAVAILABLE,
+        return error_set(err, ERROR_EXHAUSTED,
                 "with this request %zu replicas of resource '%s' would be in use, and %zu are advertised", held,
                 grants->resource->name, safe);
 }
@@ -304,7 +305,7 @@ static int choose_unit(const struct request *request, struct arena *scratch, uin
                         best = i;
         }
         if (best == GRANTS_NO_UNIT)
-                return error_set(err, ERROR_UNAVAILABLE,
+                return error_set(err, ERROR_EXHAUSTED,
                         "no unit of resource '%s' has %zu free replicas: the most is %u; %zu of %zu units are not healthy",
                         grants->resource->name, request->n_ids, most, sick, n_units);
         *ret = best;
@@ -325,8 +326,8 @@ static int find_room(const struct request *request, struct arena *scratch, const
         return 0;
 }
 
-int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
-        const struct grant **ret, struct error *err)
+int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, struct grants_moment now,
+        const char *id, const struct grant **ret, struct error *err)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct request request = {.grants = grants};

@@ -43,7 +43,13 @@ struct grant {
         const char *unit;           /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
         const char *const *devices; /* as kubelet knows them, each once; a newer grant may have some of them now */
         size_t n_devices;
-        int64_t since; /* seconds since the epoch; 0 unknown */
+        int64_t since; /* seconds since the epoch, for people; 0: not known, and then |unit| is a guess by the ids */
+};
+
+/* The time of day may be set back or forward at any moment, so nothing is decided by it. */
+struct grants_moment {
+        int64_t clock; /* on any clock that never goes back; that of grants_sync() */
+        int64_t date;  /* seconds since the epoch */
 };
 
 /* What kubelet says that one container holds of this resource. */
@@ -68,20 +74,20 @@ size_t grants_capacity(const struct resource *resource, unsigned int max_per_req
 /*
  * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,
  * more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_NOT_FOUND for an id that the
- * resource does not have; ERROR_UNAVAILABLE where by the books no unit has room, or more is in use than is advertised: they may
+ * resource does not have; ERROR_EXHAUSTED where by the books no unit has room, or more is in use than is advertised: they may
  * be old, so the caller asks kubelet, calls grants_sync() for all, and tries once more; then only room counts.
  */
-int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, int64_t now, const char *id,
-        const struct grant **ret, struct error *err) MUST_USE;
+int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, struct grants_moment now,
+        const char *id, const struct grant **ret, struct error *err) MUST_USE;
 
 /*
- * What kubelet's list says, whole, as of |as_of|: grants made before that which it does not have are over. |released| hears
+ * What kubelet's list says, whole, as of |as_of| on the clock of the grants: grants made before that which it does not have are over. |released| hears
  * their ids; it must not change the grants. Holdings that the books do not know (the agent started anew without its record) are
  * entered with the unit of most of their ids.
  *
  * kubelet books a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
  * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room, and only that, judges
- * all: INT64_MAX. When the agent starts nothing is on its way, and |as_of| is the moment of the question.
+ * all: INT64_MAX.
  * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
  * (share/checkpoint.h) and whose pod may be alive belong into |held|, too.
  */
@@ -109,6 +115,7 @@ char *grants_write(const struct grants *grants);
 char *grants_write_all(const struct grants *const *grants, size_t count);
 /*
  * And back, added to what is there: grants that are malformed, or whose id is there already, are left out. An error, and no
- * change, where the text is no JSON object with a list of grants or is longer than GRANTS_TEXT_MAX.
+ * change, where the text is no JSON object with a list of grants or is longer than GRANTS_TEXT_MAX. They count as granted at |clock|:
+ * the agent before may have answered a moment ago.
  */
-int grants_read(struct grants *grants, const char *text, size_t length, struct error *err) MUST_USE;
+int grants_read(struct grants *grants, const char *text, size_t length, int64_t clock, struct error *err) MUST_USE;

@@ -12,6 +12,7 @@ struct holding {
         char *id;
         char *unit;        /* or NULL */
         char **devices;    /* the pointers and their texts in one block */
+        int64_t entered;   /* grants_moment.clock */
         uint32_t position; /* of the unit in the resource, or GRANTS_NO_UNIT: not bound, or the unit is gone */
         bool is_matched;   /* during a sync: by an entry with just its ids */
         bool is_alive;     /* during a sync: in the list, or too new for it */
@@ -39,7 +40,7 @@ struct grants {
 
 /* Copies. |unit| may be NULL. */
 struct holding *holding_new(
-        const char *id, const char *unit, const char *const *devices, size_t n_devices, int64_t since);
+        const char *id, const char *unit, const char *const *devices, size_t n_devices, struct grants_moment granted);
 struct holding *holding_free(struct holding *holding); /* accepts NULL, returns NULL */
 
 /* Enters it as the newest and takes it over. Hidden ids are not chosen anew. */

@@ -68,7 +68,7 @@ static const char **read_devices(struct arena *arena, const json_t *list)
         return devices;
 }
 
-static void read_grant(struct grants *grants, struct arena *arena, struct map *ids, const json_t *json)
+static void read_grant(struct grants *grants, struct arena *arena, struct map *ids, const json_t *json, int64_t clock)
 {
         const char *id = json_string_value(json_object_get(json, "id"));
         const json_t *unit = json_object_get(json, "unit");
@@ -84,12 +84,13 @@ static void read_grant(struct grants *grants, struct arena *arena, struct map *i
         devices = read_devices(arena, list);
         if (!devices)
                 return;
-        holding = holding_new(id, json_string_value(unit), devices, json_array_size(list), since);
+        holding = holding_new(id, json_string_value(unit), devices, json_array_size(list),
+                (struct grants_moment){.clock = clock, .date = since});
         map_add(ids, holding->id, holding);
         books_add(grants, holding);
 }
 
-int grants_read(struct grants *grants, const char *text, size_t length, struct error *err)
+int grants_read(struct grants *grants, const char *text, size_t length, int64_t clock, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(map_done) struct map ids = MAP_INIT;
@@ -110,7 +111,7 @@ int grants_read(struct grants *grants, const char *text, size_t length, struct e
         for (size_t i = 0; i < grants->n_all; i++)
                 map_add(&ids, grants->all[i]->id, grants->all[i]);
         for (size_t i = 0; i < json_array_size(list); i++)
-                read_grant(grants, &arena, &ids, json_array_get(list, i));
+                read_grant(grants, &arena, &ids, json_array_get(list, i), clock);
         books_count(grants);
         json_decref(root);
         return 0;

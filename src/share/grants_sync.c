@@ -118,7 +118,8 @@ static void enter(struct sync *sync, const struct grants_held *held)
         do
                 snprintf(id, sizeof(id), "g%016" PRIx64, hash++);
         while (map_find(&sync->by_id, id));
-        holding = holding_new(id, unit_of_most(sync, held), held->devices, held->n_devices, 0);
+        holding = holding_new(id, unit_of_most(sync, held), held->devices, held->n_devices,
+                (struct grants_moment){.clock = INT64_MIN});
         holding->is_alive = holding->is_matched = true;
         books_add(sync->grants, holding);
         mention(sync, holding);
@@ -131,7 +132,7 @@ static bool is_out_of_date(const struct sync *sync, const struct grants_held *he
         for (size_t i = 0; i < held->n_devices; i++) {
                 const struct mention *newest = mentions_of(sync, held->devices[i]);
 
-                if (newest && newest->holding->grant.since >= sync->as_of)
+                if (newest && newest->holding->entered >= sync->as_of)
                         return true;
         }
         return false;
@@ -156,7 +157,7 @@ void grants_sync(struct grants *grants, const struct grants_held *held, size_t n
 
         for (size_t i = 0; i < grants->n_all; i++) {
                 grants->all[i]->is_matched = false;
-                grants->all[i]->is_alive = grants->all[i]->grant.since >= as_of;
+                grants->all[i]->is_alive = grants->all[i]->entered >= as_of;
                 mention(&sync, grants->all[i]);
         }
         for (size_t i = 0; i < n_held; i++)

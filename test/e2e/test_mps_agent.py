@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 
+import grpc
 import pytest
 
 import mps as mps_module
@@ -151,8 +152,11 @@ def test_no_request_is_split_and_what_is_free_is_noticed(node):
 
 
 def on_record(node):
-    with open(os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json'), encoding='utf-8') as file:
-        return {grant['id']: grant['unit'] for grant in json.load(file)['grants']}
+    try:
+        with open(os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json'), encoding='utf-8') as file:
+            return {grant['id']: grant['unit'] for grant in json.load(file)['grants']}
+    except (FileNotFoundError, IsADirectoryError):
+        return {}
 
 
 def test_books_are_kept_over_a_restart(node):
@@ -244,6 +248,69 @@ def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
     node.agent.wait_log('the grant holds again event=MPSGrantHolds finding=memory .*pod=team/greedy')
     assert good.is_alive() and greedy[1].is_alive()
     assert node.agent.count('MPSClientTerminated|neighbour.*MPSGrant') == 0
+
+
+def test_who_is_only_in_kubelets_record_keeps_its_share_and_is_no_stranger(node):
+    """An init container, of which kubelet's list says nothing, of an agent that died before it had written anything down."""
+    node.gpus(1)
+    node.start_all(share(20, provisioning='weighted', guard='terminate', maxPerRequest=7))
+    node.wait_counts(20)
+    node.kubelet.admit('pod', GPU, 3, container='prepare', init=True)
+    node.agent.kill()
+    node.start('--log-level=debug')
+    calls = node.kubelet.list_calls
+    client = node.client('pod')
+    client.connected()
+    node.wait(lambda: node.kubelet.list_calls > calls and len(on_record(node)) == 1, 'the agent asks, and has it in its books')
+    # Longer than anything is taken for held without proof.
+    node.stays(lambda: client.is_alive() and len(on_record(node)) == 1, 'it has its share', 12.0)
+    assert node.agent.count('MPSGrantViolated|MPSClientTerminated') == 0
+    client.end()
+    node.kubelet.remove_pod('pod')
+    node.wait(lambda: not on_record(node), 'its share is free, though kubelet allocates nothing')
+
+
+def test_a_request_waits_for_kubelets_record_where_that_is_in_doubt(node):
+    """What ended before any list had it looks like an init container, and kubelet gives its devices to the next pod at once."""
+    node.gpus(1)
+    node.start_all(share(20, provisioning='weighted', maxPerRequest=20))
+    node.wait_counts(20)
+    for i in range(3):
+        node.kubelet.admit('pod%d' % i, GPU, 20, init=i != 1)
+        node.kubelet.remove_pod('pod%d' % i)
+    node.kubelet.admit('lasting', GPU, 20)
+    node.kubelet.remove_pod('lasting')
+    node.wait(lambda: not on_record(node), 'all of it is free')
+
+
+def test_no_process_is_judged_by_an_old_list(node):
+    """The pod is gone, another one has its ids, and kubelet refuses to tell whose they are now."""
+    node.gpus(1)
+    node.start_all(share(20, provisioning='weighted', guard='terminate', maxPerRequest=20))
+    node.wait_counts(20)
+    node.admit('first', 20)
+    node.kubelet.list_refusal = (grpc.StatusCode.RESOURCE_EXHAUSTED, 'rejected by rate limit, please retry later.')
+    node.kubelet.remove_pod('first')
+    node.kubelet.admit('second', GPU, 20)
+    calls = node.kubelet.list_calls
+    client = node.client('second')
+    client.connected()
+    node.wait(lambda: node.kubelet.list_calls >= calls + 3, 'kubelet is asked again and again')
+    node.kubelet.list_refusal = None
+    node.agent.wait_log('kubelet has told which container holds what', node.agent.count('kubelet has told which') + 2)
+    assert client.is_alive() and node.agent.count('MPSGrantViolated|MPSClientTerminated') == 0
+
+
+def test_books_that_cannot_be_written_are_written_later(node):
+    node.gpus(1)
+    node.start_all(share(20, provisioning='weighted', maxPerRequest=7))
+    node.wait_counts(20)
+    path = os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json')
+    os.mkdir(path)  # so that nothing can be put in its place
+    node.kubelet.admit('pod', GPU, 3)
+    node.agent.wait_log('the record of who holds what cannot be written, will try again')
+    os.rmdir(path)
+    node.wait(lambda: os.path.exists(path) and len(on_record(node)) == 1, 'it is on file')
 
 
 def test_the_guard_ends_the_right_one_and_its_neighbour_lives(node):

@@ -45,7 +45,8 @@ static void use(struct grants *grants)
         struct error err;
 
         grants_set_unit_health(grants, "B", false);
-        if (grants_allocate(grants, ids, ARRAY_SIZE(ids), 1, "g", &grant, &err) == 0 && strcmp(grant->unit, "A") != 0)
+        if (grants_allocate(grants, ids, ARRAY_SIZE(ids), (struct grants_moment){1, 1}, "g", &grant, &err) == 0 &&
+                strcmp(grant->unit, "A") != 0)
                 abort();
         grants_sync(grants, &held, 1, INT64_MAX, on_released, NULL);
         if (grants_count(grants) != 1 || !grants_of_device(grants, "B::0"))
@@ -60,12 +61,12 @@ static void read_grants(const char *text, size_t size)
 
         make_resource(&resource);
         grants = grants_new(&resource, 2);
-        if (grants_read(grants, text, size, &err) == 0) {
+        if (grants_read(grants, text, size, 0, &err) == 0) {
                 struct grants *again = grants_new(&resource, 2);
                 char *first = grants_write(grants);
                 char *second;
 
-                if (grants_read(again, first, strlen(first), &err) < 0)
+                if (grants_read(again, first, strlen(first), 0, &err) < 0)
                         abort();
                 second = grants_write(again);
                 if (strcmp(first, second) != 0)
@@ -104,7 +105,7 @@ static void read_terms(const char *text, size_t size)
         if (mps_terms_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
                 char *first = mps_terms_write(&list, names, n_names);
 
-                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
+                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), 0, &err) < 0 ||
                         again.count != list.count)
                         abort();
                 free(first);

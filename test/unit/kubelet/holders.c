@@ -18,13 +18,19 @@
                 .n_devices = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *),                        \
         }
 
-static struct holders *holders_from(const struct pod_container *containers, size_t n_containers,
-        const struct checkpoint_entry *entries, size_t n_entries)
+static struct holders *holders_after(const struct holders *before, const struct pod_container *containers,
+        size_t n_containers, const struct checkpoint_entry *entries, size_t n_entries, bool is_whole)
 {
         const struct pod_list list = {.containers = containers, .n_containers = n_containers};
         const struct checkpoint checkpoint = {.entries = entries, .n_entries = n_entries};
 
-        return holders_new(&list, entries ? &checkpoint : NULL);
+        return holders_new(&list, entries ? &checkpoint : NULL, before, is_whole);
+}
+
+static struct holders *holders_from(const struct pod_container *containers, size_t n_containers,
+        const struct checkpoint_entry *entries, size_t n_entries)
+{
+        return holders_after(NULL, containers, n_containers, entries, n_entries, true);
 }
 
 static void test_a_device_leads_to_the_container_and_the_uid_of_its_pod(void **state UNUSED)
@@ -55,7 +61,6 @@ static void test_an_init_container_counts_while_its_pod_has_another_container(vo
         const struct checkpoint_entry entries[] = {
                 ENTRY("uid-train", "prepare", GPU, "a::0", "a::1"),
                 ENTRY("uid-train", "main", GPU, "a::0"),
-                ENTRY("uid-gone", "main", GPU, "a::5"),
         };
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         struct arena arena = ARENA_INIT;
@@ -67,9 +72,69 @@ static void test_an_init_container_counts_while_its_pod_has_another_container(vo
         assert_string_equal(holders_find(holders, GPU, "a::0")->container, "main");
         assert_null(holders_find(holders, GPU, "a::1")->container);
         assert_string_equal(holders_find(holders, GPU, "a::1")->pod_uid, "uid-train");
-        assert_null(holders_find(holders, GPU, "a::5")); /* its pod has ended, says the list */
+        assert_false(holders_find(holders, GPU, "a::1")->is_doubtful);
         arena_done(&arena);
         holders_free(holders);
+}
+
+/* As real kubelets tell it: the list never has an init container that ends, the record has it until its pod ends. */
+static void test_who_is_in_the_record_alone_may_be_an_init_container_that_runs(void **state UNUSED)
+{
+        const struct checkpoint_entry entries[] = {ENTRY("uid-init", "prepare", GPU, "a::1", "a::2"),
+                ENTRY("uid-init", "prepare", "nvidia.com/mig", "m::0")};
+        struct holders *first = holders_from(NULL, 0, entries, ARRAY_SIZE(entries));
+        struct holders *second = holders_after(first, NULL, 0, entries, ARRAY_SIZE(entries), true);
+        struct arena arena = ARENA_INIT;
+        const char *const *resources;
+        struct grants_held *held;
+
+        assert_true(holders_find(first, GPU, "a::2")->is_doubtful);
+        assert_string_equal(holders_find(second, GPU, "a::2")->pod_uid, "uid-init");
+        assert_int_equal(holders_of(second, GPU, &arena, &held), 1);
+        assert_int_equal(holders_doubtful(second, &arena, &resources), 2);
+        assert_string_equal(resources[0], GPU);
+        assert_string_equal(resources[1], "nvidia.com/mig");
+        assert_non_null(map_find(holders_pods(second), "uid-init"));
+        arena_done(&arena);
+        holders_free(second);
+        holders_free(first);
+}
+
+static void test_who_was_in_the_list_and_is_no_more_is_over_and_stays_so(void **state UNUSED)
+{
+        const struct pod_container containers[] = {CONTAINER("train", "main", {GPU, "a::0"})};
+        const struct checkpoint_entry entries[] = {ENTRY("uid-train", "main", GPU, "a::0")};
+        struct holders *before = holders_from(containers, 1, entries, 1);
+        struct arena arena = ARENA_INIT;
+        const char *const *resources;
+
+        for (size_t i = 0; i < 3; i++) {
+                struct holders *after =
+                        holders_after(before, NULL, 0, entries, 1, i != 1); /* of OVER nobody is asked again */
+
+                assert_null(holders_find(after, GPU, "a::0"));
+                assert_int_equal(holders_doubtful(after, &arena, &resources), 0);
+                assert_non_null(map_find(holders_pods(after), "uid-train"));
+                holders_free(before);
+                before = after;
+        }
+        holders_free(before);
+        arena_done(&arena);
+}
+
+static void test_the_list_of_a_kubelet_that_has_just_started_ends_nobody(void **state UNUSED)
+{
+        const struct pod_container containers[] = {CONTAINER("train", "main", {GPU, "a::0"})};
+        const struct checkpoint_entry entries[] = {ENTRY("uid-train", "main", GPU, "a::0")};
+        struct holders *before = holders_from(containers, 1, entries, 1);
+        struct holders *young = holders_after(before, NULL, 0, entries, 1, false);
+        struct holders *grown = holders_after(young, NULL, 0, entries, 1, true);
+
+        assert_true(holders_find(young, GPU, "a::0")->is_doubtful);
+        assert_null(holders_find(grown, GPU, "a::0"));
+        holders_free(grown);
+        holders_free(young);
+        holders_free(before);
 }
 
 static void test_without_the_checkpoint_uids_are_unknown(void **state UNUSED)
@@ -91,6 +156,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_device_leads_to_the_container_and_the_uid_of_its_pod),
                 cmocka_unit_test(test_an_init_container_counts_while_its_pod_has_another_container),
+                cmocka_unit_test(test_who_is_in_the_record_alone_may_be_an_init_container_that_runs),
+                cmocka_unit_test(test_who_was_in_the_list_and_is_no_more_is_over_and_stays_so),
+                cmocka_unit_test(test_the_list_of_a_kubelet_that_has_just_started_ends_nobody),
                 cmocka_unit_test(test_without_the_checkpoint_uids_are_unknown),
         };
 

@@ -20,17 +20,22 @@ struct scene {
         const struct mps_client *clients;
         size_t n_clients;
         size_t n_units;
+        bool is_silent;           /* kubelet does not answer */
+        struct guard_proof proof; /* what it has answered */
+        struct map pods;          /* in its record */
         struct guard_report report;
 };
 
 static void scene_init(struct scene *scene)
 {
         *scene = (struct scene){.guard = guard_new(), .n_units = 1};
+        scene->proof = (struct guard_proof){.listed_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
 }
 
 static void scene_done(struct scene *scene)
 {
         guard_free(scene->guard);
+        map_done(&scene->pods);
 }
 
 #define set_grants(scene, ...)                                                                                         \
@@ -42,6 +47,7 @@ static void scene_done(struct scene *scene)
         (scene)->clients = clients;                                                                                    \
         (scene)->n_clients = ARRAY_SIZE(clients)
 
+/* A list that is wanted comes at once, and with it the next look; what that ends is added to the report. */
 static void look_as(struct scene *scene, enum guard_mode mode)
 {
         static const char *const units[] = {"GPU-a", "GPU-b"};
@@ -54,7 +60,18 @@ static void look_as(struct scene *scene, enum guard_mode mode)
         const struct mps_status status = {.daemons = &daemon, .n_daemons = 1};
 
         scene->now += 2000;
-        guard_look(scene->guard, mode, scene->grants, scene->n_grants, &status, scene->now, &scene->report);
+        guard_look(
+                scene->guard, mode, scene->grants, scene->n_grants, &status, &scene->proof, scene->now, &scene->report);
+        if (scene->report.wants_list && !scene->is_silent) {
+                struct guard_report again;
+
+                scene->proof.listed_at = scene->now;
+                guard_look(
+                        scene->guard, mode, scene->grants, scene->n_grants, &status, &scene->proof, scene->now, &again);
+                assert_int_equal(again.n_appeared, 0);
+                scene->report.ending = again.ending;
+                scene->report.n_ending = again.n_ending;
+        }
 }
 
 static void look(struct scene *scene)
@@ -412,6 +429,123 @@ static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
+/* ---- what kubelet has to have said ---- */
+
+static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_came(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        scene.is_silent = true;
+        scene.proof.listed_at = 1999; /* the process is seen at 2000: its pod may have come since */
+        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB},
+                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .grant = "g7"});
+        for (size_t i = 0; i < 4; i++) {
+                look(&scene);
+                assert_appeared(&scene, "");
+                assert_ending(&scene, "");
+                assert_true(scene.report.wants_list);
+        }
+        scene.proof.listed_at = 2000;
+        look(&scene);
+        assert_appeared(&scene, "claim 12 g7;stranger! 11 -;memory! 12 g1");
+        assert_ending(&scene, "");
+}
+
+static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        map_add(&scene.pods, "p2", &scene);
+        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB});
+        assert_found(&scene, "unknown 11 -");
+        assert_text(&scene,
+                "1 MPS clients of daemon GPU-a with 2000 MiB cannot be told whose they are, one of them process 11: kubelet's "
+                "record has their pod, but no share of this unit for it");
+        assert_ending(&scene, "");
+}
+
+static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        scene.is_silent = true;
+        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
+        scene.proof.listed_at = 2000;
+        look(&scene);
+        assert_false(scene.report.wants_list);
+        look(&scene); /* 4000 */
+        assert_appeared(&scene, "memory! 11 g1");
+        assert_ending(&scene, "");
+        assert_true(scene.report.wants_list);
+        look(&scene); /* 6000: no answer yet */
+        assert_ending(&scene, "");
+        scene.proof.listed_at = 4000;
+        scene.proof.allocated_at = 4000; /* what was given then may be the process's own */
+        look(&scene);
+        assert_ending(&scene, "");
+        scene.proof.listed_at = 4001;
+        scene.now = 7002;
+        look(&scene); /* 9002: the answer is too old */
+        assert_ending(&scene, "");
+        scene.proof.listed_at = 9002;
+        look(&scene);
+        assert_ending(&scene, "memory! 11 g1");
+}
+
+static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+        struct guard_grant grants[] = {{"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
+
+        scene_init(&scene);
+        scene.is_silent = true;
+        scene.grants = grants;
+        scene.n_grants = 1;
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
+        scene.proof.listed_at = 2000;
+        look(&scene);
+        look(&scene);
+        assert_appeared(&scene, "memory! 11 g1");
+        grants[0].limit_mib = 3000; /* as the answer has it */
+        scene.proof.listed_at = scene.now;
+        look(&scene);
+        assert_ending(&scene, "");
+        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+}
+
+static void test_what_was_granted_is_a_guess_where_its_record_was_lost(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
+                {"g2", "GPU-b", "p2", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB, .grant = "g7"},
+                {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 2000 * MIB});
+        map_add(&scene.pods, "p2", &scene);
+        assert_found(&scene, "memory 11 g1;unknown 12 -");
+        assert_ending(&scene, "");
+}
+
+static void test_a_limit_that_was_rounded_is_no_violation(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4095, 333, MPS_TIER_DEFAULT});
+        set_clients(&scene,
+                {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 340, .limit_mib = 4096},
+                {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 344, .limit_mib = 4095},
+                {.pid = 13, .pod_uid = "p1", .container_id = C1, .threads_permille = 333, .limit_mib = 4112});
+        assert_found(&scene, "limit! 12 g1;limit! 13 g1");
+}
+
 /* ---- variables ---- */
 
 static void test_a_program_that_was_started_without_its_thread_variable_is_told_and_never_ended(void **state UNUSED)
@@ -492,6 +626,12 @@ int main(void)
                 cmocka_unit_test(test_one_process_is_ended_at_a_time_and_the_next_later),
                 cmocka_unit_test(test_the_mode_decides_what_is_done),
                 cmocka_unit_test(test_whoever_has_no_container_is_not_ended),
+                cmocka_unit_test(test_nothing_is_told_before_kubelet_has_answered_after_the_process_came),
+                cmocka_unit_test(test_a_pod_in_kubelets_record_is_no_stranger),
+                cmocka_unit_test(test_nobody_is_ended_before_kubelet_was_asked_once_more),
+                cmocka_unit_test(test_what_is_gone_when_kubelet_has_answered_ends_nobody),
+                cmocka_unit_test(test_what_was_granted_is_a_guess_where_its_record_was_lost),
+                cmocka_unit_test(test_a_limit_that_was_rounded_is_no_violation),
                 cmocka_unit_test(test_a_program_that_was_started_without_its_thread_variable_is_told_and_never_ended),
                 cmocka_unit_test(test_what_a_variable_was_and_should_be_is_said),
         };

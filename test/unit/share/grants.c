@@ -60,7 +60,8 @@ static int try(struct books *books, const char *ids, const struct grant **ret)
         char id[16];
 
         snprintf(id, sizeof(id), "g%u", books->n_asked + 1);
-        if (grants_allocate(books->grants, devices, n_devices, books->now, id, ret, &books->err) < 0)
+        if (grants_allocate(books->grants, devices, n_devices, (struct grants_moment){books->now, books->now}, id, ret,
+                    &books->err) < 0)
                 return -1;
         books->n_asked++;
         return 0;
@@ -251,7 +252,7 @@ static void test_where_the_books_have_no_room_kubelet_is_to_be_asked(void **stat
         ask(&books, "B::0");
         assert_string_equal(ask(&books, "C::0"), "C");
         /* 9 − 4 may be in use, so that something has left. */
-        assert_fails(try(&books, "A::1 A::2 B::1", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "A::1 A::2 B::1", &grant), &books.err, ERROR_EXHAUSTED,
                 "with this request 6 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
         assert_grants(&books, "A:g1=A::0 B:g2=B::0 C:g3=C::0");
         sync_all(&books, "A::0;B::0", "g3");
@@ -261,15 +262,15 @@ static void test_where_the_books_have_no_room_kubelet_is_to_be_asked(void **stat
         assert_fails(try(&books, "A::1 A::2 B::1 B::2", &grant), &books.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': 4 replicas are asked for, but all must be of one unit, and "
                 "the largest has 3: ask for fewer");
-        assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_EXHAUSTED,
                 "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
-        assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "B::2 C::1 C::2", &grant), &books.err, ERROR_EXHAUSTED,
                 "no unit of resource 'nvidia.com/gpu' has 3 free replicas: the most is 2; 0 of 3 units are not healthy");
-        assert_fails(try(&books, "B::2 C::1", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "B::2 C::1", &grant), &books.err, ERROR_EXHAUSTED,
                 "with this request 7 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
         assert_string_equal(ask(&books, "B::2 C::1"), "B");
         /* That was for one request. */
-        assert_fails(try(&books, "C::2", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "C::2", &grant), &books.err, ERROR_EXHAUSTED,
                 "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
 }
 
@@ -344,6 +345,20 @@ static void test_a_list_says_nothing_about_what_was_granted_since(void **state U
         sync_at(&books, "", 1001, "g1");
         assert_grants(&books, "A:g2=A::1");
         sync_at(&books, "", 1002, "g2");
+}
+
+static void test_a_time_of_day_that_was_set_back_keeps_nobody_in_the_books(void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const char *const ids[] = {"A::0"};
+        const struct grant *grant;
+
+        books_init(&books, "A*4 B*4", 2);
+        assert_ok(grants_allocate(books.grants, ids, 1, (struct grants_moment){.clock = 100, .date = 2000000000}, "g1",
+                          &grant, &books.err),
+                &books.err);
+        sync_at(&books, "", 100, "");
+        sync_at(&books, "", 101, "g1");
 }
 
 static void test_an_entry_about_an_id_that_was_granted_since_is_out_of_date(void **state UNUSED)
@@ -453,7 +468,7 @@ static void test_a_unit_that_is_not_healthy_has_no_room_and_nothing_hidden(void 
         grants_set_unit_health(books.grants, "B", false);
         assert_hidden(&books, "");
         grants_set_unit_health(books.grants, "C", false);
-        assert_fails(try(&books, "C::0", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "C::0", &grant), &books.err, ERROR_EXHAUSTED,
                 "no unit of resource 'nvidia.com/gpu' has 1 free replicas: the most is 0; 3 of 3 units are not healthy");
         grants_set_unit_health(books.grants, "A", true);
         grants_set_unit_health(books.grants, "B", true);
@@ -504,7 +519,7 @@ static void test_holdings_and_health_survive_another_plan(void **state UNUSED)
         /* A has one left, B is sick. */
         assert_string_equal(ask(&books, "A::1 A::2"), "C");
         assert_string_equal(ask(&books, "B::2 B::3"), "C");
-        assert_fails(try(&books, "B::2 B::1", &grant), &books.err, ERROR_UNAVAILABLE,
+        assert_fails(try(&books, "B::2 B::1", &grant), &books.err, ERROR_EXHAUSTED,
                 "no unit of resource 'nvidia.com/gpu' has 2 free replicas: the most is 1; 1 of 3 units are not healthy");
 }
 
@@ -539,7 +554,7 @@ static void test_the_books_survive_as_text(void **state UNUSED)
                 "{\"id\":\"g2\",\"unit\":\"A\",\"since\":1000,\"devices\":[\"A::1\"]}]}");
         grants_free(books.grants);
         books.grants = grants_new(&books.rig->resource, 3);
-        assert_ok(grants_read(books.grants, text, strlen(text), &books.err), &books.err);
+        assert_ok(grants_read(books.grants, text, strlen(text), books.now, &books.err), &books.err);
         again = grants_write(books.grants);
         assert_string_equal(again, text);
         assert_string_equal(grants_of_device(books.grants, "A::1")->id, "g2");
@@ -562,7 +577,7 @@ static void test_what_is_malformed_in_the_record_is_left_out(void **state UNUSED
         _cleanup_(books_done) struct books books;
 
         books_init(&books, "A*4", 3);
-        assert_ok(grants_read(books.grants, text, strlen(text), &books.err), &books.err);
+        assert_ok(grants_read(books.grants, text, strlen(text), books.now, &books.err), &books.err);
         assert_grants(&books, "A:g8=A::0 -:g9=gone");
 }
 
@@ -582,9 +597,9 @@ static void test_what_is_no_record_changes_nothing(void **state UNUSED)
         books_init(&books, "A*4", 3);
         ask(&books, "A::0");
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-                assert_fails(grants_read(books.grants, rows[i].text, strlen(rows[i].text), &books.err), &books.err,
+                assert_fails(grants_read(books.grants, rows[i].text, strlen(rows[i].text), 0, &books.err), &books.err,
                         ERROR_INVALID, rows[i].expected);
-        assert_fails(grants_read(books.grants, "", GRANTS_TEXT_MAX + 1, &books.err), &books.err, ERROR_INVALID,
+        assert_fails(grants_read(books.grants, "", GRANTS_TEXT_MAX + 1, 0, &books.err), &books.err, ERROR_INVALID,
                 "16777217 bytes are more than the 16777216 that a record of grants may have");
         assert_grants(&books, "A:g1=A::0");
 }
@@ -619,6 +634,7 @@ int main(void)
                 cmocka_unit_test(test_an_init_container_that_kubelet_still_has_is_not_over),
                 cmocka_unit_test(test_what_kubelet_does_not_list_is_over),
                 cmocka_unit_test(test_a_list_says_nothing_about_what_was_granted_since),
+                cmocka_unit_test(test_a_time_of_day_that_was_set_back_keeps_nobody_in_the_books),
                 cmocka_unit_test(test_an_entry_about_an_id_that_was_granted_since_is_out_of_date),
                 cmocka_unit_test(test_holdings_that_the_books_lost_are_entered),
                 cmocka_unit_test(test_the_rest_is_hidden_and_stays_hidden_while_that_is_enough),

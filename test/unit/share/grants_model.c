@@ -241,7 +241,8 @@ static void restart_agent(struct world *world)
         world->grants = grants_free(world->grants);
         world->grants = grants_new(world->resource, world->max_per_request);
         if (!happens(world, 4))
-                assert_ok(grants_read(world->grants, world->record, strlen(world->record), &world->err), &world->err);
+                assert_ok(grants_read(world->grants, world->record, strlen(world->record), world->now, &world->err),
+                        &world->err);
         world->answer.is_there = false;
         for (size_t i = 0; i < world->resource->n_units; i++)
                 grants_set_unit_health(world->grants, world->resource->units[i].uuid, !world->sick[i]);
@@ -358,7 +359,8 @@ static int ask(struct world *world, const struct container *container, const str
         for (unsigned int i = 0; i < container->n_devices; i++)
                 ids[i] = world->resource->devices[container->devices[i]].id;
         snprintf(id, sizeof(id), "g%x", ++world->n_granted);
-        return grants_allocate(world->grants, ids, container->n_devices, world->now, id, ret, &world->err);
+        return grants_allocate(world->grants, ids, container->n_devices, (struct grants_moment){world->now, world->now},
+                id, ret, &world->err);
 }
 
 static size_t count_scheduled(const struct world *world)
@@ -406,7 +408,7 @@ static bool is_granted(struct world *world, struct container *container, bool is
         bool is_over = ask(world, container, &grant) == 0;
 
         if (!is_over) {
-                check(world, world->err.kind == ERROR_UNAVAILABLE);
+                check(world, world->err.kind == ERROR_EXHAUSTED);
                 world->n_retried++;
                 sync_now(world, INT64_MAX);
                 is_over = ask(world, container, &grant) == 0;
