@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "kubelet/convert.h"
 
 #define SAVE_MS UINT64_C(100)
 /* After a failure, longer each time. */
@@ -210,6 +211,9 @@ void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as
         size_t before = grants_count(book->grants);
 
         n_held = keep_own(book, held, n_held);
+        for (size_t i = 0; i < n_held; i++)
+                if (held[i].answer && !grants_of_device(book->grants, held[i].devices[0]))
+                        convert_read_answer(held[i].answer, &scratch, &held[i].id, &held[i].texts);
         grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
         if (sync.released || grants_count(book->grants) != before)

@@ -72,7 +72,7 @@ static void add_guard_grants(const struct holdings *holdings, const struct book 
                         .limit_mib = share.memory_mib,
                         .threads_permille = share.threads_permille,
                         .tier = holdings_tier(holdings, book->resource, unit),
-                        .is_guess = grant->since == 0 && book->resource->max_per_request > 0,
+                        .is_guess = grant->is_guess,
                 };
         }
 }

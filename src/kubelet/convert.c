@@ -4,6 +4,8 @@
 
 #include <deviceplugin.pb-c.h>
 
+#include "base/base64.h"
+#include "base/strbuf.h"
 #include "kubelet/unpack.h"
 
 static struct rpc_message *pack(const ProtobufCMessage *source)
@@ -242,6 +244,41 @@ struct rpc_message *convert_allocate_response(const struct allocation *allocatio
                 response.container_responses[i] = &containers[i];
         }
         return pack(&response.base);
+}
+
+/* Where the UUID of a unit may stand: a variable, a CDI device, a mount. */
+static void add_texts(struct strbuf *texts, const V1beta1__ContainerAllocateResponse *answer, const char **ret_grant)
+{
+        for (size_t i = 0; i < answer->n_envs; i++) {
+                if (strcmp(answer->envs[i]->key, "WARPSHARE_GRANT") == 0)
+                        *ret_grant = answer->envs[i]->value;
+                strbuf_printf(texts, "%s\n", answer->envs[i]->value);
+        }
+        for (size_t i = 0; i < answer->n_cdi_devices; i++)
+                strbuf_printf(texts, "%s\n", answer->cdi_devices[i]->name);
+        for (size_t i = 0; i < answer->n_annotations; i++)
+                strbuf_printf(texts, "%s\n", answer->annotations[i]->value);
+        for (size_t i = 0; i < answer->n_mounts; i++)
+                strbuf_printf(texts, "%s\n", answer->mounts[i]->host_path);
+}
+
+void convert_read_answer(const char *base64, struct arena *arena, const char **ret_grant, const char **ret_texts)
+{
+        _cleanup_(strbuf_done) struct strbuf texts = STRBUF_INIT;
+        size_t length = strlen(base64);
+        unsigned char *bytes = ARENA_ARRAY(arena, unsigned char, length);
+        const V1beta1__ContainerAllocateResponse *answer;
+        struct error err;
+        size_t size;
+
+        if (!base64_decode(base64, length, bytes, &size))
+                return;
+        answer = (const V1beta1__ContainerAllocateResponse *)unpack(
+                &v1beta1__container_allocate_response__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, &err);
+        if (!answer)
+                return;
+        add_texts(&texts, answer, ret_grant);
+        *ret_texts = arena_strdup(arena, texts.data);
 }
 
 int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,

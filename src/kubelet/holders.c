@@ -10,6 +10,7 @@ struct holding {
         const char *resource;
         const char **devices;
         size_t n_devices;
+        const char *answer; /* or NULL */
 };
 
 struct holders {
@@ -90,6 +91,7 @@ static void add_unlisted(
 
         holding->holder.pod_uid = pod_uid;
         holding->holder.is_doubtful = is_doubtful;
+        holding->answer = arena_strdup(&holders->arena, entry->answer);
         holding->resource = arena_strdup(&holders->arena, entry->resource);
         holding->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
         for (size_t i = 0; i < entry->n_devices; i++)
@@ -128,6 +130,7 @@ static void add_uids(struct holders *holders, const struct checkpoint *checkpoin
                 if (!listed)
                         continue;
                 listed->holder.pod_uid = pod_uid;
+                listed->answer = arena_strdup(&holders->arena, entry->answer);
                 note(holders, entry, LISTED);
                 map_add(alive, pod_uid, (void *)(uintptr_t)pod_uid);
         }
@@ -246,8 +249,9 @@ size_t holders_of(const struct holders *holders, const char *resource, struct ar
 
         for (size_t i = 0; i < holders->n_holdings; i++)
                 if (strcmp(holders->holdings[i].resource, resource) == 0)
-                        held[count++] = (struct grants_held){
-                                .devices = holders->holdings[i].devices, .n_devices = holders->holdings[i].n_devices};
+                        held[count++] = (struct grants_held){.devices = holders->holdings[i].devices,
+                                .n_devices = holders->holdings[i].n_devices,
+                                .answer = holders->holdings[i].answer};
         *ret = held;
         return count;
 }

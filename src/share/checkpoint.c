@@ -6,6 +6,8 @@
 #include "base/map.h"
 #include "base/text.h"
 
+/* The longest answer that is kept. */
+#define ANSWER_MAX ((size_t)64 * 1024)
 /* Names of Kubernetes and ids of devices are shorter. */
 #define NAME_MAX_LENGTH ((size_t)255)
 
@@ -58,6 +60,7 @@ static bool read_entry(struct checkpoint_entry *ret, struct arena *arena, const 
         const char *pod_uid = name_of(json_object_get(json, "PodUID"));
         const char *container = name_of(json_object_get(json, "ContainerName"));
         const char *resource = name_of(json_object_get(json, "ResourceName"));
+        const char *answer = json_string_value(json_object_get(json, "AllocResp"));
 
         if (!pod_uid || !container || !resource || !text_starts_with(resource, prefix))
                 return false;
@@ -65,6 +68,8 @@ static bool read_entry(struct checkpoint_entry *ret, struct arena *arena, const 
         ret->pod_uid = arena_strdup(arena, pod_uid);
         ret->container = arena_strdup(arena, container);
         ret->resource = arena_strdup(arena, resource);
+        if (answer && strlen(answer) <= ANSWER_MAX)
+                ret->answer = arena_strdup(arena, answer);
         return ret->n_devices > 0;
 }
 

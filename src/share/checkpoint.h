@@ -26,6 +26,7 @@ struct checkpoint_entry {
         const char *resource;
         const char *const *devices; /* each once, at least one */
         size_t n_devices;
+        const char *answer; /* what the plugin answered to Allocate: base64 of the message, or NULL */
 };
 
 struct checkpoint {

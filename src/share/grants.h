@@ -43,7 +43,8 @@ struct grant {
         const char *unit;           /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
         const char *const *devices; /* as kubelet knows them, each once; a newer grant may have some of them now */
         size_t n_devices;
-        int64_t since; /* seconds since the epoch, for people; 0: not known, and then |unit| is a guess by the ids */
+        int64_t since; /* seconds since the epoch, for people; 0: not known */
+        bool is_guess; /* the record of it was lost, and |unit| is the one of most of its ids */
 };
 
 /* The time of day may be set back or forward at any moment, so nothing is decided by it. */
@@ -56,6 +57,10 @@ struct grants_moment {
 struct grants_held {
         const char *const *devices;
         size_t n_devices;
+        const char *
+                answer; /* what was answered for it, as kubelet's record has it (share/checkpoint.h), or NULL; not looked at */
+        const char *id;    /* of the grant, by that answer; NULL: not known */
+        const char *texts; /* of that answer, in which the UUID of its unit is; NULL: not known */
 };
 
 /* |max_per_request|: R; 0: no guarantee is kept, every id is advertised and each id of a request counts for its own unit. */
@@ -83,7 +88,7 @@ int grants_allocate(struct grants *grants, const char *const *devices, size_t n_
 /*
  * What kubelet's list says, whole, as of |as_of| on the clock of the grants: grants made before that which it does not have are over. |released| hears
  * their ids; it must not change the grants. Holdings that the books do not know (the agent started anew without its record) are
- * entered with the unit of most of their ids.
+ * entered as what was answered for them says, and where that is not known, with an id of their own and the unit of most of their ids.
  *
  * kubelet books a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
  * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room, and only that, judges

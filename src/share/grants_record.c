@@ -15,8 +15,8 @@ static json_t *write_grant(const struct grant *grant)
 
         for (size_t i = 0; i < grant->n_devices; i++)
                 json_array_append_new(devices, json_string(grant->devices[i]));
-        return json_pack("{s:s, s:s*, s:I, s:o}", "id", grant->id, "unit", grant->unit, "since",
-                (json_int_t)grant->since, "devices", devices);
+        return json_pack("{s:s, s:s*, s:I, s:o, s:o*}", "id", grant->id, "unit", grant->unit, "since",
+                (json_int_t)grant->since, "devices", devices, "guess", grant->is_guess ? json_true() : NULL);
 }
 
 char *grants_write(const struct grants *grants)
@@ -41,7 +41,7 @@ char *grants_write_all(const struct grants *const *grants, size_t count)
 
 /* ---- back ---- */
 
-static bool is_id(const char *id)
+bool grants_is_id(const char *id)
 {
         size_t length = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_");
 
@@ -77,7 +77,8 @@ static void read_grant(struct grants *grants, struct arena *arena, struct map *i
         const char **devices;
         struct holding *holding;
 
-        if (!id || !is_id(id) || map_find(ids, id) || since < 0 || since == INT64_MAX || json_array_size(list) == 0)
+        if (!id || !grants_is_id(id) || map_find(ids, id) || since < 0 || since == INT64_MAX ||
+                json_array_size(list) == 0)
                 return;
         if (unit && !is_name(json_string_value(unit)))
                 return;
@@ -86,6 +87,7 @@ static void read_grant(struct grants *grants, struct arena *arena, struct map *i
                 return;
         holding = holding_new(id, json_string_value(unit), devices, json_array_size(list),
                 (struct grants_moment){.clock = clock, .date = since});
+        holding->grant.is_guess = json_is_true(json_object_get(json, "guess"));
         map_add(ids, holding->id, holding);
         books_add(grants, holding);
 }

@@ -109,17 +109,37 @@ static uint64_t hash_of(const struct grants_held *held)
         return sum;
 }
 
+/* UUID of the one unit that the answer names; NULL: none, or several. */
+static const char *unit_of_answer(const struct sync *sync, const struct grants_held *held)
+{
+        const struct resource *resource = sync->grants->resource;
+        const char *found = NULL;
+
+        for (size_t i = 0; held->texts && i < resource->n_units; i++) {
+                if (!strstr(held->texts, resource->units[i].uuid))
+                        continue;
+                if (found)
+                        return NULL;
+                found = resource->units[i].uuid;
+        }
+        return found;
+}
+
 static void enter(struct sync *sync, const struct grants_held *held)
 {
+        bool is_bound = sync->grants->max_per_request > 0;
+        const char *unit = is_bound ? unit_of_answer(sync, held) : NULL;
         char id[18];
+        const char *own = held->id && grants_is_id(held->id) && !map_find(&sync->by_id, held->id) ? held->id : NULL;
         uint64_t hash = hash_of(held);
         struct holding *holding;
 
         do
                 snprintf(id, sizeof(id), "g%016" PRIx64, hash++);
         while (map_find(&sync->by_id, id));
-        holding = holding_new(id, unit_of_most(sync, held), held->devices, held->n_devices,
+        holding = holding_new(own ? own : id, unit ? unit : unit_of_most(sync, held), held->devices, held->n_devices,
                 (struct grants_moment){.clock = INT64_MIN});
+        holding->grant.is_guess = is_bound && !(own && unit);
         holding->is_alive = holding->is_matched = true;
         books_add(sync->grants, holding);
         mention(sync, holding);

@@ -262,6 +262,8 @@ def test_who_is_only_in_kubelets_record_keeps_its_share_and_is_no_stranger(node)
     client = node.client('pod')
     client.connected()
     node.wait(lambda: node.kubelet.list_calls > calls and len(on_record(node)) == 1, 'the agent asks, and has it in its books')
+    # Not a guess: kubelet's record has the answer, too.
+    assert on_record(node) == {node.variables('pod')['WARPSHARE_GRANT']: node.unit('pod')}
     # Longer than anything is taken for held without proof.
     node.stays(lambda: client.is_alive() and len(on_record(node)) == 1, 'it has its share', 12.0)
     assert node.agent.count('MPSGrantViolated|MPSClientTerminated') == 0

@@ -263,6 +263,35 @@ static void test_a_registration_names_version_socket_and_resource(void **state U
         rpc_message_unref(message);
 }
 
+static void test_an_answer_of_kubelets_record_names_grant_and_unit(void **state UNUSED)
+{
+        static const struct {
+                const char *base64;
+                const char *grant;
+                const char *texts;
+        } rows[] = {
+                {"ChUKD1dBUlBTSEFSRV9HUkFOVBICZzEKHwoWTlZJRElBX1ZJU0lCTEVfREVWSUNFUxIFR1BVLTE=", "g1", "g1\nGPU-1\n"},
+                {"", NULL, ""},       /* of a plugin that has nothing to say */
+                {"!!!!", NULL, NULL}, /* no base64 */
+                {"AAAA", NULL, NULL}, /* no message */
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct arena arena = ARENA_INIT;
+                const char *grant = NULL;
+                const char *texts = NULL;
+
+                convert_read_answer(rows[i].base64, &arena, &grant, &texts);
+                assert_int_equal(!grant, !rows[i].grant);
+                assert_int_equal(!texts, !rows[i].texts);
+                if (grant)
+                        assert_string_equal(grant, rows[i].grant);
+                if (texts)
+                        assert_string_equal(texts, rows[i].texts);
+                arena_done(&arena);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -276,6 +305,7 @@ int main(void)
                 cmocka_unit_test(test_an_allocation_becomes_kubelets_message),
                 cmocka_unit_test(test_an_allocation_has_kubelets_field_numbers),
                 cmocka_unit_test(test_a_registration_names_version_socket_and_resource),
+                cmocka_unit_test(test_an_answer_of_kubelets_record_names_grant_and_unit),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

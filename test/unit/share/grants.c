@@ -347,6 +347,30 @@ static void test_a_list_says_nothing_about_what_was_granted_since(void **state U
         sync_at(&books, "", 1002, "g2");
 }
 
+static void test_what_the_books_have_lost_is_entered_as_it_was_answered(void **state UNUSED)
+{
+        const char *const one[] = {"A::0"};
+        const char *const two[] = {"A::1", "A::2"};
+        const char *const three[] = {"A::3"};
+        const struct grants_held held[] = {
+                {.devices = one, .n_devices = 1, .id = "g77", .texts = "7/20\nB\n"}, /* another unit than its ids say */
+                {.devices = two, .n_devices = 2, .id = "../g78", .texts = "A"},
+                {.devices = three, .n_devices = 1, .id = "g79", .texts = "A\nB"},
+        };
+        _cleanup_(books_done) struct books books;
+
+        books_init(&books, "A*4 B*4", 2);
+        grants_sync(books.grants, held, ARRAY_SIZE(held), 1000, on_released, &books);
+        assert_int_equal(grants_count(books.grants), 3);
+        assert_string_equal(grants_get(books.grants, 0)->id, "g77");
+        assert_string_equal(grants_get(books.grants, 0)->unit, "B");
+        assert_false(grants_get(books.grants, 0)->is_guess);
+        assert_string_not_equal(grants_get(books.grants, 1)->id, "../g78");
+        assert_true(grants_get(books.grants, 1)->is_guess);
+        assert_string_equal(grants_get(books.grants, 2)->unit, "A");
+        assert_true(grants_get(books.grants, 2)->is_guess);
+}
+
 static void test_a_time_of_day_that_was_set_back_keeps_nobody_in_the_books(void **state UNUSED)
 {
         _cleanup_(books_done) struct books books;
@@ -634,6 +658,7 @@ int main(void)
                 cmocka_unit_test(test_an_init_container_that_kubelet_still_has_is_not_over),
                 cmocka_unit_test(test_what_kubelet_does_not_list_is_over),
                 cmocka_unit_test(test_a_list_says_nothing_about_what_was_granted_since),
+                cmocka_unit_test(test_what_the_books_have_lost_is_entered_as_it_was_answered),
                 cmocka_unit_test(test_a_time_of_day_that_was_set_back_keeps_nobody_in_the_books),
                 cmocka_unit_test(test_an_entry_about_an_id_that_was_granted_since_is_out_of_date),
                 cmocka_unit_test(test_holdings_that_the_books_lost_are_entered),
