@@ -1,13 +1,18 @@
 /*
- * Each look follows the links anew: first the watches, then the content, so that nothing can happen between the two unseen.
- * The kernel's watches follow inodes; after an event all of them are set again, since a folder that was removed and made again
+ * Each look follows the path anew, link by link: first the kernel's watches, then the content, so that nothing can happen between the two
+ * unseen. The kernel's watches follow inodes; after an event all of them are made again, since a folder that was removed and made again
  * may have the number of the old one.
+ *
+ * inotify itself, not uv_fs_event_t: that asks for every write to every file of a folder, and the folder may be /dev, where the config
+ * manager's "empty" configuration leads, or one in which somebody keeps a log.
  */
 #include "io/filewatch.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +21,12 @@
 
 #define QUIET_MS UINT64_C(200)
 #define PATIENCE_MS UINT64_C(1000)
-#define MAX_FOLDERS 8U /* of the file and the links before it; what lies beyond is left to the timer */
+#define MAX_ENTRIES 8U /* the file and the links before it; what lies beyond is left to the timer */
+
+/* Of a folder: entries that come and go. Of the file: its bytes, and who may read them. */
+#define FOLDER_EVENTS (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+#define FILE_EVENTS (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
+#define ANY_NAME (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_Q_OVERFLOW)
 
 /* What tells a file from what it was without reading it. */
 struct stamp {
@@ -27,11 +37,19 @@ struct stamp {
         struct timespec changed;
 };
 
-struct folder {
-        char *path;
-        dev_t device;
+/* A name on the way to the file that may come to mean something else: a link, or the file itself. */
+struct entry {
+        char *folder; /* without links in it */
+        char *name;
+        dev_t device; /* of the folder; 0: there is none */
         ino_t inode;
-        uv_fs_event_t *event; /* NULL: there is no such folder, or no watch left in the system */
+        int watch; /* -1: none */
+};
+
+/* One inotify instance. Replaced as a whole, with all its watches. */
+struct ears {
+        uv_poll_t poll;
+        int fd;
 };
 
 struct filewatch {
@@ -40,8 +58,10 @@ struct filewatch {
         uint64_t first_event_ms;
         char *path;
         size_t limit;
-        struct folder folders[MAX_FOLDERS];
-        size_t n_folders;
+        struct ears *ears; /* NULL: the system has none left, and the timer has to do */
+        struct entry entries[MAX_ENTRIES];
+        size_t n_entries;
+        int file; /* the watch on the file that the path leads to; -1: none */
         struct stamp stamp;
         struct strbuf content; /* last known; or why it could not be read */
         void (*changed)(void *data);
@@ -49,100 +69,166 @@ struct filewatch {
         unsigned int open_handles;
 };
 
-/* ---- the folders ---- */
+/* ---- the way to the file ---- */
 
-static void free_event(uv_handle_t *handle)
+static void forget_entries(struct entry *entries, size_t count)
 {
-        free(handle);
-}
-
-static void forget_folder(struct folder *folder)
-{
-        if (folder->event)
-                uv_close((uv_handle_t *)folder->event, free_event);
-        free(folder->path);
-        *folder = (struct folder){0};
-}
-
-static void forget_folders(struct filewatch *watch)
-{
-        while (watch->n_folders)
-                forget_folder(&watch->folders[--watch->n_folders]);
-}
-
-/* Where the link |path|, which is in |folder|, leads; NULL: it is none. */
-static char *next_path(const char *path, const char *folder)
-{
-        char target[PATH_MAX];
-        ssize_t length = readlink(path, target, sizeof(target) - 1);
-
-        if (length <= 0)
-                return NULL;
-        target[length] = '\0';
-        return target[0] == '/' ? xstrdup(target) : xasprintf("%s/%s", folder, target);
-}
-
-/* The folders that matter now, without their watches. */
-static size_t find_folders(const struct filewatch *watch, struct folder *folders)
-{
-        char *path = xstrdup(watch->path);
-        size_t count = 0;
-
-        while (path && count < MAX_FOLDERS) {
-                struct folder *folder = &folders[count++];
-                struct stat status;
-                char *next;
-
-                *folder = (struct folder){.path = file_folder(path)};
-                if (stat(folder->path, &status) == 0) {
-                        folder->device = status.st_dev;
-                        folder->inode = status.st_ino;
-                }
-                next = next_path(path, folder->path);
-                free(path);
-                path = next;
+        for (size_t i = 0; i < count; i++) {
+                free(entries[i].folder);
+                free(entries[i].name);
         }
-        free(path);
+}
+
+static void add_entry(struct entry *entry, const char *folder, const char *name)
+{
+        struct stat status;
+
+        *entry = (struct entry){.folder = xstrdup(folder), .name = xstrdup(name), .watch = -1};
+        if (stat(folder, &status) == 0) {
+                entry->device = status.st_dev;
+                entry->inode = status.st_ino;
+        }
+}
+
+/* Takes the first component, an owned copy; NULL: there is none left. */
+static char *take_component(const char **path)
+{
+        const char *begin = *path + strspn(*path, "/");
+        size_t length = strcspn(begin, "/");
+
+        *path = begin + length;
+        return length ? xasprintf("%.*s", (int)length, begin) : NULL;
+}
+
+static const char *root_of(const char *path)
+{
+        return *path == '/' ? "/" : ".";
+}
+
+/*
+ * As the kernel follows a path: component by component, and where one is a link, its target takes its place. What is found are the links, and
+ * at the end the file, or the first component that is not there.
+ */
+static size_t find_entries(const char *path, struct entry *entries)
+{
+        char *rest = xstrdup(path);
+        char *folder = xstrdup(root_of(path));
+        const char *at = rest;
+        size_t count = 0;
+        char *name;
+
+        while (count < MAX_ENTRIES && (name = take_component(&at))) {
+                char *full = xasprintf("%s%s%s", folder, strcmp(folder, "/") == 0 ? "" : "/", name);
+                char target[PATH_MAX];
+                ssize_t length = readlink(full, target, sizeof(target) - 1);
+                bool is_end = !at[strspn(at, "/")] || (length < 0 && errno == ENOENT);
+
+                if (length > 0 || is_end)
+                        add_entry(&entries[count++], folder, name);
+                free(name);
+                if (length > 0) {
+                        char *longer;
+
+                        target[length] = '\0';
+                        longer = xasprintf("%s/%s", target, at);
+                        free(rest);
+                        at = rest = longer;
+                        if (*rest == '/') {
+                                free(folder);
+                                folder = xstrdup("/");
+                        }
+                        free(full);
+                } else {
+                        free(folder);
+                        folder = full;
+                }
+                if (length <= 0 && is_end)
+                        break;
+        }
+        free(folder);
+        free(rest);
         return count;
 }
 
-static bool folders_are_same(const struct filewatch *watch, const struct folder *folders, size_t count)
+static bool entries_are_same(const struct filewatch *watch, const struct entry *entries, size_t count)
 {
-        if (watch->n_folders != count)
+        if (watch->n_entries != count)
                 return false;
         for (size_t i = 0; i < count; i++) {
-                const struct folder *known = &watch->folders[i];
+                const struct entry *known = &watch->entries[i];
 
-                if (strcmp(known->path, folders[i].path) != 0 || known->device != folders[i].device ||
-                        known->inode != folders[i].inode)
+                if (strcmp(known->folder, entries[i].folder) != 0 || strcmp(known->name, entries[i].name) != 0 ||
+                        known->device != entries[i].device || known->inode != entries[i].inode)
                         return false;
         }
         return true;
 }
 
-static void on_event(uv_fs_event_t *event, const char *name, int events, int status);
+/* ---- listening ---- */
+
+static void free_ears(uv_handle_t *handle)
+{
+        free(container_of(handle, struct ears, poll));
+}
+
+static void close_ears(struct filewatch *watch)
+{
+        struct ears *ears = TAKE_PTR(watch->ears);
+
+        if (!ears)
+                return;
+        uv_close((uv_handle_t *)&ears->poll, free_ears);
+        close(ears->fd);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+static void open_ears(struct filewatch *watch)
+{
+        int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+        if (fd < 0)
+                return;
+        watch->ears = xcalloc(1, sizeof(*watch->ears));
+        watch->ears->fd = fd;
+        watch->ears->poll.data = watch;
+        if (uv_poll_init(watch->poll.loop, &watch->ears->poll, fd) < 0) {
+                free(TAKE_PTR(watch->ears));
+                close(fd);
+                return;
+        }
+        uv_poll_start(&watch->ears->poll, UV_READABLE, on_readable);
+}
+
+static int listen_to_file(const struct filewatch *watch)
+{
+        struct stat status;
+
+        /* Not to a device: everybody writes to /dev/null. */
+        if (stat(watch->path, &status) < 0 || !S_ISREG(status.st_mode))
+                return -1;
+        return inotify_add_watch(watch->ears->fd, watch->path, FILE_EVENTS);
+}
 
 static void follow(struct filewatch *watch, bool anew)
 {
-        struct folder folders[MAX_FOLDERS];
-        size_t count = find_folders(watch, folders);
+        struct entry entries[MAX_ENTRIES];
+        size_t count = find_entries(watch->path, entries);
 
-        if (!anew && folders_are_same(watch, folders, count)) {
-                while (count)
-                        free(folders[--count].path);
+        if (!anew && entries_are_same(watch, entries, count)) {
+                forget_entries(entries, count);
                 return;
         }
-        forget_folders(watch);
-        for (; watch->n_folders < count; watch->n_folders++) {
-                struct folder *folder = &watch->folders[watch->n_folders];
-
-                *folder = folders[watch->n_folders];
-                folder->event = xcalloc(1, sizeof(*folder->event));
-                uv_fs_event_init(watch->poll.loop, folder->event);
-                folder->event->data = watch;
-                if (uv_fs_event_start(folder->event, on_event, folder->path, 0) < 0)
-                        uv_close((uv_handle_t *)TAKE_PTR(folder->event), free_event);
-        }
+        close_ears(watch);
+        forget_entries(watch->entries, watch->n_entries);
+        memcpy(watch->entries, entries, count * sizeof(*entries));
+        watch->n_entries = count;
+        open_ears(watch);
+        if (!watch->ears)
+                return;
+        for (size_t i = 0; i < count; i++)
+                watch->entries[i].watch = inotify_add_watch(watch->ears->fd, watch->entries[i].folder, FOLDER_EVENTS);
+        watch->file = listen_to_file(watch);
 }
 
 /* ---- the content ---- */
@@ -213,15 +299,45 @@ static void on_poll(uv_timer_t *timer)
         look(timer->data, false);
 }
 
-static void on_event(uv_fs_event_t *event, const char *name UNUSED, int events UNUSED, int status UNUSED)
+static void note_event(struct filewatch *watch)
 {
-        struct filewatch *watch = event->data;
-        uint64_t now = uv_now(event->loop);
+        uint64_t now = uv_now(watch->poll.loop);
 
         if (!uv_is_active((uv_handle_t *)&watch->quiet))
                 watch->first_event_ms = now;
         if (now - watch->first_event_ms < PATIENCE_MS)
                 uv_timer_start(&watch->quiet, on_quiet, QUIET_MS, 0);
+}
+
+static bool matters(const struct filewatch *watch, const struct inotify_event *event)
+{
+        if ((event->mask & ANY_NAME) || event->wd == watch->file)
+                return true;
+        for (size_t i = 0; i < watch->n_entries; i++)
+                if (watch->entries[i].watch == event->wd && event->len > 0 &&
+                        strcmp(watch->entries[i].name, event->name) == 0)
+                        return true;
+        return false;
+}
+
+static void on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        const struct ears *ears = container_of(poll, struct ears, poll);
+        struct filewatch *watch = poll->data;
+        union {
+                struct inotify_event event; /* for its alignment */
+                char bytes[4096];
+        } buffer;
+        ssize_t size;
+
+        while ((size = read(ears->fd, &buffer, sizeof(buffer))) > 0)
+                for (const char *at = buffer.bytes; at < buffer.bytes + size;) {
+                        const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
+
+                        if (matters(watch, event))
+                                note_event(watch);
+                        at += sizeof(*event) + event->len;
+                }
 }
 
 /* ---- life ---- */
@@ -245,6 +361,7 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
         watch->poll.data = watch;
         watch->quiet.data = watch;
         watch->open_handles = 2;
+        watch->file = -1;
         watch->path = xstrdup(options->path);
         watch->limit = options->limit;
         watch->content = (struct strbuf)STRBUF_INIT;
@@ -277,7 +394,8 @@ struct filewatch *filewatch_close(struct filewatch *watch)
 {
         if (!watch)
                 return NULL;
-        forget_folders(watch);
+        close_ears(watch);
+        forget_entries(watch->entries, watch->n_entries);
         uv_close((uv_handle_t *)&watch->poll, on_closed);
         uv_close((uv_handle_t *)&watch->quiet, on_closed);
         return NULL;

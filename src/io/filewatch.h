@@ -3,8 +3,9 @@
  * a rename, or reached through symbolic links of which one was turned. A ConfigMap in a pod is the last: "config.yaml" leads to
  * "..data/config.yaml", and kubelet swaps "..data"; NVIDIA's config manager puts a link of its own before that.
  *
- * The folders of the file and of every link on the way to it are watched by inotify, and a timer looks as well, for what inotify
- * does not see (a folder above that is a link, an overflow). A change is told when it has been quiet for 200 ms, after a second at most,
+ * inotify tells of the file, and of the names that lead to it: every link on the way, in the folder where it stands. What is written to, or
+ * made beside them, wakes nobody or is passed over. A timer looks as well, for what inotify does not see (a folder above that is moved
+ * away, more than eight links, a system without a watch left). A change is told when it has been quiet for 200 ms, after a second at most,
  * and only if the bytes differ from those last known: a touch is nothing. A file that is missing is no change either; what was
  * known stays known until there is one again.
  */

@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +173,90 @@ static void test_other_files_of_the_folder_do_not_matter(void **state)
         start(f);
         write_in_place(f, "other.yaml", "b");
         assert_false(change_comes(f, A_WHILE));
+}
+
+/* What the loop would wake for now. */
+static bool is_woken(struct fixture *f)
+{
+        struct pollfd backend = {.fd = uv_backend_fd(&f->loop), .events = POLLIN};
+
+        return poll(&backend, 1, 0) != 0;
+}
+
+static void test_what_is_written_to_other_files_wakes_nobody(void **state)
+{
+        struct fixture *f = *state;
+
+        write_in_place(f, "config.yaml", "a");
+        write_in_place(f, "log", "1");
+        start(f);
+        assert_false(change_comes(f, A_WHILE));
+        write_in_place(f, "log", "2");
+        assert_false(is_woken(f));
+        write_in_place(f, "config.yaml", "b");
+        assert_true(is_woken(f));
+        assert_true(change_comes(f, SOON));
+}
+
+/* The config manager's "empty" configuration is a link to it. */
+static void test_what_is_written_to_a_device_wakes_nobody(void **state)
+{
+        struct fixture *f = *state;
+        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        turn_link(f, "config.yaml", "/dev/null");
+        start(f);
+        assert_false(change_comes(f, A_WHILE));
+        assert_int_equal(write(fd, "x", 1), 1);
+        close(fd);
+        assert_false(is_woken(f));
+        write_in_place(f, "new", "a");
+        assert_int_equal(rename(at(f, "new"), at(f, "config.yaml")), 0);
+        assert_true(change_comes(f, SOON));
+}
+
+/* The next thing to happen is the look of the timer, a minute away. */
+static void test_files_that_come_and_go_beside_it_are_not_looked_at(void **state)
+{
+        struct fixture *f = *state;
+
+        write_in_place(f, "config.yaml", "a");
+        start(f);
+        write_in_place(f, "other.yaml", "b");
+        replace(f, "other.yaml", "c");
+        unlink(at(f, "other.yaml"));
+        assert_false(change_comes(f, 50));
+        uv_run(&f->loop, UV_RUN_NOWAIT); /* closes what loop_run_until() had */
+        assert_true(uv_backend_timeout(&f->loop) > 10000);
+}
+
+static void test_a_folder_above_that_is_a_link_is_followed_by_event(void **state)
+{
+        struct fixture *f = *state;
+
+        make_folder(f, "1");
+        make_folder(f, "2");
+        write_in_place(f, "1/config.yaml", "a");
+        write_in_place(f, "2/config.yaml", "b");
+        turn_link(f, "current", "1");
+        start_at(f, "current/config.yaml", 600000);
+        turn_link(f, "current", at(f, "2"));
+        assert_true(change_comes(f, SOON));
+        write_in_place(f, "2/config.yaml", "c");
+        assert_true(change_comes(f, SOON));
+}
+
+static void test_a_folder_that_is_made_later_is_found(void **state)
+{
+        struct fixture *f = *state;
+
+        start_at(f, "later/../later/config.yaml", 600000);
+        make_folder(f, "made");
+        write_in_place(f, "made/config.yaml", "a");
+        assert_int_equal(rename(at(f, "made"), at(f, "later")), 0);
+        assert_true(change_comes(f, SOON));
+        replace(f, "later/config.yaml", "b");
+        assert_true(change_comes(f, SOON));
 }
 
 static void test_the_swap_of_a_configmap_is_told_again_and_again(void **state)
@@ -368,6 +453,13 @@ int main(void)
                         test_a_file_written_in_place_and_one_renamed_over_it_are_each_told_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_the_same_bytes_again_are_no_change, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_other_files_of_the_folder_do_not_matter, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_what_is_written_to_other_files_wakes_nobody, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_what_is_written_to_a_device_wakes_nobody, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_files_that_come_and_go_beside_it_are_not_looked_at, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_folder_above_that_is_a_link_is_followed_by_event, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_folder_that_is_made_later_is_found, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_swap_of_a_configmap_is_told_again_and_again, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
