@@ -29,7 +29,7 @@ struct plugin {
 
         struct rpc_server *server; /* NULL: none */
         struct list streams;       /* open ListAndWatch calls */
-        size_t n_streams;
+        struct stream *watch;      /* kubelet's among them: the first on this server; NULL: none yet, or it has ended */
         struct rpc_client *client; /* of the Register call in flight */
 
         struct device_list list;
@@ -76,10 +76,14 @@ static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
         struct stream *stream = data;
         struct plugin *plugin = stream->plugin;
 
+        bool is_watch = stream == plugin->watch;
+
         list_remove(&stream->link);
         free(stream);
-        if (--plugin->n_streams == 0)
-                step(plugin, REGISTRATION_WATCH_LOST);
+        if (!is_watch)
+                return;
+        plugin->watch = NULL;
+        step(plugin, REGISTRATION_WATCH_LOST);
 }
 
 /* What is written to one stream may end it, or all of its connection: so each is taken from the front and put back first. */
@@ -124,9 +128,11 @@ static void handle_list_and_watch(
         stream->plugin = plugin;
         stream->call = call;
         list_append(&plugin->streams, &stream->link);
-        plugin->n_streams++;
         rpc_call_on_ended(call, on_stream_ended, stream);
         rpc_call_send_latest(call, plugin->packed);
+        if (plugin->watch)
+                return; /* kubelet opens one on each server, as soon as it knows it: this is somebody who looks on */
+        plugin->watch = stream;
         step(plugin, REGISTRATION_WATCH_OPENED);
 }
 
@@ -298,6 +304,9 @@ static void step(struct plugin *plugin, enum registration_event event)
                 (event == REGISTRATION_WATCH_LOST || event == REGISTRATION_REGISTER_OK))
                 log_warn("kubelet closed the device list, registering again", LOG_STR("resource", plugin->name),
                         LOG_UINT("times", plugin->registration.failures + 1));
+        if (action.command == REGISTRATION_CLOSE && event == REGISTRATION_TIMEOUT)
+                log_warn("kubelet answered Register and did not open ListAndWatch, registering again",
+                        LOG_STR("resource", plugin->name), LOG_UINT("times", plugin->registration.failures + 1));
         if (before != after)
                 uv_timer_stop(&plugin->timer);
         if (action.timeout_ms)

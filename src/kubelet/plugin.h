@@ -1,9 +1,12 @@
 /*
  * One resource as kubelet meets it: a socket of its own, the DevicePlugin service on it, and its registration.
  *
- * It carries out what kubelet/registration.h decides. It does not know where plans come from, nor the other resources. It
- * starts serving when it is told that kubelet's socket is there. Nothing in a request handler blocks, reads a file or calls
- * NVML: kubelet admits one pod at a time, and a slow answer holds up the node. How requests are answered: kubelet/requests.h.
+ * It carries out what kubelet/registration.h decides. The first ListAndWatch on a server is kubelet's, which opens one as soon as it
+ * knows the server; who opens another gets the list, too, and may leave: only the end of the first means that kubelet is lost.
+ *
+ * It does not know where plans come from, nor the other resources. It starts serving when it is told that kubelet's socket is
+ * there. Nothing in a request handler blocks, reads a file or calls NVML: kubelet admits one pod at a time, and a slow answer holds
+ * up the node. How requests are answered: kubelet/requests.h.
  */
 #pragma once
 

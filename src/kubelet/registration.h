@@ -41,7 +41,7 @@ enum registration_event {
         REGISTRATION_REGISTER_OK,
         REGISTRATION_REGISTER_FAILED, /* refused, unreachable, timed out, or our own server could not listen */
         REGISTRATION_WATCH_OPENED,    /* kubelet opened ListAndWatch (perhaps before Register was answered) */
-        REGISTRATION_WATCH_LOST,      /* the last ListAndWatch stream ended */
+        REGISTRATION_WATCH_LOST,      /* the stream that kubelet opened has ended */
         REGISTRATION_SERVER_CLOSED,
         REGISTRATION_TIMEOUT,
         REGISTRATION_STOP,

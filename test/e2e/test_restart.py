@@ -8,6 +8,8 @@ import time
 import grpc
 import pytest
 
+import deviceplugin_pb2 as pb
+from kubelet import Plugin
 from node import GPU, SANITIZED, sharing
 
 
@@ -192,6 +194,28 @@ def test_a_stream_that_kubelet_closes_is_back_at_once(served):
     served.agent.wait_log('kubelet closed the device list, registering again')
 
 
+def test_another_reader_of_the_list_is_not_taken_for_kubelet(served):
+    """A tool that looks at the socket: what counts is the stream that was opened first."""
+    kubelet = served.kubelet
+    reader = Plugin(kubelet.plugin(GPU).path)
+    try:
+        stream = reader.list_and_watch(pb.Empty())
+        assert len(next(stream).devices) == 80
+        kubelet.close_stream(GPU)
+        served.wait(lambda: len(kubelet.registered) == 2, 'the second registration')
+        is_back(served)
+    finally:
+        reader.close()
+
+
+def test_another_reader_of_the_list_may_leave(served):
+    kubelet = served.kubelet
+    reader = Plugin(kubelet.plugin(GPU).path)
+    assert len(next(reader.list_and_watch(pb.Empty())).devices) == 80
+    reader.close()
+    served.stays(lambda: len(kubelet.registered) == 1 and kubelet.allocatable(GPU) == 80, 'one registration', 1.0)
+
+
 def test_a_stream_that_kubelet_closes_before_it_answers_register_is_told_and_registered_again(node):
     kubelet = node.kubelet
     kubelet.answer_delay = 1.0
@@ -229,6 +253,7 @@ def test_a_kubelet_that_never_opens_the_stream_is_registered_with_again_after_te
     kubelet.opens_stream = True
     node.wait_counts(80)
     assert kubelet.registered[1][0] - kubelet.registered[0][0] > 9.0
+    node.agent.wait_log('warn  kubelet answered Register and did not open ListAndWatch, registering again resource=%s times=1' % GPU)
 
 
 def test_kubelet_is_told_that_the_old_streams_end_before_it_is_registered_with_again(served):
