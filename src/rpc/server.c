@@ -9,16 +9,21 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "rpc/link.h"
 
 #define BACKLOG 128
+#define PAUSE_MS INT64_C(200) /* without descriptors: until the next look at the backlog */
+#define MESSAGE_MAX ((size_t)4 * 1024 * 1024)
 
 struct rpc_server {
         uv_loop_t *loop;
-        uv_pipe_t listener;
+        /* Not a pipe of libuv's, which cannot stop listening, and without descriptors is told of the same backlog again and again. */
+        uv_poll_t listener;
+        int fd; /* of |listener| */
         uv_timer_t timer;
         int64_t armed_ms; /* when |timer| fires, RPC_NO_DEADLINE if it does not */
         struct rpc_server_options options;
@@ -27,7 +32,8 @@ struct rpc_server {
         ino_t inode;
         struct list connections;
         size_t n_connections;
-        size_t handles; /* not closed yet; the server is freed with the last */
+        int64_t resume_ms; /* when |listener| is looked at again, RPC_NO_DEADLINE if it is not paused */
+        size_t handles;    /* not closed yet; the server is freed with the last */
         uint8_t *buffer;
         bool is_closing;
         int64_t grace_ms; /* when a closing server stops waiting */
@@ -40,6 +46,7 @@ struct connection {
         struct list in_server;
         struct rpc_server *server;
         int64_t handshake_ms; /* when it must have sent SETTINGS */
+        int64_t moved_ms;     /* when it last sent anything */
 };
 
 static struct connection *connection_of(struct list *in_server)
@@ -79,6 +86,7 @@ static int64_t connection_deadline(const struct connection *connection)
 }
 
 static void on_timer(uv_timer_t *timer);
+static void resume_listening(struct rpc_server *server);
 
 /* Only ever earlier: a deadline that went away costs one idle wake-up, not a search through all of them. */
 static void arm(struct rpc_server *server, int64_t deadline_ms)
@@ -120,6 +128,10 @@ static void on_timer(uv_timer_t *timer)
                 if (!link->is_closing)
                         next_ms = MIN(next_ms, connection_deadline(connection));
         }
+        if (!server->is_closing && server->resume_ms <= now_ms)
+                resume_listening(server);
+        if (!server->is_closing)
+                next_ms = MIN(next_ms, server->resume_ms);
         if (server->is_closing && server->n_connections > 0 && server->grace_ms > now_ms)
                 next_ms = MIN(next_ms, server->grace_ms);
         arm(server, next_ms);
@@ -127,11 +139,34 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- connections ---- */
 
+/* All connections together may keep what one of them may. Who keeps most is in the wrong: kubelet's messages are small. */
+static void limit_unread(struct rpc_server *server)
+{
+        struct connection *largest = NULL;
+        size_t unread = 0;
+
+        LIST_FOR_EACH(in_server, &server->connections) {
+                struct connection *connection = connection_of(in_server);
+                size_t own = rpc_session_unread(connection->link.session);
+
+                if (connection->link.is_closing)
+                        continue;
+                unread += own;
+                if (!largest || own > rpc_session_unread(largest->link.session))
+                        largest = connection;
+        }
+        if (unread > 2 * server->options.service.limits.message)
+                rpc_link_close(&largest->link);
+}
+
 static void on_moved(struct rpc_link *link)
 {
         struct connection *connection = container_of(link, struct connection, link);
 
+        connection->moved_ms = rpc_link_now(connection->server->loop);
         arm(connection->server, connection_deadline(connection));
+        if (rpc_session_unread(link->session) > 0)
+                limit_unread(connection->server);
 }
 
 static void on_over(struct rpc_link *link, const struct error *reason UNUSED)
@@ -161,41 +196,41 @@ static void on_closed(struct rpc_link *link)
 
 static const struct rpc_link_events connection_events = {on_moved, on_over, on_closed};
 
-static void on_extra_closed(uv_handle_t *handle)
+/* Makes room by the connection without a call that was silent for longest; false: there is none. */
+static bool evict_idle(struct rpc_server *server)
 {
-        struct rpc_server *server = handle->data;
+        struct connection *idlest = NULL;
 
-        free(handle);
-        forget_handle(server);
+        LIST_FOR_EACH(in_server, &server->connections) {
+                struct connection *connection = connection_of(in_server);
+
+                if (!connection->link.is_closing && rpc_session_calls(connection->link.session) == 0 &&
+                        (!idlest || connection->moved_ms < idlest->moved_ms))
+                        idlest = connection;
+        }
+        if (!idlest)
+                return false;
+        rpc_link_close(&idlest->link);
+        return true;
 }
 
-/* One too many: accepted, for it would wait in the backlog otherwise and not know why, and closed. */
-static void turn_away(struct rpc_server *server)
+static size_t count_open(const struct rpc_server *server)
 {
-        uv_pipe_t *pipe = xcalloc(1, sizeof(*pipe));
+        size_t count = 0;
 
-        uv_pipe_init(server->loop, pipe, 0);
-        pipe->data = server;
-        server->handles++;
-        uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)pipe);
-        uv_close((uv_handle_t *)pipe, on_extra_closed);
+        LIST_FOR_EACH(in_server, &server->connections)
+                count += !connection_of(in_server)->link.is_closing;
+        return count;
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void add_connection(struct rpc_server *server, int fd)
 {
-        struct rpc_server *server = container_of(listener, struct rpc_server, listener);
-        struct connection *connection;
+        struct connection *connection = xcalloc(1, sizeof(*connection));
         struct error err;
 
-        if (status < 0)
-                return; /* out of descriptors, or gone before it was accepted; libuv goes on listening */
-        if (server->n_connections >= server->options.connections) {
-                turn_away(server);
-                return;
-        }
-        connection = xcalloc(1, sizeof(*connection));
         connection->server = server;
-        connection->handshake_ms = rpc_link_now(server->loop) + (int64_t)server->options.handshake_ms;
+        connection->moved_ms = rpc_link_now(server->loop);
+        connection->handshake_ms = connection->moved_ms + (int64_t)server->options.handshake_ms;
         uv_pipe_init(server->loop, &connection->link.pipe, 0);
         rpc_link_init(&connection->link, rpc_session_new_server(&server->options.service), &connection_events,
                 server->buffer);
@@ -203,11 +238,58 @@ static void on_connection(uv_stream_t *listener, int status)
         list_append(&server->connections, &connection->in_server);
         server->n_connections++;
         server->handles++;
-        if (uv_accept(listener, (uv_stream_t *)&connection->link.pipe) < 0 ||
-                rpc_link_start(&connection->link, &err) < 0)
+        if (uv_pipe_open(&connection->link.pipe, fd) < 0) {
+                close(fd);
                 rpc_link_close(&connection->link);
-        else
+        } else if (rpc_link_start(&connection->link, &err) < 0) {
+                rpc_link_close(&connection->link);
+        } else {
                 arm(server, connection->handshake_ms);
+        }
+}
+
+static void pause_listening(struct rpc_server *server)
+{
+        uv_poll_stop(&server->listener);
+        server->resume_ms = rpc_link_now(server->loop) + PAUSE_MS;
+        arm(server, server->resume_ms);
+}
+
+static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
+{
+        struct rpc_server *server = container_of(listener, struct rpc_server, listener);
+        int fd;
+
+        if (status < 0) {
+                pause_listening(server);
+                return;
+        }
+        for (unsigned int i = 0; i < BACKLOG && !server->is_closing; i++) {
+                fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+                        continue;
+                if (fd < 0 && errno == EAGAIN)
+                        return;
+                if (fd < 0) {
+                        evict_idle(
+                                server); /* out of descriptors, or of memory: whose end takes effect before the next look */
+                        pause_listening(server);
+                        return;
+                }
+                /* One too many is closed: it would wait in the backlog otherwise and not know why. */
+                if (count_open(server) >= server->options.connections && !evict_idle(server))
+                        close(fd);
+                else
+                        add_connection(server, fd);
+        }
+}
+
+static void resume_listening(struct rpc_server *server)
+{
+        int rc = uv_poll_start(&server->listener, UV_READABLE, on_listener);
+
+        assert(rc == 0); /* its descriptor is watched by nobody else */
+        server->resume_ms = RPC_NO_DEADLINE;
 }
 
 void rpc_call_flush(struct rpc_call *call)
@@ -269,15 +351,13 @@ static int listen_on(struct rpc_server *server, struct error *err)
 
         if (bind_socket(server, &fd, err) < 0)
                 return -1;
-        r = uv_pipe_open(&server->listener, fd);
-        if (r == 0) {
-                TAKE_FD(fd);
-                r = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
-        }
+        r = listen(fd, BACKLOG) < 0 ? -errno : uv_poll_init(server->loop, &server->listener, fd);
         if (r < 0) {
                 remove_socket(server);
                 return error_errno(err, -r, "listen on '%s'", server->path);
         }
+        server->fd = TAKE_FD(fd);
+        server->handles++;
         return 0;
 }
 
@@ -290,20 +370,22 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         server->options = *options;
         if (!server->options.connections)
                 server->options.connections = 64;
+        if (!server->options.service.limits.message)
+                server->options.service.limits.message = MESSAGE_MAX;
         if (!server->options.handshake_ms)
                 server->options.handshake_ms = 10000;
         server->path = xstrdup(path);
         server->armed_ms = RPC_NO_DEADLINE;
         list_init(&server->connections);
-        uv_pipe_init(loop, &server->listener, 0);
         uv_timer_init(loop, &server->timer);
-        server->listener.data = server->timer.data = server;
-        server->handles = 2;
+        server->timer.data = server;
+        server->handles = 1;
         if (listen_on(server, err) < 0) {
-                uv_close((uv_handle_t *)&server->listener, on_handle_closed);
                 uv_close((uv_handle_t *)&server->timer, on_handle_closed);
                 return -1;
         }
+        server->listener.data = server;
+        resume_listening(server);
         server->buffer = xmalloc(RPC_LINK_BUFFER_SIZE);
         *ret = server;
         return 0;
@@ -318,6 +400,7 @@ void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*close
         server->grace_ms = rpc_link_now(server->loop) + (int64_t)MIN(grace_ms, INT32_MAX);
         remove_socket(server);
         uv_close((uv_handle_t *)&server->listener, on_handle_closed);
+        close(server->fd);
         LIST_FOR_EACH(in_server, &server->connections) {
                 struct rpc_link *link = &connection_of(in_server)->link;
 

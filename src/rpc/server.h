@@ -1,8 +1,11 @@
 /*
  * A gRPC server on a unix socket: listens, runs one rpc_session a connection, arms one timer for deadlines.
  *
- * It does not know what is served. One thread, the loop's. Connections are bounded; one beyond the bound is accepted and
- * closed. A connection that has not sent its SETTINGS after a deadline is closed. The socket file is removed at the end, but only
+ * It does not know what is served. One thread, the loop's. Connections are bounded: one beyond the bound takes the place of the
+ * one that has been without a call for longest, or is closed where all have calls. Messages that are not complete are bounded for
+ * all connections together: beyond twice the limit of one message the connection that keeps most of them is ended. While no
+ * descriptor is free, those without a call give way, too; without one it looks again after a while. A connection that has not sent
+ * its SETTINGS after a deadline is closed. The socket file is removed at the end, but only
  * if it is still the one that was bound (device and inode), since kubelet may have emptied the directory meanwhile.
  *
  * The program must ignore SIGPIPE, here as with every libuv stream.

@@ -13,6 +13,7 @@
 #define OUTPUT_SIZE 65536 /* at which rpc_session_pending() stops gathering frames */
 #define KEPT_OUTPUT 4096  /* an idle connection keeps no larger buffer */
 #define INPUT_SLICE 16384 /* after which the bounds are looked at again */
+#define HEADER_FLOOD 4    /* a header list of so many times the limit ends the connection */
 #define FRAME_COST 64     /* what one queued control frame counts: about its memory, more than its bytes */
 
 /* ---- small ---- */
@@ -77,9 +78,16 @@ static int on_header(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame U
         size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags UNUSED, void *user_data)
 {
         struct rpc_session *session = user_data;
+        size_t most = HEADER_FLOOD * session->limits.header_list;
 
         rpc_head_add(&session->head, (const char *)name, name_size, (const char *)value, value_size);
-        return 0;
+        if (session->head.size <= most)
+                return 0;
+        /* HPACK makes kilobytes of each byte: nobody who means it sends that much beyond what our SETTINGS allow. */
+        nghttp2_session_terminate_session(session->http2, NGHTTP2_ENHANCE_YOUR_CALM);
+        error_set(&session->why, ERROR_UNAVAILABLE, "the peer sends header lists of more than %zu bytes", most);
+        session->is_broken = true;
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static int on_data(nghttp2_session *http2 UNUSED, uint8_t flags UNUSED, int32_t stream_id, const uint8_t *bytes,
@@ -324,6 +332,11 @@ struct rpc_session *rpc_session_new_client(const struct rpc_session_client_optio
         return session;
 }
 
+size_t rpc_session_unread(const struct rpc_session *session)
+{
+        return session->unread;
+}
+
 void rpc_session_end(struct rpc_session *session, enum rpc_status status, const char *text)
 {
         struct list calls;
@@ -375,7 +388,9 @@ int rpc_session_receive(
         session->busy++;
         while (size > 0 && r >= 0 && !session->is_broken) {
                 r = nghttp2_session_mem_recv(session->http2, bytes, MIN(size, INPUT_SLICE));
-                if (r < 0) {
+                if (r < 0 && session->is_broken) {
+                        break; /* it is known why */
+                } else if (r < 0) {
                         error_set(&session->why, ERROR_UNAVAILABLE, "HTTP/2: %s", nghttp2_strerror((int)r));
                 } else if (session->is_server && nghttp2_session_get_outbound_queue_size(session->http2) > most) {
                         r = error_set(&session->why, ERROR_UNAVAILABLE, "the peer does not read what it asks for");

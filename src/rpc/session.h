@@ -30,7 +30,8 @@ struct rpc_call;
 
 struct rpc_limits {
         size_t message;     /* largest payload accepted; default 4 MiB, as grpc-go's */
-        size_t header_list; /* bytes of one header list, RFC 9113 way of counting; default 16 KiB */
+        size_t header_list; /* bytes of one header list, RFC 9113 way of counting; default 16 KiB. One that is larger ends
+                                 its stream, one four times as large the connection. */
         uint32_t streams;   /* concurrent streams of one connection; default 100 */
         size_t queued;      /* bytes of control frames waiting to be sent before a peer that does not read is dropped,
                                  each counted as 64; default 64 KiB */
@@ -133,6 +134,9 @@ bool rpc_session_is_finished(struct rpc_session *session);
 bool rpc_session_why(const struct rpc_session *session, struct error *ret_why);
 
 size_t rpc_session_calls(const struct rpc_session *session);
+
+/* Bytes of messages that are not complete yet: at most twice the limit of one message, or it ends the call that goes beyond. */
+size_t rpc_session_unread(const struct rpc_session *session);
 
 /* True from the moment the peer's SETTINGS have arrived: it speaks HTTP/2. */
 bool rpc_session_is_established(const struct rpc_session *session);

@@ -155,6 +155,23 @@ static void test_a_large_header_list_is_refused(void **state UNUSED)
         victim_done(&victim);
 }
 
+/* HPACK: a field of 4 KB once, and then one byte for each time that it comes again. */
+static void test_a_header_list_that_grows_out_of_little_ends_the_connection(void **state UNUSED)
+{
+        enum { VALUE = 4000, TIMES = 10000 };
+        uint8_t block[6 + 3 + VALUE + TIMES] = {0x40, 5, 'x', '-', 'b', 'i', 'g', 0x7f, 0xa1, 0x1e};
+        struct victim victim;
+        struct error err;
+
+        memset(block + 10, 'v', VALUE);
+        memset(block + 10 + VALUE, 0xbe, sizeof(block) - 10 - VALUE); /* the newest of the dynamic table */
+        victim_init(&victim, NULL);
+        peer_frame(&victim.peer, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, block, sizeof(block));
+        assert_int_equal(peer_say(&victim.peer, victim.session, &err), -1);
+        assert_string_equal(err.text, "the peer sends header lists of more than 65536 bytes");
+        victim_done(&victim);
+}
+
 static void test_trailers_of_a_request_are_tolerated_if_they_are_well_formed(void **state UNUSED)
 {
         static const struct field good[] = {{"x-checksum", "1"}, {NULL, NULL}}, bad[] = {{":path", "/"}, {NULL, NULL}};
@@ -465,6 +482,7 @@ int main(void)
                 cmocka_unit_test(test_settings_are_sent_before_anything_is_read),
                 cmocka_unit_test(test_bad_requests_are_answered_as_grpc_wants),
                 cmocka_unit_test(test_a_large_header_list_is_refused),
+                cmocka_unit_test(test_a_header_list_that_grows_out_of_little_ends_the_connection),
                 cmocka_unit_test(test_trailers_of_a_request_are_tolerated_if_they_are_well_formed),
                 cmocka_unit_test(test_what_is_no_http2_is_an_error),
                 cmocka_unit_test(test_violations_end_the_connection_with_goaway),

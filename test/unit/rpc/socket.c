@@ -38,7 +38,7 @@ static void on_disconnect(void *context)
         stage->disconnects++;
 }
 
-static void stage_serve(struct stage *stage, size_t connections, uint64_t handshake_ms)
+static void stage_serve(struct stage *stage, size_t connections, uint64_t handshake_ms, size_t message)
 {
         struct rpc_server_options options = {.service = bench_service(&stage->bench),
                 .connections = connections,
@@ -46,20 +46,33 @@ static void stage_serve(struct stage *stage, size_t connections, uint64_t handsh
                 .on_disconnect = on_disconnect};
         struct error err;
 
+        options.service.limits.message = message;
         stage->server_is_closed = false;
         assert_ok(rpc_server_new(&stage->server, &stage->loop, stage->path, &options, &err), &err);
 }
 
 #define HANDSHAKE_MS 500 /* in which a handshake is done even where the machine stands still for a moment */
 
-static void stage_init(struct stage *stage, size_t connections, uint64_t handshake_ms)
+static void stage_begin(struct stage *stage)
 {
         *stage = (struct stage){0};
         strcpy(stage->folder, "/tmp/rpc-socket-XXXXXX");
         assert_non_null(mkdtemp(stage->folder));
         snprintf(stage->path, sizeof(stage->path), "%s/s.sock", stage->folder);
         assert_int_equal(uv_loop_init(&stage->loop), 0);
-        stage_serve(stage, connections, handshake_ms);
+}
+
+static void stage_init(struct stage *stage, size_t connections, uint64_t handshake_ms)
+{
+        stage_begin(stage);
+        stage_serve(stage, connections, handshake_ms, 0);
+}
+
+/* Messages have at most |message| bytes. */
+static void stage_init_limited(struct stage *stage, size_t message)
+{
+        stage_begin(stage);
+        stage_serve(stage, 0, 0, message);
 }
 
 static void on_server_closed(void *data)
@@ -209,8 +222,8 @@ static void test_a_connection_too_many_is_closed(void **state UNUSED)
         stage_init(&stage, 2, 0);
         for (size_t i = 0; i < 2; i++) {
                 clients[i] = new_client(&stage);
-                start(clients[i], "/t.T/Echo", 1, 0, &fine[i]);
-                run_until(&stage, &fine[i].ended, 1);
+                start(clients[i], "/t.T/Hold", 1, 0, &fine[i]);
+                run_until(&stage, &stage.bench.handled, (unsigned int)i + 1);
         }
         clients[2] = new_client(&stage);
         start(clients[2], "/t.T/Echo", 1, 0, &extra);
@@ -226,6 +239,35 @@ static void test_a_connection_too_many_is_closed(void **state UNUSED)
         assert_int_equal(again.status, RPC_OK);
         rpc_client_close(clients[1]);
         rpc_client_close(clients[3]);
+        stage_done(&stage);
+}
+
+/* kubelet always has a call open, and whoever only holds a connection does not keep it out. */
+static void test_an_idle_connection_gives_way(void **state UNUSED)
+{
+        struct outcome held = {0}, idle = {0}, again[2] = {{0}, {0}};
+        struct rpc_client *clients[4];
+        struct stage stage;
+
+        stage_init(&stage, 2, 0);
+        clients[0] = new_client(&stage);
+        start(clients[0], "/t.T/Hold", 1, 0, &held);
+        run_until(&stage, &stage.bench.handled, 1);
+        clients[1] = new_client(&stage);
+        start(clients[1], "/t.T/Echo", 1, 0, &idle);
+        run_until(&stage, &idle.ended, 1);
+        for (size_t i = 0; i < 2; i++) {
+                clients[2 + i] = new_client(&stage);
+                start(clients[2 + i], "/t.T/Echo", 1, 0, &again[i]);
+                run_until(&stage, &again[i].ended, 1);
+                assert_int_equal(again[i].status, RPC_OK);
+                run_until(&stage, &stage.clients_closed, (unsigned int)i + 1);
+        }
+        assert_int_equal(held.ended, 0);
+        run_until(&stage, &stage.disconnects, 2);
+        assert_int_equal(rpc_server_connections(stage.server), 2);
+        for (size_t i = 0; i < 4; i++)
+                rpc_client_close(clients[i]);
         stage_done(&stage);
 }
 
@@ -308,6 +350,92 @@ static void test_a_claimed_gibibyte_costs_a_stream(void **state UNUSED)
         assert_int_equal(stage.disconnects, 0);
         close(fd);
         peer_done(&peer);
+        stage_done(&stage);
+}
+
+/* Twenty peers with half a message each: what they keep here has one bound, and costs those who keep most. */
+static void test_half_messages_of_all_connections_together_are_bounded(void **state UNUSED)
+{
+        enum { PEERS = 20, HALF = 9000 };
+        uint8_t part[HALF] = {0, 0, 0, 0x27, 0x10}; /* claims 10000 */
+        struct outcome outcome = {0};
+        struct rpc_client *client;
+        struct peer peer;
+        int fds[PEERS];
+        struct stage stage;
+
+        stage_init_limited(&stage, 10000);
+        peer_init(&peer);
+        client = new_client(&stage);
+        start(client, "/t.T/Hold", 100, 0, &outcome);
+        run_until(&stage, &stage.bench.handled, 1);
+        for (size_t i = 0; i < PEERS; i++) {
+                static const struct field request[] = {{":method", "POST"}, {":scheme", "http"}, {":path", "/t.T/Echo"},
+                        {":authority", "localhost"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+                        {NULL, NULL}};
+
+                peer_done(&peer);
+                peer_init(&peer);
+                peer_preface(&peer);
+                peer_headers(&peer, 0, 1, request);
+                peer_frame(&peer, NGHTTP2_DATA, 0, 1, part, sizeof(part));
+                fds[i] = dial(&stage);
+                assert_int_equal(write(fds[i], peer.out.data, peer.out.size), (ssize_t)peer.out.size);
+        }
+        run_until(&stage, &stage.disconnects, PEERS - 2);
+        run_some(&stage, 50);
+        assert_int_equal(stage.disconnects, PEERS - 2);
+        assert_int_equal(outcome.ended, 0);
+        check_still_serving(&stage);
+        for (size_t i = 0; i < PEERS; i++)
+                close(fds[i]);
+        rpc_client_close(client);
+        peer_done(&peer);
+        stage_done(&stage);
+}
+
+static void count_turn(uv_prepare_t *prepare)
+{
+        ++*(unsigned int *)prepare->data;
+}
+
+static void stop_loop(uv_timer_t *timer)
+{
+        uv_stop(timer->loop);
+}
+
+/* No descriptor is free, and peers wait to be accepted: the loop sleeps all the same, and serves them once there is one. */
+static void test_a_server_out_of_descriptors_sleeps(void **state UNUSED)
+{
+        enum { PEERS = 5 };
+        struct rlimit before, none;
+        unsigned int turns = 0;
+        uv_prepare_t prepare;
+        uv_timer_t timer;
+        int fds[PEERS];
+        struct stage stage;
+
+        stage_init(&stage, 0, 0);
+        uv_prepare_init(&stage.loop, &prepare);
+        uv_timer_init(&stage.loop, &timer);
+        prepare.data = &turns;
+        for (size_t i = 0; i < PEERS; i++)
+                fds[i] = dial(&stage);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = before;
+        none.rlim_cur = 3;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        uv_prepare_start(&prepare, count_turn);
+        uv_timer_start(&timer, stop_loop, 300, 0);
+        uv_run(&stage.loop, UV_RUN_DEFAULT);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_in_range(turns, 1, 50);
+        uv_close((uv_handle_t *)&prepare, NULL);
+        uv_close((uv_handle_t *)&timer, NULL);
+        check_still_serving(&stage);
+        assert_in_range(rpc_server_connections(stage.server), 1, PEERS + 1);
+        for (size_t i = 0; i < PEERS; i++)
+                close(fds[i]);
         stage_done(&stage);
 }
 
@@ -444,7 +572,7 @@ static void test_the_socket_file_is_ours_or_left_alone(void **state UNUSED)
         uv_run(&stage.loop, UV_RUN_DEFAULT);
         assert_int_equal(stat(stage.path, &status), 0); /* somebody else's */
 
-        stage_serve(&stage, 0, 0); /* replaces what is there */
+        stage_serve(&stage, 0, 0, 0); /* replaces what is there */
         assert_true(rpc_server_is_reachable(stage.server));
         check_still_serving(&stage);
         stage_close_server(&stage, 0);
@@ -738,6 +866,9 @@ int main(void)
                 cmocka_unit_test(test_a_call_goes_round),
                 cmocka_unit_test(test_a_thousand_connections_are_served),
                 cmocka_unit_test(test_a_connection_too_many_is_closed),
+                cmocka_unit_test(test_an_idle_connection_gives_way),
+                cmocka_unit_test(test_half_messages_of_all_connections_together_are_bounded),
+                cmocka_unit_test(test_a_server_out_of_descriptors_sleeps),
                 cmocka_unit_test(test_half_a_frame_and_then_silence_is_closed_without_handshake),
                 cmocka_unit_test(test_half_a_frame_after_the_handshake_may_wait),
                 cmocka_unit_test(test_a_claimed_gibibyte_costs_a_stream),
