@@ -370,7 +370,7 @@ static void publish(struct plugin *plugin)
 
 bool plugin_repeat(struct plugin *plugin)
 {
-        if (!plugin->packed || plugin->n_streams == 0)
+        if (!plugin->packed || !plugin->watch)
                 return false;
         for_each_stream(plugin, send_list);
         return true;
