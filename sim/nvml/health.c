@@ -82,7 +82,8 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correc
                 return call.result;
         if (!corrected || !uncorrected || !pending || !failure)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        if (!remaps_rows(call.config))
+        /* nvml.h: "NVML_ERROR_NOT_SUPPORTED if MIG is enabled or if the device doesn't support this feature". */
+        if (!remaps_rows(call.config) || call.gpu->mig_current)
                 return NVML_ERROR_NOT_SUPPORTED;
         *corrected = call.config->remapped_corrected;
         *uncorrected = call.config->remapped_uncorrected;
@@ -132,9 +133,10 @@ static bool field_of_rows(const struct scenario_gpu *gpu, unsigned int id, unsig
         }
 }
 
-static bool field_value(
-        const struct scenario *scenario, const struct scenario_gpu *gpu, unsigned int id, unsigned int *value)
+static bool field_value(const struct call *call, unsigned int id, unsigned int *value)
 {
+        const struct scenario *scenario = call->world->scenario;
+        const struct scenario_gpu *gpu = call->config;
         const struct model *model = gpu->model;
 
         switch (id) {
@@ -172,9 +174,9 @@ static bool field_value(
                 return true;
         case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
                 *value = gpu->recovery_action;
-                return true;
+                return scenario_tells_recovery_actions(scenario);
         default:
-                return field_of_rows(gpu, id, value);
+                return !call->gpu->mig_current && field_of_rows(gpu, id, value);
         }
 }
 
@@ -200,7 +202,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
                 if (value->fieldId == NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION) {
                         value->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
                         value->value.ullVal = call.config->energy_mj;
-                } else if (field_value(call.world->scenario, call.config, value->fieldId, &number)) {
+                } else if (field_value(&call, value->fieldId, &number)) {
                         value->value.uiVal = number;
                 } else {
                         value->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;

@@ -229,6 +229,11 @@ bool scenario_tells_profiles_without_mig(const struct scenario *scenario)
         return strtoul(scenario->driver_version, NULL, 10) >= 550;
 }
 
+bool scenario_tells_recovery_actions(const struct scenario *scenario)
+{
+        return strtoul(scenario->driver_version, NULL, 10) >= 550;
+}
+
 struct scenario *scenario_free(struct scenario *scenario)
 {
         if (!scenario)

@@ -147,3 +147,6 @@ static inline void scenario_freep(struct scenario **scenario)
 
 /* The driver tells MIG profiles while MIG is off, too: R550 and newer do (field 199), R535 cannot. */
 bool scenario_tells_profiles_without_mig(const struct scenario *scenario);
+
+/* The driver has field 230: R550 and newer. */
+bool scenario_tells_recovery_actions(const struct scenario *scenario);

@@ -17,6 +17,7 @@ static void make_policy(struct health_policy *policy, const struct config *confi
                         LOG_STR("words", ignored.data));
         strbuf_done(&ignored);
         policy->recover = config->recover;
+        policy->counts_remaps = config->counts_remaps;
         for (size_t i = 0; i < config->n_xid_rules; i++) {
                 const struct xid_rule *rule = &config->xid_rules[i];
 

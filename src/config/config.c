@@ -150,6 +150,7 @@ static void set_sections(struct config *config, const struct config_file *file)
         config->xid_rules = file->xids.rules;
         config->n_xid_rules = file->xids.count;
         config->recover = file->recover;
+        config->counts_remaps = file->counts_remaps;
         config->discovery_flags = file->discovery;
 }
 

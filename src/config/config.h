@@ -206,6 +206,7 @@ struct config {
 
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
+        bool counts_remaps; /* health.pendingRowRemap is "unhealthy" */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
 
         struct config_discovery discovery_flags;

@@ -148,6 +148,7 @@ static void read_health(struct config_file *file, const struct tree *tree, const
         file->xids = health->xids;
         if (tree_has(tree, &health->node, "recover"))
                 file->recover = health->recover;
+        file->counts_remaps = health->pending_row_remap && strcmp(health->pending_row_remap, "unhealthy") == 0;
 }
 
 static void read_discovery(struct config_discovery *ret, const struct tree *tree, const struct file_flags *flags)

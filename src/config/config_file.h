@@ -17,6 +17,7 @@ struct config_file {
         size_t n_mig_patterns;
         struct xid_list xids;
         bool recover;
+        bool counts_remaps;
         struct config_discovery discovery;
 };
 
@@ -100,6 +101,7 @@ struct file_health {
         struct tree_node node;
         struct xid_list xids;
         bool recover;
+        const char *pending_row_remap; /* NULL: ignore */
 };
 
 struct file_root {

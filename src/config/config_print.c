@@ -204,6 +204,7 @@ static json_t *print_health(const struct config *config)
         }
         json_object_set_new(health, "xids", xids);
         json_object_set_new(health, "recover", json_boolean(config->recover));
+        json_object_set_new(health, "pendingRowRemap", text(xid_action_words[config->counts_remaps]));
         return health;
 }
 

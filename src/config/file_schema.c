@@ -216,6 +216,8 @@ static const struct schema_object imex_object = {.options = "imex.", .size = siz
 
 /* ---- the rest ---- */
 
+static const char *const remap_words[] = {"ignore", "unhealthy", NULL};
+
 static const struct schema_key health_keys[] = {
         {.name = "xids",
                 .type = SCHEMA_XIDS,
@@ -225,6 +227,11 @@ static const struct schema_key health_keys[] = {
                 .type = SCHEMA_BOOL,
                 MEMBER(file_health, recover),
                 .help = "whether a GPU returns once it is well again (default: true); false: only a restart brings it back"},
+        {.name = "pendingRowRemap",
+                .type = SCHEMA_TEXT,
+                MEMBER(file_health, pending_row_remap),
+                .choices = remap_words,
+                .help = "what a memory row that waits to be remapped means for its GPU: ignore (default) or unhealthy"},
 };
 static const struct schema_object health_object = {OBJECT(health_keys, file_health)};
 

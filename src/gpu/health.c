@@ -136,6 +136,10 @@ bool health_xid(struct health *health, uint64_t xid, uint64_t now_ms)
         xid_text(xid, reason, sizeof(reason));
         is_news = health_fail(health, reason, now_ms);
         health->xid = xid;
+        if (xid_needs_recovery(xid)) {
+                health->held_for = xid;
+                health->was_gone = false;
+        }
         return is_news;
 }
 
@@ -147,19 +151,44 @@ bool health_fail(struct health *health, const char *reason, uint64_t now_ms)
         return is_news;
 }
 
-bool health_probe(struct health *health, const char *failure, uint64_t now_ms)
+/* The further apart the longer it takes. */
+static void probe_later(struct health *health, bool was_suspect, uint64_t now_ms)
 {
-        if (failure) {
-                uint64_t longest = health->first_interval_ms * HEALTH_MAX_INTERVAL;
+        uint64_t longest = health->first_interval_ms * HEALTH_MAX_INTERVAL;
+
+        probe_after(health, was_suspect ? MIN(health->interval_ms * 2, longest) : health->first_interval_ms, now_ms);
+}
+
+/* A good probe that proves nothing: the reason is again that of what is waited for. */
+static bool stay_held(struct health *health, uint64_t now_ms)
+{
+        char reason[sizeof(health->reason)];
+        uint64_t xid = health->held_for;
+        bool is_news;
+
+        xid_text(xid, reason, sizeof(reason));
+        is_news = set_back(health, reason, now_ms);
+        health->xid = xid;
+        probe_later(health, true, now_ms);
+        return is_news;
+}
+
+bool health_probe(struct health *health, enum health_finding finding, const char *failure, uint64_t now_ms)
+{
+        if (!health_is_good(finding)) {
                 bool was_suspect = health->suspect;
                 bool is_news = set_back(health, failure, now_ms);
 
-                probe_after(health, was_suspect ? MIN(health->interval_ms * 2, longest) : health->first_interval_ms,
-                        now_ms);
+                health->was_gone = health->was_gone || finding == HEALTH_GONE;
+                probe_later(health, was_suspect, now_ms);
                 return is_news;
         }
         if (!health->suspect)
                 return false;
+        if (finding == HEALTH_CLEARED || health->was_gone)
+                health_release(health);
+        if (health->held_for)
+                return stay_held(health, now_ms);
         if (++health->good < health->required) {
                 probe_after(health, health->first_interval_ms, now_ms);
                 return false;
@@ -170,4 +199,10 @@ bool health_probe(struct health *health, const char *failure, uint64_t now_ms)
         health->probe_at_ms = HEALTH_NEVER;
         health->returned_at_ms = now_ms;
         return true;
+}
+
+void health_release(struct health *health)
+{
+        health->held_for = 0;
+        health->was_gone = false;
 }

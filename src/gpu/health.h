@@ -12,6 +12,11 @@
  * most to 48, so that a board that flaps is away for a minute rather than for three seconds; one that held out for longer
  * starts at 3 again. The reason is always that of the latest setback.
  *
+ * Good probes alone bring back only what they can vouch for. After an Xid whose class asks for a reset or for service (gpu/xid.h)
+ * the unit is held: a driver before r550 or so says nothing of a GPU that needs its reset, and each call to it succeeds. Probes
+ * count again once there is a sign that it was dealt with: the driver says that no recovery action is needed, the GPU was
+ * gone and is found, or the driver was gone and is back (health_release).
+ *
  * Which Xids are setbacks is decided by gpu/xid.h, unless the policy says otherwise.
  */
 #pragma once
@@ -47,8 +52,9 @@
  * So disable=all with enable=79 watches Xid 79 alone, as NVIDIA's manual has it (its plugin 0.20 switched every check off).
  */
 struct health_policy {
-        bool none;    /* DP_DISABLE_HEALTHCHECKS is "all" */
-        bool all;     /* DP_ENABLE_HEALTHCHECKS is */
+        bool none;          /* DP_DISABLE_HEALTHCHECKS is "all" */
+        bool all;           /* DP_ENABLE_HEALTHCHECKS is */
+        bool counts_remaps; /* a memory row that waits to be remapped makes its GPU unhealthy */
         bool recover; /* good probes lead back; false: what went stays away until a restart, as in NVIDIA's plugin */
         uint64_t disabled[HEALTH_WORDS];
         uint64_t enabled[HEALTH_WORDS];
@@ -74,11 +80,26 @@ static inline bool health_policy_has_checks(const struct health_policy *policy)
         return !policy->none || policy->all;
 }
 
+/* What a probe found. */
+enum health_finding {
+        HEALTH_GOOD,    /* all calls succeed, and the driver cannot say more */
+        HEALTH_CLEARED, /* and the driver says that no recovery action is needed */
+        HEALTH_BAD,
+        HEALTH_GONE, /* the driver does not find the GPU: it comes back by a reset, if ever */
+};
+
+static inline bool health_is_good(enum health_finding finding)
+{
+        return finding == HEALTH_GOOD || finding == HEALTH_CLEARED;
+}
+
 /* The health of one unit: a GPU or a MIG device. */
 struct health {
         bool suspect;
-        char reason[200]; /* of the latest setback; empty while healthy */
-        uint64_t xid;     /* which was that one; 0: it was none */
+        bool was_gone;     /* since the last good probe */
+        uint64_t held_for; /* the Xid that asks for more than good probes; 0: none */
+        char reason[200];  /* of the latest setback; empty while healthy */
+        uint64_t xid;      /* which was that one; 0: it was none */
         unsigned int good;
         unsigned int required;
         uint64_t interval_ms;
@@ -99,5 +120,8 @@ bool health_xid(struct health *health, uint64_t xid, uint64_t now_ms);
 /* A setback other than an Xid: it could not be read, or a call about it failed. */
 bool health_fail(struct health *health, const char *reason, uint64_t now_ms);
 
-/* The outcome of a probe: |failure| is NULL when all was well. */
-bool health_probe(struct health *health, const char *failure, uint64_t now_ms);
+/* The outcome of a probe; |failure| says why it is not good. */
+bool health_probe(struct health *health, enum health_finding finding, const char *failure, uint64_t now_ms);
+
+/* The driver was unloaded or replaced, and with it went what it knew of the GPU: good probes count again. */
+void health_release(struct health *health);

@@ -110,7 +110,8 @@ int nvml_open(struct nvml **ret, const char *library, const char *driver_root, s
         _free_ char *path = nvml_locate(library, driver_root);
         _free_ struct nvml *nvml = xcalloc(1, sizeof(*nvml));
 
-        nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        /* Lazily, as NVIDIA's programs do: its own mock lacks functions that others of its functions call. */
+        nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
         if (!nvml->library)
                 return raise_not_loaded(path, dlerror(), err);
         if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {

@@ -2,30 +2,37 @@
 
 #include <stdio.h>
 
-static bool fail_call(const struct nvml *nvml, nvmlReturn_t code, const char *call, char *reason, size_t size)
+/* The GPU is not there for the driver: one that is found after this was reset, or enumerated anew. */
+static bool is_gone(nvmlReturn_t code)
 {
+        return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
+}
+
+static struct probe_result fail_call(const struct nvml *nvml, nvmlReturn_t code, const char *call)
+{
+        struct probe_result result = {.finding = is_gone(code) ? HEALTH_GONE : HEALTH_BAD};
         struct error err;
 
         (void)!nvml_fail(nvml, code, call, &err);
-        snprintf(reason, size, "%s", err.text);
-        return false;
+        snprintf(result.reason, sizeof(result.reason), "%.*s", (int)sizeof(result.reason) - 1, err.text);
+        return result;
 }
 
-static bool is_readable(const struct nvml *nvml, const char *uuid, nvmlDevice_t *ret_device, char *reason, size_t size)
+static struct probe_result read_unit(const struct nvml *nvml, const char *uuid, nvmlDevice_t *ret_device)
 {
         nvmlMemory_t memory;
         nvmlReturn_t code;
 
         code = nvml->device_get_by_uuid(uuid, ret_device);
         if (code != NVML_SUCCESS)
-                return fail_call(nvml, code, "nvmlDeviceGetHandleByUUID", reason, size);
+                return fail_call(nvml, code, "nvmlDeviceGetHandleByUUID");
         code = nvml->device_get_memory(*ret_device, &memory);
         if (code != NVML_SUCCESS && !nvml_is_unknown(code))
-                return fail_call(nvml, code, "nvmlDeviceGetMemoryInfo", reason, size);
-        return true;
+                return fail_call(nvml, code, "nvmlDeviceGetMemoryInfo");
+        return (struct probe_result){.finding = HEALTH_GOOD};
 }
 
-static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device)
+static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device, enum health_finding *finding)
 {
         nvmlFieldValue_t field = {.fieldId = NVML_FI_DEV_GET_GPU_RECOVERY_ACTION};
 
@@ -34,6 +41,7 @@ static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device)
                 return NULL;
         switch (field.value.uiVal) {
         case NVML_GPU_RECOVERY_ACTION_NONE:
+                *finding = HEALTH_CLEARED;
                 return NULL;
         case NVML_GPU_RECOVERY_ACTION_GPU_RESET:
                 return "the driver asks for a reset of the GPU";
@@ -50,7 +58,18 @@ static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device)
         }
 }
 
-/* Boards without remapping: before Ampere. */
+/* Boards that retire pages and contain no errors. A driver that does not know architectures knows nothing newer than Turing. */
+static bool is_before_ampere(const struct nvml *nvml, nvmlDevice_t device)
+{
+        nvmlDeviceArchitecture_t architecture;
+        int major;
+        int minor;
+
+        if (NVML_CALL(nvml, device_get_architecture, device, &architecture) == NVML_SUCCESS)
+                return architecture < NVML_DEVICE_ARCH_AMPERE;
+        return NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS && major < 8;
+}
+
 static const char *retirement(const struct nvml *nvml, nvmlDevice_t device)
 {
         nvmlEnableState_t pending = NVML_FEATURE_DISABLED;
@@ -66,42 +85,44 @@ static const char *retirement(const struct nvml *nvml, nvmlDevice_t device)
         return NULL;
 }
 
-static const char *memory_fault(const struct nvml *nvml, nvmlDevice_t device)
+static const char *memory_fault(const struct nvml *nvml, nvmlDevice_t device, bool remaps_count)
 {
         unsigned int corrected = 0;
         unsigned int uncorrected = 0;
         unsigned int pending = 0;
         unsigned int failure = 0;
-        nvmlReturn_t code;
 
-        code = NVML_CALL(nvml, device_get_remapped_rows, device, &corrected, &uncorrected, &pending, &failure);
-        if (code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND)
+        if (is_before_ampere(nvml, device))
                 return retirement(nvml, device);
-        if (code != NVML_SUCCESS)
+        if (NVML_CALL(nvml, device_get_remapped_rows, device, &corrected, &uncorrected, &pending, &failure) !=
+                NVML_SUCCESS)
                 return NULL;
         if (failure)
                 return "a memory row could not be remapped: the board needs service";
-        return pending ? "a memory row is to be remapped: the GPU needs a reset" : NULL;
+        return pending && remaps_count ? "a memory row is to be remapped: the GPU needs a reset" : NULL;
 }
 
-bool probe_gpu(const struct nvml *nvml, const char *uuid, char *reason, size_t size)
+struct probe_result probe_gpu(const struct nvml *nvml, const char *uuid, bool remaps_count)
 {
         nvmlDevice_t device;
+        struct probe_result result = read_unit(nvml, uuid, &device);
         const char *failure;
 
-        if (!is_readable(nvml, uuid, &device, reason, size))
-                return false;
-        failure = recovery_action(nvml, device);
+        if (!health_is_good(result.finding))
+                return result;
+        failure = recovery_action(nvml, device, &result.finding);
         if (!failure)
-                failure = memory_fault(nvml, device);
-        if (failure)
-                snprintf(reason, size, "%s", failure);
-        return !failure;
+                failure = memory_fault(nvml, device, remaps_count);
+        if (failure) {
+                result.finding = HEALTH_BAD;
+                snprintf(result.reason, sizeof(result.reason), "%s", failure);
+        }
+        return result;
 }
 
-bool probe_mig_device(const struct nvml *nvml, const char *uuid, char *reason, size_t size)
+struct probe_result probe_mig_device(const struct nvml *nvml, const char *uuid)
 {
         nvmlDevice_t device;
 
-        return is_readable(nvml, uuid, &device, reason, size);
+        return read_unit(nvml, uuid, &device);
 }

@@ -99,6 +99,13 @@ bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, uns
         return found;
 }
 
+void units_release(struct units *units)
+{
+        for (size_t g = 0; g < units->n_groups; g++)
+                for (size_t u = 0; u < units->groups[g].n_units; u++)
+                        health_release(&units->groups[g].units[u].health);
+}
+
 uint64_t units_probe_at(const struct unit_group *group)
 {
         uint64_t at = HEALTH_NEVER;

@@ -43,5 +43,8 @@ void units_update(struct units *units, const struct inventory *inventory, uint64
 bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, unsigned int compute_instance,
         uint64_t xid, uint64_t now_ms);
 
+/* The driver was unloaded or replaced: health_release() for all. */
+void units_release(struct units *units);
+
 /* When the next probe of this GPU, or of one of its MIG devices, is due; HEALTH_NEVER. */
 uint64_t units_probe_at(const struct unit_group *group);

@@ -55,6 +55,7 @@ static void tell_news(struct watch *watch, bool all, struct mail *mail)
 
 void watch_put_out(struct watch *watch, const char *reason, struct mail *mail)
 {
+        watch->was_away = true;
         if (!watch->inventory || (watch->is_out && !watch->must_tell))
                 return;
         if (watch->must_tell)
@@ -86,8 +87,10 @@ static bool is_outdated(struct watch *watch)
         struct driver_mark mark = take_mark(watch);
         struct driver_gpus gpus = take_gpus(watch);
 
-        if (!driver_mark_is_same(&mark, &watch->mark))
+        if (!driver_mark_is_same(&mark, &watch->mark)) {
+                watch->was_away = true;
                 return true;
+        }
         if (!driver_gpus_are_same(&gpus, &watch->gpus)) {
                 watch->recount_ms = MIN(RECOUNT_MS, watch->options->refresh_ms);
                 return true;
@@ -205,8 +208,9 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
         watch->refresh_at_ms = MIN(watch_now_ms() + watch->options->refresh_ms, watch->recount_at_ms);
         if (is_news || !watch->set)
                 watch_register(watch);
-        /* Neither a restart nor another driver may turn a GPU that waits for its reset into a healthy one. */
-        if (tell && health_policy_has_checks(&watch->policy))
+        /* Neither a restart nor another driver may turn a GPU that waits for its reset into a healthy one, and not every
+         * fault has an event. */
+        if (health_policy_has_checks(&watch->policy))
                 watch_probe_all(watch);
         tell_inventory(watch, tell, mail);
         return 0;
@@ -233,6 +237,10 @@ static int open_library(struct watch *watch, struct error *err)
         /* From before, so that what is replaced meanwhile is noticed. */
         watch->mark = knows_path || mark.inode ? mark : take_mark(watch);
         watch->gpus = gpus;
+        /* Not when it was closed for a new count of the GPUs alone: the driver went on with what it knows. */
+        if (watch->was_away)
+                units_release(&watch->units);
+        watch->was_away = false;
         return 0;
 }
 

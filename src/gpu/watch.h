@@ -50,6 +50,7 @@ struct watch {
 
         bool is_outdated; /* close it and open it again */
         bool must_tell;   /* the inventory, though it may be no news */
+        bool was_away;    /* the driver was replaced, or could not be used, since the library was opened */
         bool is_out;      /* all units were told to be unhealthy, since NVML cannot be used */
         uint64_t empty_since_ms;
         char *library_path;       /* of the library loaded last; NULL: none was */

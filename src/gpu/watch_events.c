@@ -53,30 +53,45 @@ static int register_gpu(struct watch *watch, size_t position, struct error *err)
 
 /* ---- probing ---- */
 
-void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now)
+static struct probe_result find_whole(struct watch *watch, size_t position, bool forced)
 {
-        const char *failure = watch->inventory->gpus[position].failure;
-        struct unit_group *group = &watch->units.groups[position];
-        char reason[sizeof(group->units->health.reason)];
+        const struct gpu *gpu = &watch->inventory->gpus[position];
+        struct probe_result result = {.finding = HEALTH_BAD};
         struct error err;
 
-        if (!failure && !probe_gpu(watch->nvml, group->units[0].uuid, reason, sizeof(reason)))
-                failure = reason;
-        if (!failure && !forced && register_gpu(watch, position, &err) < 0)
-                failure = err.text;
-        if (forced && !failure)
-                return;
+        if (gpu->failure) {
+                if (probe_gpu(watch->nvml, gpu->uuid, false).finding == HEALTH_GONE)
+                        result.finding = HEALTH_GONE;
+                snprintf(result.reason, sizeof(result.reason), "%s", gpu->failure);
+                return result;
+        }
+        result = probe_gpu(watch->nvml, gpu->uuid, watch->policy.counts_remaps);
+        if (health_is_good(result.finding) && !forced && register_gpu(watch, position, &err) < 0) {
+                result.finding = HEALTH_BAD;
+                snprintf(result.reason, sizeof(result.reason), "%.*s", (int)sizeof(result.reason) - 1, err.text);
+        }
+        return result;
+}
+
+void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now)
+{
+        struct unit_group *group = &watch->units.groups[position];
+        struct probe_result whole = find_whole(watch, position, forced);
+
         for (size_t i = 0; i < group->n_units; i++) {
                 struct unit_state *unit = &group->units[i];
-                bool is_due = unit->health.probe_at_ms <= now;
-                const char *own = failure;
-                char own_reason[sizeof(reason)];
+                bool is_due = !forced && unit->health.probe_at_ms <= now;
+                struct probe_result own = whole;
 
-                if (!is_due && (!failure || unit->health.suspect))
+                if (!is_due && unit->health.suspect)
                         continue;
-                if (!own && i > 0 && !probe_mig_device(watch->nvml, unit->uuid, own_reason, sizeof(own_reason)))
-                        own = own_reason;
-                if (health_probe(&unit->health, own, now))
+                if (health_is_good(own.finding) && i > 0)
+                        own = probe_mig_device(watch->nvml, unit->uuid);
+                if (health_is_good(own.finding))
+                        own.finding = whole.finding;
+                else if (i > 0 && health_is_good(whole.finding))
+                        own.finding = HEALTH_BAD; /* its GPU is there, so that this is no sign of a reset */
+                if (health_probe(&unit->health, own.finding, own.reason, now))
                         unit->is_news = true;
         }
 }
@@ -124,11 +139,11 @@ void watch_register(struct watch *watch)
         watch->n_registered = 0;
         create_set(watch);
         for (size_t i = 0; i < n; i++) {
-                char ignored[200];
+                const struct gpu *gpu = &watch->inventory->gpus[i];
                 struct error err;
 
                 if (watch->units.groups[i].units[0].health.suspect &&
-                        !probe_gpu(watch->nvml, watch->inventory->gpus[i].uuid, ignored, sizeof(ignored)))
+                        (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
                         continue;
                 if (register_gpu(watch, i, &err) < 0)
                         fail_unheard(watch, i, err.text);

@@ -18,8 +18,8 @@ static inline uint64_t watch_now_ms(void)
 
 /*
  * Probes a GPU and those of its MIG devices for which a probe is due. A GPU that does not pass takes its MIG devices down with
- * it. |forced| probes the GPU itself though no probe is due, and counts only when it fails: good probes count at their own
- * times. A GPU that passes a probe that is due must be heard of from then on: it may have been out of reach when the event set
+ * it. |forced| probes the GPU and its MIG devices though no probe is due, and counts only when it fails: good probes count at
+ * their own times. A GPU that passes a probe that is due must be heard of from then on: it may have been out of reach when the event set
  * was made, or reset since.
  */
 void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now);

@@ -159,6 +159,13 @@ enum xid_effect xid_default_effect(uint64_t number)
         return xid ? xid->effect : XID_UNHEALTHY;
 }
 
+bool xid_needs_recovery(uint64_t number)
+{
+        const struct xid *xid = xid_find(number);
+
+        return xid && (xid->class == XID_RESET || xid->class == XID_SERVICE);
+}
+
 void xid_text(uint64_t number, char *text, size_t size)
 {
         const struct xid *xid = xid_find(number);

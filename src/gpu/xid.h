@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,9 @@ const struct xid *xid_find(uint64_t number);
 
 /* By the table alone; a number that it lacks makes a unit unhealthy. */
 enum xid_effect xid_default_effect(uint64_t number);
+
+/* The catalogue asks for a reset, a reboot or service: good probes alone do not say that it was done. */
+bool xid_needs_recovery(uint64_t number);
 
 /* "Xid 79 (GPU has fallen off the bus): reboot the node, or repair it"; as much of it as is known. */
 void xid_text(uint64_t number, char *text, size_t size);

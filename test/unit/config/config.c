@@ -398,7 +398,8 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "  \"imex\": {},\n"
                 "  \"health\": {\n"
                 "    \"xids\": {},\n"
-                "    \"recover\": true\n"
+                "    \"recover\": true,\n"
+                "    \"pendingRowRemap\": \"ignore\"\n"
                 "  },\n"
                 "  \"process\": {\n"
                 "    \"configFile\": \"FILE\",\n"
@@ -458,7 +459,7 @@ static void test_the_printed_config_is_a_config_again(void **state UNUSED)
                 "    - {name: gpu, devices: 1, replicas: 4}\n"
                 "    - {name: a, rename: c, replicas: 1, placement: same-gpu}\n"
                 "imex: {channelIDs: [0], required: true}\n"
-                "health: {xids: {79: ignore, 43: unhealthy}, recover: false}\n";
+                "health: {xids: {79: ignore, 43: unhealthy}, recover: false, pendingRowRemap: unhealthy}\n";
         const char *const texts[] = {"", MPS("      rename: gpu.small\n    provisioning: weighted\n"),
                 MPS("      sms: 8\n    provisioning: sm\n    scope: individual\n    maxPerRequest: 2\n"), everything};
 

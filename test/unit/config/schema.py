@@ -30,7 +30,7 @@ GOOD = [
     "resources: {gpus: [{pattern: '*', name: gpu}], mig: [{pattern: 1g.5gb, name: nvidia.com/mig-1g.5gb}]}",
     "imex: {channelIDs: [0], required: true}",
     "imex: {channelIDs: []}",
-    "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false}",
+    "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false, pendingRowRemap: unhealthy}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
     "sharing: {mps: {provisioning: half, placement: same-gpu, resources: [{name: gpu, rename: a.b, replicas: 50000}]}}",
     "sharing: {mps: {provisioning: sm, scope: individual, maxPerRequest: 2, resources: [{name: gpu, replicas: 2, sms: 8}]}}",

@@ -172,7 +172,7 @@ static void test_the_later_rule_holds_and_none_is_out_of_range(void **state UNUS
 /* One thing that happens, and what must be true after it. */
 struct step {
         uint64_t at;
-        enum { XID, FAIL, GOOD, BAD } what;
+        enum { XID, FAIL, GOOD, CLEARED, BAD, GONE } what;
         unsigned int xid;
         bool is_news;
         bool suspect;
@@ -193,10 +193,16 @@ static void play(struct health *health, const struct step *steps, size_t count)
                         is_news = health_fail(health, "cannot be read", step->at);
                         break;
                 case GOOD:
-                        is_news = health_probe(health, NULL, step->at);
+                        is_news = health_probe(health, HEALTH_GOOD, NULL, step->at);
+                        break;
+                case CLEARED:
+                        is_news = health_probe(health, HEALTH_CLEARED, NULL, step->at);
+                        break;
+                case GONE:
+                        is_news = health_probe(health, HEALTH_GONE, "still lost", step->at);
                         break;
                 case BAD:
-                        is_news = health_probe(health, "still lost", step->at);
+                        is_news = health_probe(health, HEALTH_BAD, "still lost", step->at);
                         break;
                 }
                 if (is_news != step->is_news || health->suspect != step->suspect ||
@@ -227,10 +233,10 @@ static void test_three_good_probes_lead_back(void **state UNUSED)
         struct health health;
 
         health_init(&health, 0);
-        PLAY(&health, {5000, XID, 79, true, true, 6000}, {6000, GOOD, 0, false, true, 7000},
+        PLAY(&health, {5000, XID, 94, true, true, 6000}, {6000, GOOD, 0, false, true, 7000},
                 {7000, GOOD, 0, false, true, 8000});
-        assert_string_equal(health.reason, "Xid 79 (GPU has fallen off the bus): reboot the node, or repair it");
-        assert_int_equal(health.xid, 79);
+        assert_string_equal(health.reason, "Xid 94 (contained ECC error): restart the programs on the GPU");
+        assert_int_equal(health.xid, 94);
         PLAY(&health, {8000, GOOD, 0, true, false, HEALTH_NEVER});
         assert_string_equal(health.reason, "");
 }
@@ -242,7 +248,7 @@ static void test_a_bad_probe_or_another_xid_starts_from_zero(void **state UNUSED
         health_init(&health, 100);
         PLAY(&health, {0, FAIL, 0, true, true, 100}, {100, GOOD, 0, false, true, 200}, {200, GOOD, 0, false, true, 300},
                 {300, BAD, 0, true, true, 500}, {500, GOOD, 0, false, true, 600}, {600, GOOD, 0, false, true, 700},
-                {650, XID, 48, true, true, 750}, {750, GOOD, 0, false, true, 850}, {850, GOOD, 0, false, true, 950},
+                {650, XID, 94, true, true, 750}, {750, GOOD, 0, false, true, 850}, {850, GOOD, 0, false, true, 950},
                 {950, GOOD, 0, true, false, HEALTH_NEVER});
 }
 
@@ -265,12 +271,12 @@ static void test_bad_probes_get_rarer_but_never_end(void **state UNUSED)
         PLAY(&health, {now, FAIL, 0, true, true, now + 1000});
         for (unsigned int i = 0; i < 20; i++) {
                 now = health.probe_at_ms;
-                (void)health_probe(&health, "still lost", now);
+                (void)health_probe(&health, HEALTH_BAD, "still lost", now);
         }
         assert_int_equal(health.probe_at_ms - now, 32000);
         /* The first good one sets the pace back. */
         now = health.probe_at_ms;
-        assert_false(health_probe(&health, NULL, now));
+        assert_false(health_probe(&health, HEALTH_GOOD, NULL, now));
         assert_int_equal(health.probe_at_ms - now, 1000);
 }
 
@@ -282,7 +288,7 @@ static unsigned int probes_to_return(struct health *health, uint64_t *now)
         assert_true(health_fail(health, "gone", *now));
         while (health->suspect) {
                 *now = health->probe_at_ms;
-                (void)health_probe(health, NULL, *now);
+                (void)health_probe(health, HEALTH_GOOD, NULL, *now);
                 count++;
         }
         return count;
@@ -303,6 +309,47 @@ static void test_a_relapse_makes_the_way_back_longer(void **state UNUSED)
         assert_int_equal(probes_to_return(&health, &now), 48);
         now += HEALTH_RELAPSE_MS;
         assert_int_equal(probes_to_return(&health, &now), 3);
+}
+
+static void test_an_xid_that_asks_for_a_reset_is_not_forgotten_for_good_probes(void **state UNUSED)
+{
+        /* All that NVIDIA's catalogue resets or services, on a driver without recovery actions. */
+        static const unsigned int xids[] = {46, 48, 62, 64, 74, 79, 95, 110, 119, 120, 136, 140, 143, 155, 158};
+
+        for (size_t i = 0; i < ARRAY_SIZE(xids); i++) {
+                struct health health;
+
+                health_init(&health, 1000);
+                assert_true(health_xid(&health, xids[i], 0));
+                for (unsigned int n = 0; n < 100; n++)
+                        assert_false(health_probe(&health, HEALTH_GOOD, NULL, health.probe_at_ms));
+                assert_true(health.suspect);
+                assert_int_equal(health.xid, xids[i]);
+        }
+}
+
+static void test_a_held_unit_waits_for_a_sign(void **state UNUSED)
+{
+        struct health health;
+
+        /* The driver says that nothing is needed. */
+        health_init(&health, 100);
+        PLAY(&health, {0, XID, 95, true, true, 100}, {100, GOOD, 0, false, true, 300}, {300, GOOD, 0, false, true, 700},
+                {700, CLEARED, 0, false, true, 800}, {800, CLEARED, 0, false, true, 900},
+                {900, CLEARED, 0, true, false, HEALTH_NEVER});
+        /* The GPU is found anew. */
+        health_init(&health, 100);
+        PLAY(&health, {0, XID, 79, true, true, 100}, {100, GONE, 0, true, true, 300}, {300, GOOD, 0, false, true, 400},
+                {400, GOOD, 0, false, true, 500}, {500, GOOD, 0, true, false, HEALTH_NEVER});
+        /* The driver is another one; but not if the same happens again with that. */
+        health_init(&health, 100);
+        PLAY(&health, {0, XID, 79, true, true, 100}, {100, GOOD, 0, false, true, 300});
+        health_release(&health);
+        PLAY(&health, {300, GOOD, 0, false, true, 400}, {310, XID, 79, false, true, 410},
+                {410, GOOD, 0, false, true, 610});
+        /* A call that failed meanwhile is no sign, and not what it waits for. */
+        PLAY(&health, {610, BAD, 0, true, true, 1010}, {1010, GOOD, 0, true, true, 1810});
+        assert_int_equal(health.xid, 79);
 }
 
 static void test_a_healthy_unit_that_fails_a_probe_falls(void **state UNUSED)
@@ -327,6 +374,8 @@ int main(void)
                 cmocka_unit_test(test_the_same_reason_again_is_no_news),
                 cmocka_unit_test(test_bad_probes_get_rarer_but_never_end),
                 cmocka_unit_test(test_a_relapse_makes_the_way_back_longer),
+                cmocka_unit_test(test_an_xid_that_asks_for_a_reset_is_not_forgotten_for_good_probes),
+                cmocka_unit_test(test_a_held_unit_waits_for_a_sign),
                 cmocka_unit_test(test_a_healthy_unit_that_fails_a_probe_falls),
         };
 

@@ -24,8 +24,8 @@ static void test_an_xid_is_told_at_once_and_ends_when_the_cause_does(void **stat
         start(fixture, TWO_GPUS);
         expect(fixture, 0, "inventory");
         run_for(fixture, 50);
-        scenario_write("gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
-                       "events: [{gpu: 1, xid: 79}]\n");
+        scenario_write(TELLS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
+                             "events: [{gpu: 1, xid: 79}]\n");
         at = expect(fixture, 1, "- " B " Xid 79 (GPU has fallen off the bus)");
         /* The probes find out why it stays away. */
         at = expect(fixture, at, "- " B " the driver asks for a reset of the GPU");
@@ -43,8 +43,8 @@ static void test_an_xid_is_told_though_a_probe_says_more_before_the_loop_turns(v
         start(fixture, TWO_GPUS);
         expect(fixture, 0, "inventory");
         run_for(fixture, 50);
-        scenario_write("gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
-                       "events: [{gpu: 1, xid: 79}]\ndelays: {nvmlEventSetWait: 100ms}\n");
+        scenario_write(TELLS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
+                             "events: [{gpu: 1, xid: 79}]\ndelays: {nvmlEventSetWait: 100ms}\n");
         usleep(500000);
         assert_int_equal(expect(fixture, 1, "- " B " Xid 79 (GPU has fallen off the bus)"), 1);
         assert_int_equal(expect(fixture, 2, "- " B " the driver asks for a reset of the GPU"), 2);
@@ -100,7 +100,7 @@ static void test_a_lost_gpu_takes_nobody_with_it_and_returns(void **state)
         options.refresh_ms = 100;
         start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "inventory");
-        scenario_write("gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n");
+        scenario_write(TELLS "gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n");
         at = expect(fixture, 1, "- " A);
         assert_non_null(strstr(fixture->told[at], "GPU_IS_LOST"));
         run_for(fixture, 1500);
@@ -111,8 +111,8 @@ static void test_a_lost_gpu_takes_nobody_with_it_and_returns(void **state)
         assert_string_equal(fixture->inventory->gpus[0].name, "Tesla T4");
         at = fixture->n_told;
         /* The others are heard without it. */
-        scenario_write("gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n"
-                       "events: [{gpu: 1, xid: 48}]\n");
+        scenario_write(TELLS "gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n"
+                             "events: [{gpu: 1, xid: 48}]\n");
         expect(fixture, at, "- " B " Xid 48 (double-bit ECC error)");
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
         expect(fixture, at, "+ " A);
@@ -142,7 +142,7 @@ static void test_an_inventory_is_followed_by_who_is_unhealthy(void **state)
         size_t at;
 
         /* From the start: a restart of ours heals nothing. */
-        start(fixture, "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}, {model: T4, uuid: " B "}]\n");
+        start(fixture, TELLS "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}, {model: T4, uuid: " B "}]\n");
         expect(fixture, 0, "- " A " the driver asks for a reboot of the node");
         assert_int_equal(fixture->n_told, 2);
         gpu_monitor_rescan(fixture->monitor);
@@ -161,7 +161,7 @@ static void test_with_checks_disabled_a_waiting_reset_is_no_matter(void **state)
 
         health_policy_parse(&policy, "all", NULL, NULL);
         options.policy = &policy;
-        start_with(fixture, "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\n", &options);
+        start_with(fixture, TELLS "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\n", &options);
         expect(fixture, 0, "inventory");
         run_for(fixture, 200);
         assert_int_equal(fixture->n_told, 1);

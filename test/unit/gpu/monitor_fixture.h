@@ -24,16 +24,20 @@
 /* For what is to come at once: long for the slowest machine, and less than the monitor's own refresh. */
 #define PATIENCE_MS 20000
 
-#define MIG_GPU                                                                                                        \
-        "gpus:\n"                                                                                                      \
-        "- model: A100-40GB\n"                                                                                         \
-        "  uuid: " A "\n"                                                                                              \
-        "  mig:\n"                                                                                                     \
-        "    devices:\n"                                                                                               \
-        "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                                    \
-        "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
+/* A driver that says whether a GPU needs a recovery action; without, the simulated one is 535, which does not. */
+#define TELLS "driverVersion: 550.163.01\n"
 
-#define TWO_GPUS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B "}]\n"
+#define MIG_GPU                                                                                                        \
+        TELLS "gpus:\n"                                                                                                \
+              "- model: A100-40GB\n"                                                                                   \
+              "  uuid: " A "\n"                                                                                        \
+              "  mig:\n"                                                                                               \
+              "    devices:\n"                                                                                         \
+              "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                              \
+              "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
+
+#define TWO_T4S "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B "}]\n"
+#define TWO_GPUS TELLS TWO_T4S
 
 /* What the monitor told, as text: "inventory 2", "unavailable …", "- <uuid> <reason>", "+ <uuid>". */
 struct fixture {

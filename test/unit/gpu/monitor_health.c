@@ -5,7 +5,7 @@
 
 #define V100(more) "gpus: [{model: V100-32GB, uuid: " A more "}]\n"
 #define A100(more) "gpus: [{model: A100-40GB, uuid: " A more "}]\n"
-#define T4(more) "gpus: [{model: T4, uuid: " A more "}]\n"
+#define T4(more) TELLS "gpus: [{model: T4, uuid: " A more "}]\n"
 
 static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
 {
@@ -18,7 +18,9 @@ static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
                         "memory errors that could not be corrected: the GPU needs a reset"},
                 {V100(", ecc: {uncorrected: {aggregate: 9}, corrected: {volatile: 9}}"), NULL},
                 {V100(", ecc: {enabled: false}"), NULL},
-                {A100(", remappedRows: {pending: true}"), "a memory row is to be remapped: the GPU needs a reset"},
+                {A100(", remappedRows: {pending: true}"), NULL},
+                /* Where NVML does not speak of remapped rows, it is not an older board. */
+                {A100(", mig: {enabled: true}, ecc: {uncorrected: {volatile: 1}}"), NULL},
                 {A100(", remappedRows: {failure: true}"),
                         "a memory row could not be remapped: the board needs service"},
                 /* Newer boards contain them. */
@@ -37,6 +39,78 @@ static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
                 wait_closed(fixture);
                 fixture->is_closed = i + 1 == ARRAY_SIZE(table);
+        }
+}
+
+static void test_a_row_to_be_remapped_counts_where_the_policy_says_so(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        struct health_policy policy;
+
+        health_policy_parse(&policy, NULL, NULL, NULL);
+        policy.counts_remaps = true;
+        options.policy = &policy;
+        start_with(fixture, A100(", remappedRows: {pending: true}"), &options);
+        expect(fixture, 0, "- " A " a memory row is to be remapped: the GPU needs a reset");
+        scenario_write(A100(""));
+        expect(fixture, 2, "+ " A);
+}
+
+#define OLD_T4(more) "gpus: [{model: T4, uuid: " A more "}]\n"
+
+static void test_an_older_driver_that_says_nothing_heals_no_gpu_that_needs_a_reset(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        start(fixture, OLD_T4(""));
+        expect(fixture, 0, "inventory");
+        run_for(fixture, 30);
+        scenario_write(OLD_T4("") "events: [{gpu: 0, xid: 95}]\n");
+        at = expect(fixture, 1, "- " A " Xid 95");
+        run_for(fixture, 500);
+        /* A new count of the GPUs opens NVML again, where the kernel does not show its own: that is no reset. */
+        gpu_monitor_rescan(fixture->monitor);
+        at = expect(fixture, at, "inventory");
+        run_for(fixture, 500);
+        assert_int_equal(fixture->n_told, at + 2);
+        /* The GPU was gone, and is found. */
+        scenario_write(OLD_T4(", lost: true") "events: [{gpu: 0, xid: 95}]\n");
+        at = expect(fixture, at + 2, "- " A);
+        scenario_write(OLD_T4("") "events: [{gpu: 0, xid: 95}]\n");
+        at = expect(fixture, at, "+ " A);
+        /* What only a program has to be restarted for is back by itself. */
+        scenario_write(OLD_T4("") "events: [{gpu: 0, xid: 95}, {gpu: 0, xid: 94}]\n");
+        at = expect(fixture, at, "- " A " Xid 94");
+        at = expect(fixture, at, "+ " A);
+        /* Another driver knows nothing of what the one before knew. */
+        scenario_write(OLD_T4("") "events: [{gpu: 0, xid: 95}, {gpu: 0, xid: 94}, {gpu: 0, xid: 79}]\n");
+        at = expect(fixture, at, "- " A " Xid 79");
+        scenario_write(OLD_T4("") "init: {error: DRIVER_NOT_LOADED}\n"
+                                  "errors: {nvmlEventSetWait: UNINITIALIZED}\n");
+        at = expect(fixture, at, "unavailable");
+        scenario_write(OLD_T4(""));
+        expect(fixture, at, "+ " A);
+}
+
+static void test_a_fault_without_an_event_is_found_by_reading(void **state)
+{
+        static const char *const faults[] = {
+                A100(", remappedRows: {failure: true}"), TELLS A100(", recoveryAction: reset"), A100(", lost: true")};
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        size_t at = 0;
+
+        options.refresh_ms = 50;
+        start_with(fixture, A100(""), &options);
+        at = expect(fixture, 0, "inventory");
+        for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
+                run_for(fixture, 100);
+                scenario_write(faults[i]);
+                at = expect(fixture, at, "- " A);
+                scenario_write(A100(""));
+                at = expect(fixture, at, "+ " A);
         }
 }
 
@@ -264,6 +338,9 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_a_restart_heals_no_memory_that_waits_for_a_reset),
+                TEST(test_a_row_to_be_remapped_counts_where_the_policy_says_so),
+                TEST(test_an_older_driver_that_says_nothing_heals_no_gpu_that_needs_a_reset),
+                TEST(test_a_fault_without_an_event_is_found_by_reading),
                 TEST(test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_says),
                 TEST(test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy),
                 TEST(test_a_driver_or_a_board_without_events_is_no_failure),

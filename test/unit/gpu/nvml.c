@@ -92,6 +92,17 @@ static void test_another_library_is_told_by_what_it_lacks(void **state UNUSED)
                 "libm.so.6 is not NVIDIA's management library: it has no nvmlInit_v2");
 }
 
+/* NVIDIA's own mock of NVML is such a library, and NVIDIA's programs load it. */
+static void test_a_library_may_need_what_we_never_call(void **state UNUSED)
+{
+        struct nvml *nvml = NULL;
+        struct error err;
+
+        assert_ok(nvml_open(&nvml, getenv("WARPSHARE_UNDEFINED_NVML"), "", &err), &err);
+        assert_null(nvml->device_get_remapped_rows);
+        nvml_close(nvml);
+}
+
 static void test_a_file_that_is_no_library_is_named(void **state UNUSED)
 {
         char path[] = "/tmp/warpshare-nvml-XXXXXX";
@@ -166,6 +177,7 @@ int main(void)
                 cmocka_unit_test(test_a_library_below_the_driver_root_is_found_through_its_links),
                 cmocka_unit_test(test_a_missing_library_is_explained),
                 cmocka_unit_test(test_another_library_is_told_by_what_it_lacks),
+                cmocka_unit_test(test_a_library_may_need_what_we_never_call),
                 cmocka_unit_test(test_a_file_that_is_no_library_is_named),
                 cmocka_unit_test(test_the_real_library_without_a_driver_is_explained),
                 cmocka_unit_test(test_an_error_has_the_call_and_the_code),

@@ -351,8 +351,10 @@ static void test_health_fields_say_what_the_scenario_says(void **state)
         unsigned int rows[4];
         unsigned long long count;
 
-        sim_start(sim, "gpus:\n- model: A30\n  remappedRows: {uncorrected: 3, failure: true}\n  recoveryAction: reset\n"
-                       "  ecc: {uncorrected: {volatile: 1, aggregate: 5}}\n- {model: T4}\n");
+        sim_start(sim,
+                "driverVersion: 550.163.01\ngpus:\n- model: A30\n  remappedRows: {uncorrected: 3, failure: true}\n  recoveryAction: reset\n"
+                "  ecc: {uncorrected: {volatile: 1, aggregate: 5}}\n- {model: T4}\n"
+                "- {model: A30, mig: {enabled: true}, remappedRows: {uncorrected: 3}}\n");
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetFieldValues(sim_gpu(sim, 0), 4, values));
         assert_int_equal(values[0].value.uiVal, 3);
         assert_int_equal(values[1].value.uiVal, 1);
@@ -363,6 +365,9 @@ static void test_health_fields_say_what_the_scenario_says(void **state)
         assert_int_equal(rows[1], 3);
         assert_nvml(NVML_ERROR_NOT_SUPPORTED,
                 sim->nvmlDeviceGetRemappedRows(sim_gpu(sim, 1), &rows[0], &rows[1], &rows[2], &rows[3]));
+        /* In MIG mode NVML does not speak of them. */
+        assert_nvml(NVML_ERROR_NOT_SUPPORTED,
+                sim->nvmlDeviceGetRemappedRows(sim_gpu(sim, 2), &rows[0], &rows[1], &rows[2], &rows[3]));
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetTotalEccErrors(sim_gpu(sim, 0), NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
                                           NVML_AGGREGATE_ECC, &count));
         assert_int_equal(count, 5);
