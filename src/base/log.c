@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,76 +10,137 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/text.h"
+
 static enum log_level least_level = LOG_INFO;
 static enum log_format output_format = LOG_TEXT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of the order of lines */
 static size_t lost;                                      /* bytes, since the last that could be written */
+static bool is_within;                                   /* a line that lost its end */
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
-/* What is left of a line that is being built. Everything below stops writing, silently, when it is full. */
+/*
+ * A line that is being built. What does not fit is left out from there on, never a part of a character or of an escape; and for what closes
+ * the line there is always room: RESERVE bytes that only put_closing() may use.
+ */
+#define RESERVE ((size_t)32)
+#define NUMBER_ROOM ((size_t)32) /* a number, or the least that is begun of a text */
+#define CUT "\xe2\x80\xa6"       /* "…" */
 struct cursor {
         char *at;
-        size_t left;
+        size_t left; /* without the reserve */
+        bool is_json;
+        bool is_full;
+        bool is_told; /* that it is full: a text ends with CUT */
 };
+
+/* All of them, or none. */
+static void put_bytes_of(struct cursor *cursor, const char *bytes, size_t size)
+{
+        cursor->is_full = cursor->is_full || size > cursor->left;
+        if (cursor->is_full)
+                return;
+        memcpy(cursor->at, bytes, size);
+        cursor->at += size;
+        cursor->left -= size;
+}
 
 static void put_char(struct cursor *cursor, char c)
 {
-        if (cursor->left == 0)
-                return;
-        *cursor->at++ = c;
-        cursor->left--;
+        put_bytes_of(cursor, &c, 1);
 }
 
 static void put_text(struct cursor *cursor, const char *text)
 {
-        for (; *text; text++)
-                put_char(cursor, *text);
+        put_bytes_of(cursor, text, strlen(text));
 }
 
-/* Control characters never get into a line as they are. */
-static void put_escaped(struct cursor *cursor, char c)
+static void put_closing(struct cursor *cursor, const char *text)
 {
-        static const char hex[] = "0123456789abcdef";
-        unsigned char code = (unsigned char)c;
+        cursor->at = stpcpy(cursor->at, text);
+}
 
-        if (c == '\n') {
-                put_text(cursor, "\\n");
-        } else if (code < 0x20 || code == 0x7f) {
-                put_text(cursor, "\\u00");
-                put_char(cursor, hex[code >> 4]);
-                put_char(cursor, hex[code & 15]);
-        } else {
-                put_char(cursor, c);
-        }
+/* After a text that comes from outside. */
+static void tell_cut(struct cursor *cursor)
+{
+        if (!cursor->is_full || cursor->is_told)
+                return;
+        put_closing(cursor, CUT);
+        cursor->is_told = true;
+}
+
+/*
+ * The character at |text|, or the byte that is none: what is put is UTF-8 in any case. Control characters, those of Unicode's second half
+ * included, never get into a line as they are. Returns how many bytes it was.
+ */
+static size_t put_escaped(struct cursor *cursor, const char *text)
+{
+        const unsigned char *bytes = (const unsigned char *)text;
+        size_t length = text_utf8_length(text);
+        char escape[16];
+
+        if (length == 0)
+                snprintf(escape, sizeof(escape), cursor->is_json ? "\\\\x%02x" : "\\x%02x", bytes[0]);
+        else if (bytes[0] == '\n')
+                strcpy(escape, "\\n");
+        else if (bytes[0] < 0x20 || bytes[0] == 0x7f)
+                snprintf(escape, sizeof(escape), "\\u%04x", bytes[0]);
+        else if (bytes[0] == 0xc2 && bytes[1] < 0xa0)
+                snprintf(escape, sizeof(escape), "\\u%04x", bytes[1]);
+        else
+                snprintf(escape, sizeof(escape), "%.*s", (int)length, text);
+        put_text(cursor, escape);
+        return MAX(length, (size_t)1);
 }
 
 static void put_message(struct cursor *cursor, const char *text)
 {
-        for (; *text; text++)
-                put_escaped(cursor, *text);
+        while (*text && !cursor->is_full)
+                text += put_escaped(cursor, text);
+        tell_cut(cursor);
 }
 
 static void put_quoted(struct cursor *cursor, const char *text)
 {
         put_char(cursor, '"');
-        for (; *text; text++) {
-                if (*text == '"' || *text == '\\')
-                        put_char(cursor, '\\');
-                put_escaped(cursor, *text);
+        if (cursor->is_full)
+                return;
+        while (*text && !cursor->is_full) {
+                if (*text == '"' || *text == '\\') {
+                        put_bytes_of(cursor, (const char[]){'\\', *text++}, 2);
+                        continue;
+                }
+                text += put_escaped(cursor, text);
         }
-        put_char(cursor, '"');
+        tell_cut(cursor);
+        put_closing(cursor, "\"");
+        cursor->left -= MIN(cursor->left, (size_t)1); /* what was not taken of the reserve */
 }
 
 static bool is_plain(const char *text)
 {
         if (!*text)
                 return false;
-        for (; *text; text++)
-                if ((unsigned char)*text <= ' ' || *text == '"' || *text == '=' || *text == '\\' || *text == 0x7f)
+        while (*text) {
+                const unsigned char *bytes = (const unsigned char *)text;
+                size_t length = text_utf8_length(text);
+
+                if (length == 0 || bytes[0] <= ' ' || strchr("\"=\\\x7f", *text) ||
+                        (bytes[0] == 0xc2 && bytes[1] < 0xa0))
                         return false;
+                text += length;
+        }
         return true;
+}
+
+/* Room for the key and for the beginning of a value: no line ends with half a key. */
+static bool has_room(struct cursor *cursor, const struct log_field *field)
+{
+        cursor->is_full = cursor->is_full || cursor->left < strlen(field->key) + NUMBER_ROOM;
+        return !cursor->is_full;
 }
 
 static void put_number(struct cursor *cursor, int64_t number)
@@ -109,7 +171,7 @@ static void put_json(struct cursor *cursor, const struct log_event *event)
         put_text(cursor, level_names[event->level]);
         put_text(cursor, "\",\"msg\":");
         put_quoted(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key; field++) {
+        for (const struct log_field *field = event->fields; field->key && has_room(cursor, field); field++) {
                 put_char(cursor, ',');
                 put_quoted(cursor, field->key);
                 put_char(cursor, ':');
@@ -118,7 +180,9 @@ static void put_json(struct cursor *cursor, const struct log_event *event)
                 else
                         put_number(cursor, field->number);
         }
-        put_char(cursor, '}');
+        if (cursor->is_full)
+                put_closing(cursor, ",\"cut\":true");
+        put_closing(cursor, "}");
 }
 
 static void put_plain(struct cursor *cursor, const struct log_event *event)
@@ -128,14 +192,14 @@ static void put_plain(struct cursor *cursor, const struct log_event *event)
         put_text(cursor, level_names[event->level]);
         put_text(cursor, strlen(level_names[event->level]) < 5 ? "  " : " ");
         put_message(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key; field++) {
+        for (const struct log_field *field = event->fields; field->key && has_room(cursor, field); field++) {
                 put_char(cursor, ' ');
                 put_text(cursor, field->key);
                 put_char(cursor, '=');
                 if (!field->text)
                         put_number(cursor, field->number);
                 else if (is_plain(field->text))
-                        put_text(cursor, field->text);
+                        put_message(cursor, field->text);
                 else
                         put_quoted(cursor, field->text);
         }
@@ -161,14 +225,19 @@ static void put_klog_header(struct cursor *cursor, const struct log_event *event
 static void put_klog_block(struct cursor *cursor, const char *text)
 {
         put_text(cursor, "<\n");
-        while (*text) {
+        while (*text && !cursor->is_full) {
                 put_char(cursor, '\t');
-                for (; *text && *text != '\n'; text++)
-                        put_escaped(cursor, *text);
+                while (*text && *text != '\n' && !cursor->is_full)
+                        text += put_escaped(cursor, text);
                 put_char(cursor, '\n');
                 text += *text == '\n';
         }
-        put_text(cursor, " >");
+        if (cursor->is_full) {
+                tell_cut(cursor);
+                put_closing(cursor, "\n");
+        }
+        put_closing(cursor, " >");
+        cursor->left -= MIN(cursor->left, (size_t)2);
 }
 
 static void put_klog(struct cursor *cursor, const struct log_event *event)
@@ -179,7 +248,7 @@ static void put_klog(struct cursor *cursor, const struct log_event *event)
                 return;
         }
         put_quoted(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key; field++) {
+        for (const struct log_field *field = event->fields; field->key && has_room(cursor, field); field++) {
                 put_char(cursor, ' ');
                 put_text(cursor, field->key);
                 put_char(cursor, '=');
@@ -196,12 +265,22 @@ size_t log_format_line(char *line, size_t size, enum log_format format, const st
 {
         static void (*const put[])(struct cursor * cursor, const struct log_event *event) = {
                 [LOG_TEXT] = put_plain, [LOG_JSON] = put_json, [LOG_KLOG] = put_klog};
-        struct cursor cursor = {.at = line, .left = size - 2};
+        struct cursor cursor = {.at = line, .left = size - RESERVE, .is_json = format == LOG_JSON};
 
+        assert(size >= LOG_LINE_LEAST);
         put[format](&cursor, event);
-        *cursor.at++ = '\n';
-        *cursor.at = '\0';
+        if (format != LOG_JSON && cursor.is_full && !cursor.is_told)
+                put_closing(&cursor, " " CUT);
+        put_closing(&cursor, "\n");
         return (size_t)(cursor.at - line);
+}
+
+static int64_t now_us(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 void log_setup(enum log_level least, enum log_format format)
@@ -226,28 +305,50 @@ static bool write_some(const char *bytes, size_t size)
         return poll(&output, 1, 0) == 1 && (output.revents & POLLOUT) && write(STDERR_FILENO, bytes, size) >= 0;
 }
 
+/* In the form of the log: who reads JSON reads this, too. Begins a line, whatever was written of the one before. */
+static size_t format_notice(char notice[static LOG_LINE_LEAST])
+{
+        struct log_event event = {
+                .level = LOG_WARN,
+                .place = LOG_HERE,
+                .pid = getpid(),
+                .message = "log lines were lost: nobody read them",
+                .fields = (const struct log_field[]){LOG_UINT("bytes", lost), {NULL}},
+        };
+        size_t begin = 0;
+
+        if (is_within)
+                notice[begin++] = '\n';
+        if (output_format == LOG_JSON) {
+                event.unix_us = now_us();
+                return begin + log_format_line(notice + begin, LOG_LINE_LEAST, LOG_JSON, &event);
+        }
+        return begin + (size_t)sprintf(notice + begin, "(%zu bytes of log were lost: nobody read them)\n", lost);
+}
+
 static void put_bytes(const char *bytes, size_t size)
 {
-        char notice[128];
+        char notice[LOG_LINE_LEAST + 1];
 
         if (lost) {
-                int length = snprintf(notice, sizeof(notice), "(%zu bytes of log were lost: nobody read them)\n", lost);
+                size_t length = format_notice(notice);
 
-                if (!write_some(notice, (size_t)length)) {
+                if (!write_some(notice, length)) {
                         lost += size;
                         return;
                 }
                 lost = 0;
+                is_within = false;
         }
-        while (size) {
-                size_t piece = MIN(size, (size_t)PIPE_BUF);
+        for (size_t put = 0; put < size;) {
+                size_t piece = MIN(size - put, (size_t)PIPE_BUF);
 
-                if (!write_some(bytes, piece)) {
-                        lost += size;
+                if (!write_some(bytes + put, piece)) {
+                        lost += size - put;
+                        is_within = put > 0;
                         return;
                 }
-                bytes += piece;
-                size -= piece;
+                put += piece;
         }
 }
 
@@ -258,21 +359,27 @@ static void write_out(const char *bytes, size_t size)
         pthread_mutex_unlock(&lock);
 }
 
+static void write_event(char *line, size_t size, const struct log_event *event)
+{
+        write_out(line, log_format_line(line, size, output_format, event));
+}
+
 void log_write(enum log_level level, struct log_place place, const char *message, const struct log_field *fields)
 {
-        struct log_event event = {
-                .level = level, .place = place, .pid = getpid(), .message = message, .fields = fields};
-        struct timespec now;
-        char line[4096];
+        const struct log_event event = {.level = level,
+                .place = place,
+                .unix_us = now_us(),
+                .pid = getpid(),
+                .message = message,
+                .fields = fields};
+        char line[LOG_LINE_LIMIT];
 
-        clock_gettime(CLOCK_REALTIME, &now);
-        event.unix_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-        write_out(line, log_format_line(line, sizeof(line), output_format, &event));
+        write_event(line, sizeof(line), &event);
 }
 
 void log_write_format(enum log_level level, struct log_place place, const char *format, ...)
 {
-        char message[1024];
+        char message[LOG_LINE_LIMIT]; /* so that it is the line that cuts it */
         va_list args;
 
         if (!log_is_on(level))
@@ -283,12 +390,27 @@ void log_write_format(enum log_level level, struct log_place place, const char *
         log_write(level, place, message, (const struct log_field[]){{NULL}});
 }
 
+/* As one line, as long as it gets. */
+static void write_block(enum log_level level, struct log_place place, const char *message, const char *text)
+{
+        const struct log_event event = {.level = level,
+                .place = place,
+                .unix_us = now_us(),
+                .pid = getpid(),
+                .message = message,
+                .fields = (const struct log_field[]){LOG_STR("text", text), {NULL}}};
+        size_t size = MIN(LOG_LINE_LIMIT + 2 * strlen(text), LOG_BLOCK_LIMIT);
+        _free_ char *line = xmalloc(size);
+
+        write_event(line, size, &event);
+}
+
 void log_write_block(enum log_level level, struct log_place place, const char *message, const char *text)
 {
         if (!log_is_on(level))
                 return;
         if (output_format == LOG_JSON) {
-                log_write(level, place, message, (const struct log_field[]){LOG_STR("text", text), {NULL}});
+                write_block(level, place, message, text);
                 return;
         }
         log_write(level, place, message, (const struct log_field[]){{NULL}});

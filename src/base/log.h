@@ -11,15 +11,16 @@
  *
  * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers.
  * Values from outside are quoted where they need it, and control characters are escaped everywhere, so that a hostile name
- * cannot forge a line. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
+ * cannot forge a line. What is not UTF-8 is written as "\xNN", byte by byte: a line is UTF-8, and a JSON line is JSON, whatever came. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
  *
  * Events that NVIDIA's plugin has as well are told in its words, which people and their tools search for: "Registered device
  * plugin for '<resource>' with Kubelet". Where such a text ends with a name it has no fields, so that nothing follows it.
  *
  *         log_info("resource", LOG_STR("name", name), LOG_UINT("devices", count));
  *
- * Each line is one write(2). Thread-safe. Lines longer than 4 KiB are cut. A reader that stalls costs
- * lines, never time: what a full pipe does not take is dropped, and counted in the next line that gets through.
+ * Each line is one write(2). Thread-safe. Lines longer than LOG_LINE_LIMIT are cut between two characters, which "…" tells, and end as every line
+ * does: a JSON line is an object still, with "cut":true. A reader that stalls costs lines, never time: what a full pipe does not take is
+ * dropped, and counted in the next line that gets through.
  */
 #pragma once
 
@@ -27,6 +28,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+
+#define LOG_LINE_LIMIT ((size_t)4096)             /* bytes: PIPE_BUF, which a pipe takes at once */
+#define LOG_BLOCK_LIMIT ((size_t)2 * 1024 * 1024) /* of a block in JSON form, which is one line: a configuration fits */
+#define LOG_LINE_LEAST ((size_t)192)              /* what log_format_line() needs for what is not from outside */
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_TEXT, LOG_JSON, LOG_KLOG };
@@ -92,5 +97,5 @@ struct log_event {
         const struct log_field *fields;
 };
 
-/* Formats one line without writing it, newline included; for tests. Returns its length, less than |size|. */
+/* Formats one line without writing it, newline included; for tests. Returns its length, less than |size|, which is at least LOG_LINE_LEAST. */
 size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event);

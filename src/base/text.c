@@ -78,9 +78,9 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
         return best;
 }
 
-/* Length of the valid UTF-8 sequence at |bytes|, or 0 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
-static size_t utf8_length(const unsigned char *bytes)
+size_t text_utf8_length(const char *text)
 {
+        const unsigned char *bytes = (const unsigned char *)text;
         unsigned int low = 0x80;
         unsigned int high = 0xbf;
         size_t length;
@@ -116,7 +116,7 @@ void text_make_utf8(char *text)
         unsigned char *at = (unsigned char *)text;
 
         while (*at) {
-                size_t length = utf8_length(at);
+                size_t length = text_utf8_length((const char *)at);
 
                 if (length == 0)
                         *at = '?';

@@ -16,6 +16,9 @@ bool text_to_bool(const char *text, bool *ret_value);
 /* The candidate nearest to |word| by edit distance (at most half of its length), or NULL: for "did you mean". */
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
 
+/* Length of the valid UTF-8 sequence at |text|, which ends with a 0, or 0 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
+size_t text_utf8_length(const char *text);
+
 /* Replaces every byte sequence that is not valid UTF-8 by '?', in place: kubelet refuses a message with such a string. */
 void text_make_utf8(char *text);
 
