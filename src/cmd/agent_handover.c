@@ -11,6 +11,9 @@
 #define REVIEW_MS UINT64_C(1000)
 #define REVIEWS 60U
 #define REVIEW_LATER_MS UINT64_C(10000)
+/* Between two attempts to write the record: longer each time. */
+#define WRITE_RETRY_MS UINT64_C(1000)
+#define WRITE_RETRY_MAX_MS UINT64_C(60000)
 
 /* One entry of what was pending, to tell what has changed. */
 struct told {
@@ -25,7 +28,9 @@ struct agent_handover {
         char *recorded; /* what the file has; NULL: not known */
         struct complaint bad_record;
         bool was_unchecked; /* and the log has it */
-        uv_timer_t timer;   /* runs while anything waits */
+        uint64_t write_ms;  /* until it is written again that could not be; 0: it is on file */
+        uv_timer_t timer;   /* runs while anything waits, and until the record is on file */
+        bool is_waiting;
         unsigned int reviews;
 
         /* What was promised. */
@@ -75,13 +80,20 @@ static void write_record(struct agent_handover *handover)
         _free_ char *text = mps_terms_write(&handover->terms, handover->names, handover->n_names);
         struct error err;
 
-        if (handover->recorded && strcmp(handover->recorded, text) == 0)
-                return;
-        if (file_write(handover->record, text, strlen(text), &err) < 0) {
-                if (handover->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
-                        complain(&handover->bad_record, "the record of what was promised cannot be written", &err);
+        handover->write_ms = handover->write_ms ? MIN(handover->write_ms * 2, WRITE_RETRY_MAX_MS) : WRITE_RETRY_MS;
+        if (handover->recorded && strcmp(handover->recorded, text) == 0) {
+                handover->write_ms = 0;
                 return;
         }
+        if (file_write(handover->record, text, strlen(text), &err) < 0) {
+                if (handover->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
+                        complain(&handover->bad_record,
+                                "the record of what was promised cannot be written, will try again", &err);
+                else
+                        handover->write_ms = 0;
+                return;
+        }
+        handover->write_ms = 0;
         complaint_settle(&handover->bad_record);
         free(handover->recorded);
         handover->recorded = TAKE_PTR(text);
@@ -223,6 +235,13 @@ static void on_timer(uv_timer_t *timer)
 {
         struct agent_handover *handover = timer->data;
 
+        if (handover->write_ms)
+                write_record(handover);
+        if (!handover->is_waiting) {
+                if (handover->write_ms)
+                        uv_timer_start(timer, on_timer, handover->write_ms, 0);
+                return;
+        }
         if (++handover->reviews == REVIEWS)
                 uv_timer_set_repeat(timer, REVIEW_LATER_MS);
         holdings_ask(handover->options.holdings);
@@ -233,8 +252,12 @@ void agent_handover_follow(struct agent_handover *handover, const struct handove
         promise(handover, next->plan);
         if (!next->own) {
                 agent_handover_tell(handover, next);
+                handover->is_waiting = false;
                 uv_timer_stop(&handover->timer);
+                if (handover->write_ms)
+                        uv_timer_start(&handover->timer, on_timer, handover->write_ms, 0);
         } else {
+                handover->is_waiting = true;
                 handover->reviews = 0;
                 uv_timer_start(&handover->timer, on_timer, 0, REVIEW_MS);
         }

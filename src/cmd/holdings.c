@@ -88,6 +88,16 @@ static void open_books(struct holdings *holdings, const struct resource *resourc
                 hand_grants_on(holdings, main, leaving, resource->n_leaving, before, n_before);
 }
 
+/* What is not on file yet of a name has to come there still. */
+static void keep_changed(struct holdings *holdings, const struct book *before, size_t n_before)
+{
+        for (size_t i = 0; i < holdings->n_books; i++)
+                for (size_t j = 0; j < n_before; j++)
+                        if (before[j].changed &&
+                                strcmp(holdings->books[i].resource->name, before[j].resource->name) == 0)
+                                holdings->books[i].changed = true;
+}
+
 static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *wanted, const char *name)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++)
@@ -146,6 +156,7 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
         holdings->n_books = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
                 open_books(holdings, &plan->resources[i], before, n_before);
+        keep_changed(holdings, before, n_before);
         for (size_t i = 0; i < holdings->n_books; i++)
                 holdings_keep_back(holdings, &holdings->books[i]);
         free_books(before, n_before);

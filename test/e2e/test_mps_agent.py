@@ -304,14 +304,22 @@ def test_no_process_is_judged_by_an_old_list(node):
 
 
 def test_books_that_cannot_be_written_are_written_later(node):
-    node.gpus(1)
+    node.gpus(2)
     node.start_all(share(20, provisioning='weighted', maxPerRequest=7))
-    node.wait_counts(20)
+    node.wait_counts(34, 40)
     path = os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json')
-    os.mkdir(path)  # so that nothing can be put in its place
+    terms = os.path.join(node.mps_root, 'terms.json')
+    os.unlink(terms)
+    for folder in (path, terms):
+        os.mkdir(folder)  # so that nothing can be put in its place
     node.kubelet.admit('pod', GPU, 3)
     node.agent.wait_log('the record of who holds what cannot be written, will try again')
-    os.rmdir(path)
+    node.config(share(10, provisioning='weighted', maxPerRequest=7))
+    node.agent.hang_up()
+    node.agent.wait_log('the record of what was promised cannot be written, will try again')
+    for folder in (path, terms):
+        os.rmdir(folder)
+    node.wait(lambda: os.path.isfile(terms), 'what was promised is on file')
     node.wait(lambda: os.path.exists(path) and len(on_record(node)) == 1, 'it is on file')
 
 
