@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "kubelet/convert.h"
 #include "rpc/server.h"
@@ -183,23 +184,54 @@ static void on_call_ended(struct rpc_call *call UNUSED, void *data)
         free_unless_known(request);
 }
 
-static void log_allocation(const char *resource_name, const struct allocation *allocation)
+/* A line about a part of an allocation; the plan may be gone when it is written. */
+struct told {
+        struct list link;
+        char *unit;
+        unsigned int replicas, of;
+        struct share share;
+};
+
+static void write_told(struct requests *requests)
+{
+        while (!list_is_empty(&requests->told)) {
+                struct told *told = container_of(requests->told.next, struct told, link);
+
+                log_info("allocated", LOG_STR("resource", requests->options.resource_name), LOG_STR("unit", told->unit),
+                        LOG_UINT("replicas", told->replicas), LOG_UINT("of", told->of),
+                        LOG_UINT("memory_mib", told->share.memory_mib),
+                        LOG_UINT("threads_permille", told->share.threads_permille));
+                list_remove(&told->link);
+                free(told->unit);
+                free(told);
+        }
+}
+
+static void on_after(uv_timer_t *after)
+{
+        write_told(container_of(after, struct requests, after));
+}
+
+static void tell_later(struct requests *requests, const struct allocation *allocation)
 {
         for (size_t i = 0; i < allocation->n_parts; i++) {
                 const struct allocate_part *part = &allocation->parts[i];
+                struct told *told = xcalloc(1, sizeof(*told));
 
-                log_info("allocated", LOG_STR("resource", resource_name), LOG_STR("unit", part->unit->uuid),
-                        LOG_UINT("replicas", part->replicas), LOG_UINT("of", part->unit->replicas),
-                        LOG_UINT("memory_mib", part->share.memory_mib),
-                        LOG_UINT("threads_permille", part->share.threads_permille));
+                told->unit = xstrdup(part->unit->uuid);
+                told->replicas = part->replicas;
+                told->of = part->unit->replicas;
+                told->share = part->share;
+                list_append(&requests->told, &told->link);
         }
+        uv_timer_start(&requests->after, on_after, 0, 0);
 }
 
 static void answer(struct request *request)
 {
         finish_with(request->call, convert_allocate_response(request->allocations, request->count, &request->arena));
         for (size_t i = 0; i < request->count; i++)
-                log_allocation(request->requests->options.resource_name, &request->allocations[i]);
+                tell_later(request->requests, &request->allocations[i]);
 }
 
 /* Outside of a handler what was said must be sent, too, and the call may end with that. */
@@ -416,6 +448,9 @@ void requests_init(struct requests *requests, const struct requests_options *opt
         if (!requests->options.bind_timeout_ms)
                 requests->options.bind_timeout_ms = BROKER_TIMEOUT_MS;
         list_init(&requests->waiting);
+        list_init(&requests->told);
+        uv_timer_init(options->loop, &requests->after);
+        requests->open = 2;
 }
 
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource)
@@ -433,11 +468,12 @@ void requests_forget_before(struct requests *requests)
         requests->resource_before = NULL;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
-        struct requests *requests = container_of((uv_timer_t *)handle, struct requests, timer);
+        struct requests *requests = handle->data;
 
-        requests->closed(requests->data);
+        if (--requests->open == 0)
+                requests->closed(requests->data);
 }
 
 void requests_close(struct requests *requests, void (*closed)(void *data), void *data)
@@ -451,5 +487,8 @@ void requests_close(struct requests *requests, void (*closed)(void *data), void 
         say_withdrawn(requests, &err);
         while ((first = first_of(requests)))
                 fail(first, &err);
-        uv_close((uv_handle_t *)&requests->timer, on_timer_closed);
+        write_told(requests);
+        requests->timer.data = requests->after.data = requests;
+        uv_close((uv_handle_t *)&requests->timer, on_handle_closed);
+        uv_close((uv_handle_t *)&requests->after, on_handle_closed);
 }

@@ -5,6 +5,8 @@
  * first, which may take turns of the loop; meanwhile kubelet may go away, the plan may change, the plugin may close. A request
  * ends with its answer, its refusal, its caller or its deadline, whichever comes first; what the broker says later is ignored.
  *
+ * What was allocated is logged once the answer is on its way: the pod waits for the answer, nobody for the line.
+ *
  * A request that its ids alone forbid is refused before the broker hears of it.
  */
 #pragma once
@@ -33,6 +35,9 @@ struct requests {
         struct tag_pool tags;
         struct list waiting; /* for the broker, the earliest deadline first */
         uv_timer_t timer;    /* for that deadline */
+        struct list told;    /* lines for the log about what was answered: the answers leave first */
+        uv_timer_t after;    /* writes them, in the next turn of the loop */
+        unsigned int open;   /* of the two handles */
         void (*closed)(void *data);
         void *data;
 };

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <deviceplugin.pb-c.h>
 
@@ -48,6 +50,8 @@ struct fixture {
         struct owed owed[MOST];
         size_t n_owed;
         char asked[2048]; /* "resource's plan: id id\n" for each question */
+        int log;          /* in place of standard error, or 0 */
+        off_t logged;     /* bytes in it when Allocate was handled last */
 };
 
 /* ---- the broker ---- */
@@ -108,7 +112,10 @@ static void bind_ids(const struct resource *resource, const char *const *ids, si
 
 static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
-        requests_allocate(((struct fixture *)context)->requests, call, message, size);
+        struct fixture *f = context;
+
+        requests_allocate(f->requests, call, message, size);
+        f->logged = f->log ? lseek(f->log, 0, SEEK_END) : 0;
 }
 
 static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
@@ -390,6 +397,32 @@ static void test_a_broker_that_answers_at_once_costs_no_waiting(void **state)
         assert_string_equal(f->asked, "node: GPU-0::2 GPU-1::0\n");
         assert_true(list_is_empty(&f->requests->waiting));
         assert_false(uv_is_active((uv_handle_t *)&f->requests->timer));
+}
+
+/* The line costs a third of what kubelet waits. */
+static void test_the_answer_leaves_before_its_line_in_the_log(void **state)
+{
+        struct fixture *f = *state;
+        struct outcome outcome;
+        int before = dup(STDERR_FILENO);
+        char text[512] = "";
+
+        f->log = memfd_create("log", MFD_CLOEXEC);
+        assert_true(f->log > 0);
+        dup2(f->log, STDERR_FILENO);
+        log_setup(LOG_INFO, LOG_TEXT);
+        call_allocate_one(f, &outcome, "GPU-0::2");
+        wait_end(f, &outcome, RPC_OK, "GPU-0");
+        while (!list_is_empty(&f->requests->told))
+                uv_run(&f->loop, UV_RUN_ONCE);
+        dup2(before, STDERR_FILENO);
+        close(before);
+        log_setup(LOG_ERROR, LOG_TEXT);
+        assert_int_equal(f->logged, 0);
+        assert_true(pread(f->log, text, sizeof(text) - 1, 0) > 0);
+        assert_non_null(strstr(text, " allocated resource=nvidia.com/gpu unit=GPU-0 replicas=1 of=4 "));
+        close(f->log);
+        f->log = 0;
 }
 
 static void test_a_late_answer_is_waited_for(void **state)
@@ -761,6 +794,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_a_broker_that_answers_at_once_costs_no_waiting, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_the_answer_leaves_before_its_line_in_the_log, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_late_answer_is_waited_for, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_containers_are_bound_one_after_the_other, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
