@@ -69,6 +69,7 @@ struct agent {
         struct restart restarts; /* so far */
         uv_timer_t restart;
         struct complaint bad_restart;
+        struct complaint bad_events;
         bool restarting;
 };
 
@@ -360,6 +361,20 @@ static void on_health(const char *uuid, bool healthy, const char *reason, uint64
         node_report_health(agent->report, uuid, healthy, reason);
 }
 
+static void on_unheard(const char *reason, void *data)
+{
+        struct agent *agent = data;
+        struct error err;
+
+        if (reason) {
+                (void)!error_set(&err, ERROR_UNAVAILABLE, "%s", reason);
+                complain(&agent->bad_events, "Xids are not heard of; the GPUs are probed meanwhile", &err);
+        } else {
+                complaint_settle(&agent->bad_events);
+                log_info("health events arrive again");
+        }
+}
+
 static void on_holdings_changed(void *data)
 {
         struct agent *agent = data;
@@ -557,6 +572,7 @@ static char *write_metrics(void *data)
                 measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
         holdings_measure(agent->holdings, &scratch, resources, &metrics);
         metrics.events = node_events_counts(agent->events);
+        metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
         text = agent_metrics_write(&metrics);
         arena_done(&scratch);
         return text;
@@ -570,6 +586,8 @@ static char *find_ailment(void *data)
                 return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
         if (agent->bad_config.text[0])
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
+        if (agent->bad_events.text[0])
+                return xstrdup(agent->bad_events.text);
         return NULL;
 }
 
@@ -678,6 +696,7 @@ static int start(struct agent *agent, struct error *err)
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
+                .on_unheard = on_unheard,
                 .on_stale_library = on_stale_library,
                 .data = agent,
         };

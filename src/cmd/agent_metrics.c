@@ -340,5 +340,8 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_mps(&exposition, metrics);
         put_guard(&exposition, metrics);
         put_events(&exposition, &metrics->events);
+        exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
+                "Waits for NVML's health events that failed, since the agent started.");
+        exposition_sample(&exposition, EXPOSITION_LABELS(), (double)metrics->failed_waits);
         return exposition_take(&exposition);
 }

@@ -41,13 +41,14 @@ void mail_done(struct mail *mail)
         drop_notes(mail, NULL);
         free(mail->notes);
         free(mail->unavailable);
+        free(mail->unheard);
         inventory_free(mail->inventory);
         *mail = (struct mail)MAIL_INIT;
 }
 
 bool mail_is_empty(const struct mail *mail)
 {
-        return !mail->inventory && !mail->unavailable && mail->n_notes == 0 && !mail->is_stale;
+        return !mail->inventory && !mail->unavailable && !mail->unheard && mail->n_notes == 0 && !mail->is_stale;
 }
 
 void mail_put_inventory(struct mail *mail, struct inventory *inventory)
@@ -63,6 +64,12 @@ void mail_put_unavailable(struct mail *mail, const char *reason)
 {
         free(mail->unavailable);
         mail->unavailable = xstrdup(reason);
+}
+
+void mail_put_unheard(struct mail *mail, const char *reason)
+{
+        free(mail->unheard);
+        mail->unheard = xstrdup(reason);
 }
 
 /* The note on |uuid| that is to be written anew, or NULL; the others that are outdated are dropped. */
@@ -117,6 +124,8 @@ void mail_merge(struct mail *mail, struct mail *from)
         }
         if (from->unavailable)
                 mail_put_unavailable(mail, from->unavailable);
+        if (from->unheard)
+                mail_put_unheard(mail, from->unheard);
         mail->is_stale = mail->is_stale || from->is_stale;
         mail_done(from);
 }

@@ -23,6 +23,7 @@ struct mail {
         size_t n_notes;
         size_t capacity;
         char *unavailable; /* newer than the inventory */
+        char *unheard;     /* why no events arrive, "" when they do again; NULL: nothing new */
         bool is_stale;     /* the old library stays in the process */
 };
 
@@ -36,6 +37,7 @@ bool mail_is_empty(const struct mail *mail);
 
 /* Takes |inventory|. Drops the reason, and the notes on units that it does not have. */
 void mail_put_inventory(struct mail *mail, struct inventory *inventory);
+void mail_put_unheard(struct mail *mail, const char *reason);
 void mail_put_unavailable(struct mail *mail, const char *reason);
 void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char *reason, uint64_t xid);
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #define WAIT_MS 1000U
 #define REFRESH_MS 30000U
 #define EMPTY_MS 60000U
+#define UNHEARD_MS 120000U
 #define RETRY_MS 1000U
 #define RETRY_MAX_MS 30000U
 #define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between looks at a machine where nothing is watched */
@@ -27,7 +29,7 @@ struct requests {
 
 /*
  * The lock guards what both sides touch: the requests, the mail and |has_ended|. All else belongs to one side: |watch|,
- * |options| and |told| to the thread, the rest to the loop.
+ * |options| and what was told to the thread, the rest to the loop.
  */
 struct gpu_monitor {
         uv_mutex_t lock;
@@ -35,6 +37,7 @@ struct gpu_monitor {
         struct requests requests;
         struct mail mail;
         bool has_ended;
+        _Atomic uint64_t failed_waits;
 
         uv_thread_t thread;
         struct watch watch;
@@ -44,6 +47,7 @@ struct gpu_monitor {
         char *system_root;
         char *driver_root;
         uint64_t retry_ms;
+        bool has_told_unheard;
         char *told; /* the reason that was told last; NULL: NVML works */
 
         uv_async_t async;
@@ -120,10 +124,22 @@ static void tell_unavailable(struct gpu_monitor *monitor, const char *reason)
         mail_done(&mail);
 }
 
+static void note_unheard(struct gpu_monitor *monitor, struct mail *mail)
+{
+        const struct watch *watch = &monitor->watch;
+        bool is_unheard = watch->unheard[0];
+
+        atomic_store(&monitor->failed_waits, watch->wait_failures);
+        if (is_unheard != monitor->has_told_unheard)
+                mail_put_unheard(mail, watch->unheard);
+        monitor->has_told_unheard = is_unheard;
+}
+
 static int step(struct gpu_monitor *monitor, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
 {
         if (watch_listen(&monitor->watch, ret_sleep_ms, mail, err) < 0)
                 return -1;
+        note_unheard(monitor, mail);
         post(monitor, mail);
         return watch_do_due(&monitor->watch, mail, err);
 }
@@ -256,6 +272,8 @@ static void deliver(struct gpu_monitor *monitor, struct mail *mail)
         }
         if (mail->unavailable && !monitor->is_closing)
                 to->on_unavailable(mail->unavailable, to->data);
+        if (mail->unheard && to->on_unheard && !monitor->is_closing)
+                to->on_unheard(*mail->unheard ? mail->unheard : NULL, to->data);
         if (mail->is_stale && to->on_stale_library && !monitor->is_closing)
                 to->on_stale_library(to->data);
 }
@@ -314,6 +332,7 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
                 .refresh_ms = options->refresh_ms ? options->refresh_ms : REFRESH_MS,
                 .wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS,
                 .empty_ms = options->empty_ms ? options->empty_ms : EMPTY_MS,
+                .unheard_ms = options->unheard_ms ? options->unheard_ms : UNHEARD_MS,
                 .policy = &monitor->policy,
         };
         watch_init(&monitor->watch, &monitor->options);
@@ -356,6 +375,11 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor)
         monitor->requests.rescan = true;
         uv_cond_signal(&monitor->wake);
         uv_mutex_unlock(&monitor->lock);
+}
+
+uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
+{
+        return atomic_load(&monitor->failed_waits);
 }
 
 void gpu_monitor_look(struct gpu_monitor *monitor)

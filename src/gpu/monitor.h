@@ -44,6 +44,7 @@ struct gpu_monitor_options {
         uint64_t refresh_ms;                /* between readings of the inventory while nothing happens; 0: 30,000 */
         uint64_t wait_ms;                   /* of one wait for events: how prompt it answers and closes; 0: 1,000 */
         uint64_t empty_ms;                  /* for which GPUs that are all gone stay, unhealthy; 0: 60,000 */
+        uint64_t unheard_ms;                /* of failing waits until no GPU is healthy any more; 0: 120,000 */
         const struct health_policy *policy; /* copied; NULL: every Xid but those of applications counts */
 
         /* All are called on the loop's thread. */
@@ -67,6 +68,12 @@ struct gpu_monitor_options {
         void (*on_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 
         /*
+         * Waiting for health events fails, and no single GPU is to blame: |reason| says why; NULL: events arrive again. Told
+         * after some seconds of it, once. After |unheard_ms| the GPUs are unhealthy as well. NULL: not wanted.
+         */
+        void (*on_unheard)(const char *reason, void *data);
+
+        /*
          * The driver was replaced, but the dynamic linker keeps the old library in this process, so that only another process
          * can use the new one: exec again. The inventory stays until then; told once for each driver. NULL: not wanted.
          */
@@ -85,6 +92,9 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor);
 
 /* From the next event or probe on (within about a second). What is unhealthy stays so until its probes are good. */
 void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy);
+
+/* How many waits for health events failed so far. */
+uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor);
 
 /* Something happened on the machine: like a rescan that is not answered if nothing changed. */
 void gpu_monitor_look(struct gpu_monitor *monitor);

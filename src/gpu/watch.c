@@ -32,6 +32,9 @@ void watch_close(struct watch *watch)
                 NVML_CALL(watch->nvml, event_set_free, watch->set);
         watch->set = NULL;
         watch->n_registered = 0;
+        watch->wait_errors = 0;
+        watch->is_unheard = false;
+        watch->unheard[0] = '\0';
         free(watch->devices);
         watch->devices = NULL;
         watch->nvml = nvml_close(watch->nvml);

@@ -30,6 +30,7 @@ struct watch_options {
         uint64_t probe_ms;
         uint64_t refresh_ms;
         uint64_t empty_ms;
+        uint64_t unheard_ms;
         const struct health_policy *policy; /* the first one, copied */
 };
 
@@ -45,8 +46,12 @@ struct watch {
         size_t n_registered;
         struct error set_error; /* why there is no event set; ERROR_NONE: there is one, or the driver has none */
         uint64_t refresh_at_ms;
-        uint64_t sweep_at_ms;     /* not before this are all GPUs probed for a failing wait */
-        unsigned int wait_errors; /* in a row */
+        uint64_t sweep_at_ms;      /* not before this are all GPUs probed for a failing wait */
+        unsigned int wait_errors;  /* in a row */
+        uint64_t wait_failures;    /* all of them */
+        uint64_t unheard_since_ms; /* the first one in a row */
+        bool is_unheard;           /* for so long that no GPU can be called healthy */
+        char unheard[200];         /* why no events arrive, once that is worth telling; empty: they do */
 
         bool is_outdated; /* close it and open it again */
         bool must_tell;   /* the inventory, though it may be no news */

@@ -7,6 +7,7 @@
 
 #define DRAIN_MAX 256U     /* events handled before probes and commands have their turn */
 #define SWEEP_MS 5000U     /* between probes of all GPUs while waiting fails */
+#define TELL_MS 5000U      /* of failed waits that no single GPU is to blame for, until that is told */
 #define ERROR_SLEEP_MS 10U /* after the first failed wait; doubles up to the next */
 #define ERROR_SLEEP_MAX_MS 1000U
 
@@ -66,6 +67,10 @@ static struct probe_result find_whole(struct watch *watch, size_t position, bool
                 return result;
         }
         result = probe_gpu(watch->nvml, gpu->uuid, watch->policy.counts_remaps);
+        if (health_is_good(result.finding) && watch->is_unheard && watch->devices[position]) {
+                result.finding = HEALTH_BAD;
+                snprintf(result.reason, sizeof(result.reason), "%s", watch->unheard);
+        }
         if (health_is_good(result.finding) && !forced && register_gpu(watch, position, &err) < 0) {
                 result.finding = HEALTH_BAD;
                 snprintf(result.reason, sizeof(result.reason), "%.*s", (int)sizeof(result.reason) - 1, err.text);
@@ -204,11 +209,37 @@ static nvmlReturn_t wait_event(struct watch *watch, nvmlEventData_t *event, unsi
         return NVML_CALL(watch->nvml, event_set_wait, watch->set, event, timeout_ms);
 }
 
+static void end_unheard(struct watch *watch)
+{
+        watch->wait_errors = 0;
+        watch->is_unheard = false;
+        watch->unheard[0] = '\0';
+}
+
+/* Probing each GPU found none to leave out, and the waits fail on: like a registration that failed, in the end. */
+static void note_unheard(struct watch *watch, nvmlReturn_t code, uint64_t lasted_ms)
+{
+        struct error err;
+
+        if (lasted_ms < MIN((uint64_t)TELL_MS, watch->options->unheard_ms))
+                return;
+        (void)!nvml_fail(watch->nvml, code, "no health events arrive: nvmlEventSetWait", &err);
+        snprintf(watch->unheard, sizeof(watch->unheard), "%.*s", (int)sizeof(watch->unheard) - 1, err.text);
+        watch->is_unheard = lasted_ms >= watch->options->unheard_ms && health_policy_has_checks(&watch->policy);
+        for (size_t i = 0; watch->is_unheard && i < watch->units.n_groups; i++)
+                if (watch->devices[i])
+                        fail_unheard(watch, i, watch->unheard);
+}
+
 /* A wait that fails says nothing about which GPU is to blame: ask each, and wait for the others without it. */
-static uint64_t handle_wait_error(struct watch *watch)
+static uint64_t handle_wait_error(struct watch *watch, nvmlReturn_t code)
 {
         uint64_t now = watch_now_ms();
 
+        if (watch->wait_errors == 0)
+                watch->unheard_since_ms = now;
+        note_unheard(watch, code, now - watch->unheard_since_ms);
+        watch->wait_failures++;
         watch->wait_errors = MIN(watch->wait_errors + 1, 8U);
         if (now >= watch->sweep_at_ms) {
                 watch->sweep_at_ms = now + SWEEP_MS;
@@ -234,11 +265,11 @@ int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep
                         handle_event(watch, &event);
         }
         if (code == NVML_SUCCESS || code == NVML_ERROR_TIMEOUT) {
-                watch->wait_errors = 0;
+                end_unheard(watch);
                 return 0;
         }
         if (watch_error_is_fatal(code))
                 return nvml_fail(watch->nvml, code, "nvmlEventSetWait", err);
-        *ret_sleep_ms = handle_wait_error(watch);
+        *ret_sleep_ms = handle_wait_error(watch, code);
         return 0;
 }

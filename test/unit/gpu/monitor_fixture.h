@@ -87,6 +87,13 @@ static inline void on_health(const char *uuid, bool healthy, const char *reason,
         snprintf(next_line(fixture), sizeof(fixture->told[0]), healthy ? "+ %s" : "- %s %s", uuid, reason);
 }
 
+static inline void on_unheard(const char *reason, void *data)
+{
+        struct fixture *fixture = data;
+
+        snprintf(next_line(fixture), sizeof(fixture->told[0]), "unheard %s", reason ? reason : "no more");
+}
+
 static inline void on_stale_library(void *data)
 {
         ((struct fixture *)data)->n_stale++;
@@ -145,6 +152,7 @@ static inline struct gpu_monitor_options quick(struct fixture *fixture)
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
+                .on_unheard = on_unheard,
                 .on_stale_library = on_stale_library,
                 .data = fixture,
         };

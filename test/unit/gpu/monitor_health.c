@@ -177,6 +177,28 @@ static void test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy(void **sta
         }
 }
 
+static void test_waits_that_fail_for_good_are_told_and_leave_no_gpu_healthy(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        size_t at;
+
+        options.unheard_ms = 300;
+        start_with(fixture, TWO_GPUS, &options);
+        at = expect(fixture, 0, "inventory 2");
+        scenario_write(TWO_GPUS "errors: {nvmlEventSetWait: UNKNOWN}\n");
+        expect(fixture, at, "unheard no health events arrive: nvmlEventSetWait: ");
+        expect(fixture, at, "- " A " no health events arrive: nvmlEventSetWait: ");
+        expect(fixture, at, "- " B " no health events arrive: nvmlEventSetWait: ");
+        run_for(fixture, 300);
+        assert_int_equal(fixture->n_told, at + 4); /* not again and again, and their probes do not heal them */
+        assert_true(gpu_monitor_failed_waits(fixture->monitor) > 2);
+        scenario_write(TWO_GPUS);
+        expect(fixture, at, "unheard no more");
+        expect(fixture, at, "+ " A);
+        expect(fixture, at, "+ " B);
+}
+
 static void test_a_driver_or_a_board_without_events_is_no_failure(void **state)
 {
         static const char *const errors[] = {
@@ -343,6 +365,7 @@ int main(void)
                 TEST(test_a_fault_without_an_event_is_found_by_reading),
                 TEST(test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_says),
                 TEST(test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy),
+                TEST(test_waits_that_fail_for_good_are_told_and_leave_no_gpu_healthy),
                 TEST(test_a_driver_or_a_board_without_events_is_no_failure),
                 TEST(test_with_checks_disabled_neither_events_nor_their_absence_matter),
                 TEST(test_a_lost_gpu_takes_all_its_mig_devices_and_no_others),
