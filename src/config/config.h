@@ -123,6 +123,7 @@ struct shared_resource {
 
 struct sharing_section {
         enum sharing_strategy strategy;
+        bool rename_by_default;
         bool fail_requests_greater_than_one; /* default: only under MPS with uniform shares */
         enum sharing_scope scope;
         enum provisioning provisioning; /* mps, and all that follows */

@@ -44,7 +44,7 @@ static int read_element(const struct tree *tree, const struct tree_node *node, c
         char printed[TREE_VALUE_SIZE];
         const char *text;
 
-        if (option->type == OPTION_NUMBERS && !json_is_integer(node->json))
+        if (option->type == OPTION_NUMBERS && !tree_is_whole(node))
                 return tree_fail(tree, node, err, "%s, must be a whole number", tree_print(node, printed));
         if (tree_string(tree, node, &text, err) < 0)
                 return -1;

@@ -155,6 +155,8 @@ static json_t *print_section(const struct sharing_section *sharing)
         json_t *section = json_object();
         json_t *resources = json_array();
 
+        if (sharing->rename_by_default) /* NVIDIA leaves it out where it is false */
+                json_object_set_new(section, "renameByDefault", json_true());
         json_object_set_new(
                 section, "failRequestsGreaterThanOne", json_boolean(sharing->fail_requests_greater_than_one));
         json_object_set_new(section, "scope", text(sharing_scope_name(sharing->scope)));

@@ -77,6 +77,7 @@ static int build_section(const struct tree *tree, const struct file_section *fil
         ret->nodes = ARENA_ARRAY(tree->arena, const struct tree_node *, file->resources.count);
         section->strategy = strategy;
         section->line = file->node.line;
+        section->rename_by_default = file->rename_by_default;
         section->provisioning = (enum provisioning)file->provisioning;
         /*
          * NVIDIA's defaults: several replicas of one GPU give no more time, but do no harm under time-slicing; under MPS with
@@ -114,6 +115,13 @@ static bool is_everything(const struct shared_resource *resource)
         return resource->devices.kind == SELECT_ALL;
 }
 
+static bool is_repeated(const struct shared_resource *a, const struct shared_resource *b)
+{
+        return strcmp(a->name, b->name) == 0 && is_everything(a) && is_everything(b) &&
+               strcmp(advertised(a), advertised(b)) == 0 && a->has_placement == b->has_placement &&
+               (!a->has_placement || a->placement == b->placement) && a->sms == b->sms;
+}
+
 /* NVIDIA's plugin lets MPS win whenever both sections are there; here it wins for the resources that both mean. */
 static void drop_slicing(const struct tree *tree, struct draft *slicing, const struct draft *mps)
 {
@@ -138,6 +146,36 @@ static void drop_slicing(const struct tree *tree, struct draft *slicing, const s
                 }
         }
         slicing->section->n_resources = kept;
+}
+
+/*
+ * Of two entries of a section that mean all units of one resource, and differ in nothing else, the one with more replicas counts: NVIDIA's
+ * plugin makes ids of both, of which those of the smaller one are among those of the larger one.
+ */
+static void drop_repeated(const struct tree *tree, struct draft *draft)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < draft->section->n_resources; i++) {
+                const struct shared_resource *resource = &draft->resources[i];
+                size_t j = 0;
+
+                while (j < kept && !is_repeated(resource, &draft->resources[j]))
+                        j++;
+                if (j == kept) {
+                        draft->resources[kept] = *resource;
+                        draft->nodes[kept++] = draft->nodes[i];
+                        continue;
+                }
+                tree_warn(tree, draft->nodes[i],
+                        "'%s' is shared by the entry at line %d, too; the one with more replicas counts: %u",
+                        resource->name, draft->nodes[j]->line, MAX(resource->replicas, draft->resources[j].replicas));
+                if (resource->replicas > draft->resources[j].replicas) {
+                        draft->resources[j] = *resource;
+                        draft->nodes[j] = draft->nodes[i];
+                }
+        }
+        draft->section->n_resources = kept;
 }
 
 /*
@@ -221,6 +259,9 @@ int config_sharing_build(struct sharing *ret, const struct tree *tree, const str
                 return -1;
         if (sharing && sharing->mps && build_section(tree, sharing->mps, SHARING_MPS, defaults, &drafts[1], err) < 0)
                 return -1;
+        for (size_t d = 0; d < ARRAY_SIZE(drafts); d++)
+                if (drafts[d].section)
+                        drop_repeated(tree, &drafts[d]);
         if (drafts[0].section && drafts[1].section)
                 drop_slicing(tree, &drafts[0], &drafts[1]);
         for (size_t d = 0; d < ARRAY_SIZE(drafts); d++)

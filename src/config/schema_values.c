@@ -101,7 +101,7 @@ static int read_ref(const struct tree *tree, const struct tree_node *node, struc
         char text[TREE_VALUE_SIZE];
 
         *ret = (struct device_ref){.mig = -1, .line = node->line};
-        if (json_is_integer(node->json))
+        if (tree_is_whole(node))
                 return tree_uint(tree, node, 0, CONFIG_MAX_DEVICES - 1, &ret->gpu, err);
         if (json_is_string(node->json) && parse_ref(tree, json_string_value(node->json), ret))
                 return 0;
@@ -154,7 +154,7 @@ int schema_read_devices(
                 ret->kind = SELECT_ALL;
                 return 0;
         }
-        if (json_is_integer(node->json)) {
+        if (tree_is_whole(node)) {
                 ret->kind = SELECT_COUNT;
                 return tree_uint(tree, node, 1, CONFIG_MAX_DEVICES, &ret->count, err);
         }
@@ -199,7 +199,7 @@ int schema_read_memory(const struct tree *tree, const struct tree_node *node, un
         char text[TREE_VALUE_SIZE];
         unsigned int number;
 
-        if (json_is_integer(node->json)) {
+        if (tree_is_whole(node)) {
                 if (tree_uint(tree, node, 0, most, &number, err) < 0)
                         return -1;
                 *ret = (struct memory_size){.is_given = true, .mib = number};

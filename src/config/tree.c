@@ -212,13 +212,22 @@ int tree_bool(const struct tree *tree, const struct tree_node *node, bool *ret, 
         return 0;
 }
 
+bool tree_is_whole(const struct tree_node *node)
+{
+        double value = json_real_value(node->json);
+
+        return json_is_integer(node->json) ||
+               (json_is_real(node->json) && value >= -0x1p63 && value < 0x1p63 && value == (double)(json_int_t)value);
+}
+
 int tree_uint(const struct tree *tree, const struct tree_node *node, unsigned int least, unsigned int most,
         unsigned int *ret, struct error *err)
 {
-        json_int_t value = json_integer_value(node->json);
+        json_int_t value;
 
-        if (!json_is_integer(node->json))
+        if (!tree_is_whole(node))
                 return fail_type(tree, node, err, "a whole number");
+        value = json_is_integer(node->json) ? json_integer_value(node->json) : (json_int_t)json_real_value(node->json);
         if (value < (json_int_t)least || value > (json_int_t)most)
                 return tree_fail(tree, node, err, "%lld, must be from %u to %u", (long long)value, least, most);
         *ret = (unsigned int)value;

@@ -2,7 +2,8 @@
  * Reading a YAML tree by key: typed, with the path and line of whatever is wrong, and warnings for what nobody reads.
  *
  * Type rules are those of sigs.k8s.io/yaml decoding into Go structs: null is the
- * same as absent, a number or boolean where text is wanted becomes text, and nothing else is converted.
+ * same as absent, a number or boolean where text is wanted becomes text, a float that is whole (4.0, 1e1, 08) is a number where one is
+ * wanted, and nothing else is converted.
  */
 #pragma once
 
@@ -38,6 +39,9 @@ void tree_check_keys(const struct tree *tree, const struct tree_node *node, cons
 bool tree_member(const struct tree *tree, const struct tree_node *node, const char *key, struct tree_node *ret);
 bool tree_has(const struct tree *tree, const struct tree_node *node, const char *key);
 void tree_item(const struct tree *tree, const struct tree_node *array, size_t index, struct tree_node *ret);
+
+/* An integer, or a float that is one. */
+bool tree_is_whole(const struct tree_node *node);
 
 /* Each fails with "<file> line <n>: <path>: <value>, must be …" if the value is of another type. */
 int tree_object(const struct tree *tree, const struct tree_node *node, struct error *err) MUST_USE;

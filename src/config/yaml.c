@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "config/yaml_scalar.h"
+#include "config/yaml_text.h"
 
 struct loader {
         yaml_parser_t parser;
@@ -281,6 +282,7 @@ static int merge_object(struct loader *loader, json_t *object, json_t *from, int
         return 0;
 }
 
+/* |merged| is the value of one "<<". */
 static int merge(struct loader *loader, json_t *object, json_t *merged, int line, struct node *ret)
 {
         json_t *item;
@@ -324,7 +326,7 @@ static char *load_key(struct loader *loader, int *ret_line, bool *ret_merge, boo
 static json_t *load_mapping(struct loader *loader, unsigned int depth, struct node *ret)
 {
         json_t *object = json_object();
-        json_t *merged = NULL;
+        json_t *merged = json_array(); /* the values of "<<" */
         int merged_line = 0;
 
         for (;;) {
@@ -347,8 +349,7 @@ static json_t *load_mapping(struct loader *loader, unsigned int depth, struct no
                         goto fail;
                 node_grow(ret, &member);
                 if (is_merge) {
-                        json_decref(merged);
-                        merged = value;
+                        json_array_append_new(merged, value);
                         merged_line = line;
                         continue;
                 }
@@ -361,9 +362,10 @@ static json_t *load_mapping(struct loader *loader, unsigned int depth, struct no
                         goto fail;
                 }
         }
-        /* After all own members, since those win wherever they stand. */
-        if (merged && merge(loader, object, merged, merged_line, ret) < 0)
-                goto fail;
+        /* After all own members, since those win wherever they stand; of several "<<", the last one first. */
+        for (size_t i = json_array_size(merged); i > 0; i--)
+                if (merge(loader, object, json_array_get(merged, i - 1), merged_line, ret) < 0)
+                        goto fail;
         json_decref(merged);
         return object;
 fail:
@@ -482,16 +484,19 @@ int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size
         struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = xcalloc(1, sizeof(*yaml));
+        _cleanup_(yaml_text_done) struct yaml_text utf8 = {.converted = STRBUF_INIT};
         struct loader loader = {.yaml = yaml, .warn = warn, .warn_data = warn_data, .err = err};
         int r;
 
         yaml->name = arena_strdup(&yaml->arena, name);
-        if (check_directives(yaml, text, size, err) < 0)
+        if (!yaml_text_read(&utf8, text, size))
+                return yaml_fail(yaml, 0, err, "begins as UTF-16, but is not: write it as UTF-8");
+        if (check_directives(yaml, utf8.at, utf8.size, err) < 0)
                 return -1;
         if (!yaml_parser_initialize(&loader.parser))
                 abort(); /* out of memory */
         yaml_parser_set_encoding(&loader.parser, YAML_UTF8_ENCODING);
-        yaml_parser_set_input_string(&loader.parser, (const unsigned char *)text, size);
+        yaml_parser_set_input_string(&loader.parser, (const unsigned char *)utf8.at, utf8.size);
         r = load_document(&loader);
         yaml_parser_delete(&loader.parser);
         for (size_t i = 0; i < loader.anchors.capacity; i++)

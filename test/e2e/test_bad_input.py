@@ -34,7 +34,7 @@ def refused(node, config, *arguments):
     ('sharing:\n  timeSlicing:\n    resources:\n    - {name: amd.com/gpu, replicas: 2}\n',
      "config '/config.yaml' line 4: sharing.timeSlicing.resources[0].name: 'amd.com/gpu' is not a resource name: the only "
      'domain possible is nvidia.com/'),
-    ('sharing:\n  timeSlicing:\n    resources:\n    - {name: gpu, replicas: 2}\n    - {name: nvidia.com/gpu, replicas: 3}\n',
+    ('sharing:\n  timeSlicing:\n    resources:\n    - {name: gpu, replicas: 2}\n    - {name: nvidia.com/gpu, replicas: 3, rename: x}\n',
      "config '/config.yaml' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared already by the entry at "
      'line 4; to share different GPUs differently, list the devices of one of them'),
     ('sharing:\n  timeSlicing:\n    resources: []\n',

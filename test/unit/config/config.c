@@ -432,6 +432,28 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
         assert_string_equal(text, expected);
 }
 
+/* NVIDIA's JSON has it first, and only where it is true. */
+static void test_rename_by_default_is_printed_where_it_is_set(void **state UNUSED)
+{
+        static const char *const table[][2] = {
+                {"true",
+                        "\"timeSlicing\": {\n      \"renameByDefault\": true,\n      \"failRequestsGreaterThanOne\": false,"},
+                {"false", "\"timeSlicing\": {\n      \"failRequestsGreaterThanOne\": false,"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                _free_ char *text = xasprintf(
+                        "sharing: {timeSlicing: {renameByDefault: %s, resources: [{name: gpu, replicas: 2}]}}",
+                        table[i][0]);
+                _free_ char *printed = NULL;
+
+                assert_ok(build(&fixture, text, NULL), &fixture.err);
+                printed = config_print(fixture.config);
+                assert_non_null(strstr(printed, table[i][1]));
+        }
+}
+
 static void test_the_printed_config_is_a_config_again(void **state UNUSED)
 {
         static const char everything[] =
@@ -501,6 +523,7 @@ int main(void)
                 cmocka_unit_test(test_marks_of_the_node_are_checked_at_the_start),
                 cmocka_unit_test(test_a_file_that_is_not_there_or_too_large_is_an_error),
                 cmocka_unit_test(test_the_effective_config_is_printed_as_json),
+                cmocka_unit_test(test_rename_by_default_is_printed_where_it_is_set),
                 cmocka_unit_test(test_the_printed_config_is_a_config_again),
         };
 

@@ -117,7 +117,7 @@ static void test_what_is_no_device_is_refused(void **state UNUSED)
                 {"some", ": \"some\", must be all, a number of devices, or a list of them"},
                 {"ALL", ": \"ALL\", must be all, a number of devices, or a list of them"},
                 {"true", ": true, must be all, a number of devices, or a list of them"},
-                {"2.0", ": 2.0, must be all, a number of devices, or a list of them"},
+                {"2.5", ": 2.5, must be all, a number of devices, or a list of them"},
                 {"{}", ": {}, must be all, a number of devices, or a list of them"},
                 {"0", ": 0, must be from 1 to 512"},
                 {"-1", ": -1, must be from 1 to 512"},
@@ -125,7 +125,7 @@ static void test_what_is_no_device_is_refused(void **state UNUSED)
                 {"[]", ": [], must have at least one device; leave the key out for all"},
                 {"[-1]", "[0]: -1, must be from 0 to 511"},
                 {"[512]", "[0]: 512, must be from 0 to 511"},
-                {"[0, 1.0]", "[1]: 1.0" NO_DEVICE},
+                {"[0, 1.5]", "[1]: 1.5" NO_DEVICE},
                 {"[all]", "[0]: \"all\"" NO_DEVICE},
                 {"['']", "[0]: \"\"" NO_DEVICE},
                 {"['-1']", "[0]: \"-1\"" NO_DEVICE},
@@ -453,8 +453,8 @@ static void test_wrong_values_of_sharing_are_named(void **state UNUSED)
                         "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: -1, must be from 1 to 50000"},
                 {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: '4'}]}}", ERROR_INVALID,
                         "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: \"4\", must be a whole number"},
-                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4.0}]}}", ERROR_INVALID,
-                        "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: 4.0, must be a whole number"},
+                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4.5}]}}", ERROR_INVALID,
+                        "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: 4.5, must be a whole number"},
                 {MPS("    provisioning: fair\n"), ERROR_INVALID,
                         "config 'FILE' line 6: sharing.mps.provisioning: 'fair' is not a known value, use uniform, half, "
                         "weighted or sm"},
@@ -552,6 +552,49 @@ static void test_entries_for_different_devices_stand_beside_each_other(void **st
         }
 }
 
+static void test_whole_numbers_may_be_written_as_floats(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                unsigned int replicas;
+        } table[] = {{"4.0", 4}, {"4.", 4}, {"1e1", 10}, {".4e1", 4}, {"08", 8}, {"010", 8}, {"0x10", 16}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                _free_ char *text =
+                        xasprintf("sharing: {timeSlicing: {resources: [{name: gpu, replicas: %s, devices: [2.0]}]}}",
+                                table[i].text);
+                const struct shared_resource *resource;
+
+                assert_ok(build(&fixture, text, NULL), &fixture.err);
+                resource = &fixture.config->sharing.time_slicing->resources[0];
+                assert_int_equal(resource->replicas, table[i].replicas);
+                assert_int_equal(resource->devices.refs[0].gpu, 2);
+        }
+}
+
+static void test_of_entries_that_are_there_twice_the_larger_one_counts(void **state UNUSED)
+{
+        static const char text[] = SLICING("    - " ENTRY("") "\n"
+                                                              "    - {name: nvidia.com/gpu, replicas: 8}\n"
+                                                              "    - {name: a100, replicas: 3}\n"
+                                                              "    - {name: gpu, replicas: 5, devices: all}\n");
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+        const struct sharing_section *section;
+
+        assert_ok(build(&fixture, text, NULL), &fixture.err);
+        assert_string_equal(fixture.warnings.data,
+                "config 'FILE' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared by the entry at line 4, too; "
+                "the one with more replicas counts: 8\n"
+                "config 'FILE' line 7: sharing.timeSlicing.resources[3]: 'nvidia.com/gpu' is shared by the entry at line 5, too; "
+                "the one with more replicas counts: 8\n");
+        section = fixture.config->sharing.time_slicing;
+        assert_int_equal(section->n_resources, 2);
+        assert_int_equal(section->resources[0].replicas, 8);
+        assert_int_equal(section->resources[0].line, 5);
+        assert_string_equal(section->resources[1].name, "nvidia.com/a100");
+}
+
 static void test_mps_wins_where_both_sections_share_a_resource(void **state UNUSED)
 {
         static const char text[] = SLICING("    - {name: mig-1g.10gb, replicas: 2}\n"
@@ -582,7 +625,7 @@ static void test_entries_that_cannot_both_be_served_are_named(void **state UNUSE
         "'nvidia.com/gpu' is the name of the entry at line 4, too, which has another " what                            \
         ": give one of them another rename"
         static const char *const table[][2] = {
-                {SLICING("    - " ENTRY("") "\n    - " ENTRY("") "\n"),
+                {SLICING("    - " ENTRY("") "\n    - " ENTRY(", rename: x") "\n"),
                         "config 'FILE' line 5: sharing.timeSlicing.resources[1]: 'nvidia.com/gpu' is shared already by the entry "
                         "at line 4; to share different GPUs differently, list the devices of one of them"},
                 {SLICING("    - " ENTRY(", devices: [1, 0]") "\n    - " ENTRY(", devices: [2, '0']") "\n"),
@@ -645,6 +688,8 @@ int main(void)
                 cmocka_unit_test(test_wrong_values_of_sharing_are_named),
                 cmocka_unit_test(test_unknown_keys_of_sharing_are_warned_about),
                 cmocka_unit_test(test_entries_for_different_devices_stand_beside_each_other),
+                cmocka_unit_test(test_whole_numbers_may_be_written_as_floats),
+                cmocka_unit_test(test_of_entries_that_are_there_twice_the_larger_one_counts),
                 cmocka_unit_test(test_mps_wins_where_both_sections_share_a_resource),
                 cmocka_unit_test(test_entries_that_cannot_both_be_served_are_named),
                 cmocka_unit_test(test_mps_needs_its_directory),

@@ -133,6 +133,8 @@ static void test_aliases_and_merge_keys_are_resolved(void **state UNUSED)
         assert_json("a: &x {p: 1, q: 2}\nb:\n  q: 3\n  <<: *x\n", "{\"a\":{\"p\":1,\"q\":2},\"b\":{\"q\":3,\"p\":1}}");
         assert_json("<<: [{p: 1}, {p: 2, q: 2}]\nr: 3\n", "{\"r\":3,\"p\":1,\"q\":2}");
         assert_json("'<<': 1\n", "{\"<<\":1}");
+        /* Several: what a later one says counts, and an own key before all of them. */
+        assert_json("<<: {p: 1, q: 1, r: 1}\nr: 3\n<<: {q: 2, r: 2, s: 2}\n", "{\"r\":3,\"q\":2,\"s\":2,\"p\":1}");
         assert_refused("a: *x\n", "config 'c.yaml' line 1: alias '*x' has no anchor before it");
         assert_refused("a: &x\n  - *x\n", "config 'c.yaml' line 2: alias '*x' stands inside its own anchor");
         assert_refused(
@@ -265,15 +267,60 @@ static void test_directives_are_bounded(void **state UNUSED)
         assert_refused(many.data, "config 'c.yaml': 17 directives (lines that begin with '%'), at most 16");
 }
 
-static void test_a_text_is_utf8(void **state UNUSED)
+/* The bytes, which may have NULs, must be this JSON; NULL: they are refused as UTF-16. */
+static void assert_bytes(const char *bytes, size_t size, const char *expected)
 {
-        static const char utf16[] = "\xff\xfe"
-                                    "a";
+        struct yaml *yaml = NULL;
+        struct error err;
+        int rc = yaml_load(&yaml, "config 'c.yaml'", bytes, size, NULL, NULL, &err);
+        _free_ char *json = rc == 0 ? json_dumps(yaml->root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
-        assert_json("\xef\xbb\xbf"
-                    "a: 1\n",
-                "{\"a\":1}");
-        assert_refused(utf16, "config 'c.yaml': byte 0: invalid leading UTF-8 octet");
+        yaml_unload(yaml);
+        if (expected) {
+                assert_ok(rc, &err);
+                assert_string_equal(json, expected);
+                return;
+        }
+        assert_int_equal(rc, -1);
+        assert_string_equal(err.text, "config 'c.yaml': begins as UTF-16, but is not: write it as UTF-8");
+}
+
+#define BYTES(text) text, sizeof(text) - 1
+
+static void test_a_byte_order_mark_says_which_utf_it_is(void **state UNUSED)
+{
+        assert_bytes(BYTES("\xef\xbb\xbf"
+                           "a: 1\nb: 2\n"),
+                "{\"a\":1,\"b\":2}");
+        assert_bytes(BYTES("\xef\xbb\xbf{\"a\": 1}"), "{\"a\":1}");
+        assert_bytes(BYTES("\xff\xfe"
+                           "a\0:\0 \0\xe9\0\n\0b\0:\0 \0\xac\x20\n\0"),
+                "{\"a\":\"\xc3\xa9\",\"b\":\"\xe2\x82\xac\"}");
+        assert_bytes(BYTES("\xfe\xff"
+                           "\0a\0:\0 \xd8\x3d\xde\x00\0\n\0b\0:\0 \0\x31"),
+                "{\"a\":\"\xf0\x9f\x98\x80\",\"b\":1}");
+        assert_bytes(BYTES("\xff\xfe"), "null");
+        assert_bytes(BYTES("\xff\xfe"
+                           "a"),
+                NULL);
+        assert_bytes(BYTES("\xfe\xff\xd8\x3d"), NULL);
+        assert_bytes(BYTES("\xfe\xff\xd8\x3d\0a"), NULL);
+        assert_bytes(BYTES("\xfe\xff\xde\0"), NULL);
+        assert_refused("\xc3\x28", "config 'c.yaml': byte 1: invalid trailing UTF-8 octet");
+}
+
+/* The bound of directives holds whatever the text is written in. */
+static void test_directives_are_counted_in_utf16_too(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct yaml *yaml = NULL;
+        struct error err;
+
+        strbuf_append(&text, BYTES("\xff\xfe%\0"));
+        for (size_t i = 0; i < YAML_MAX_DIRECTIVES + 1; i++)
+                strbuf_append(&text, BYTES("a\0\n\0%\0"));
+        assert_fails(yaml_load(&yaml, "config 'c.yaml'", text.data, text.size, NULL, NULL, &err), &err, ERROR_INVALID,
+                "config 'c.yaml': 17 directives (lines that begin with '%'), at most 16");
 }
 
 static void test_an_alias_bomb_is_refused(void **state UNUSED)
@@ -329,7 +376,8 @@ int main(void)
                 cmocka_unit_test(test_numbers_beyond_a_double_stay_text),
                 cmocka_unit_test(test_nesting_is_bounded),
                 cmocka_unit_test(test_directives_are_bounded),
-                cmocka_unit_test(test_a_text_is_utf8),
+                cmocka_unit_test(test_a_byte_order_mark_says_which_utf_it_is),
+                cmocka_unit_test(test_directives_are_counted_in_utf16_too),
                 cmocka_unit_test(test_an_alias_bomb_is_refused),
                 cmocka_unit_test(test_a_merge_bomb_is_refused),
                 cmocka_unit_test(test_the_number_of_values_is_bounded),
