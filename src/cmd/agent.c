@@ -66,6 +66,8 @@ struct agent {
         bool stopping;
         int status;
 
+        struct keeper_crashes crashes; /* of those before, in this container */
+        bool has_told_crash;
         struct restart restarts; /* so far */
         uv_timer_t restart;
         struct complaint bad_restart;
@@ -398,9 +400,19 @@ static void publish_labels(struct agent *agent)
 }
 
 /* What was read and built meanwhile is served from now on; what was promised and held is what the agent before has left. */
+static void report_crash(struct agent *agent)
+{
+        if (agent->crashes.total && !agent->has_told_crash)
+                node_events_tell(agent->events, NODE_EVENT_AGENT_RESTARTED,
+                        "the agent was ended by signal %d (%s) and started again; %u times since its container started",
+                        agent->crashes.signal, strsignal(agent->crashes.signal), agent->crashes.total);
+        agent->has_told_crash = true;
+}
+
 static void take_over(struct agent *agent)
 {
         node_events_serve(agent->events, true);
+        report_crash(agent);
         agent_handover_serve(agent->handover, true);
         if (agent->current)
                 serve(agent, agent_handover_judge(agent->handover, agent->current->plan));
@@ -573,6 +585,7 @@ static char *write_metrics(void *data)
         holdings_measure(agent->holdings, &scratch, resources, &metrics);
         metrics.events = node_events_counts(agent->events);
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
+        metrics.crashes_total = agent->crashes.total;
         text = agent_metrics_write(&metrics);
         arena_done(&scratch);
         return text;
@@ -623,7 +636,7 @@ static unsigned int log_choice(const struct option_set *options, const char *fla
 }
 
 /* Neither option is in the file, so they hold before the file is read. */
-static void setup_log(const struct option_set *options)
+void agent_setup_log(const struct option_set *options)
 {
         log_setup((enum log_level)log_choice(options, "log-level"), (enum log_format)log_choice(options, "log-format"));
 }
@@ -752,14 +765,14 @@ static void init_timer(struct agent *agent, uv_timer_t *timer)
         timer->data = agent;
 }
 
-int agent_run(const struct option_set *options)
+int agent_run(const struct option_set *options, const struct keeper_crashes *crashes)
 {
-        struct agent agent = {.options = options, .restarts = restart_read(getenv(RESTART_VARIABLE))};
+        struct agent agent = {
+                .options = options, .crashes = *crashes, .restarts = restart_read(getenv(RESTART_VARIABLE))};
         const struct agent_config_options configs = {
                 .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
         struct error err;
 
-        setup_log(options);
         uv_loop_init(&agent.loop);
         init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);
@@ -770,6 +783,10 @@ int agent_run(const struct option_set *options)
         if (agent_config_begin(agent.configs, &agent.settings, &err) < 0)
                 return give_up(&agent, "configuration refused", &err);
         log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION), LOG_UINT("restarts", agent.restarts.count));
+        if (crashes->total)
+                log_error("the agent was ended by a signal, and is started again", LOG_STR("event", "AgentRestarted"),
+                        LOG_STR("signal", strsignal(crashes->signal)), LOG_UINT("times", crashes->total),
+                        LOG_INT("lived_ms", crashes->lived_ms));
         report_config(agent.settings->config);
         if (start(&agent, &err) < 0) {
                 /* Nothing is served yet, and a thread may be inside the driver: the process goes as it is. */

@@ -3,6 +3,11 @@
  */
 #pragma once
 
+#include "cmd/keeper.h"
 #include "config/option.h"
 
-int agent_run(const struct option_set *options);
+/* Before the first line. */
+void agent_setup_log(const struct option_set *options);
+
+/* |crashes|: what has become of the agents before it in this container. */
+int agent_run(const struct option_set *options, const struct keeper_crashes *crashes);

@@ -5,12 +5,16 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <warpshare_commit.h>
 
+#include "base/log.h"
 #include "cmd/agent.h"
 #include "cmd/command.h"
 #include "cmd/config_folder.h"
+#include "cmd/keeper.h"
+#include "cmd/restart.h"
 #include "cmd/signals.h"
 #include "config/config.h"
 
@@ -109,7 +113,9 @@ static int run(const struct command_line *line, int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct option_set options;
+        struct keeper_crashes crashes = {0};
         const char **format;
+        struct error err;
         int status;
 
         signals_hold();           /* until they are listened to */
@@ -126,7 +132,17 @@ static int run(const struct command_line *line, int argc, char **argv)
         format = &options.values[option_find("log-format")];
         if (!*format)
                 *format = line->is_drop_in ? "klog" : "text";
-        return agent_run(&options);
+        agent_setup_log(&options);
+        /* One that replaced its own program has its parent already. */
+        if (!getenv(RESTART_VARIABLE) && keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
+                int rc = keeper_run(&crashes, &status, &err);
+
+                if (rc < 0)
+                        log_warn("the agent runs without a parent that would start it again", LOG_ERR(&err));
+                if (rc == 0)
+                        return status;
+        }
+        return agent_run(&options, &crashes);
 }
 
 int command_agent(int argc, char **argv)

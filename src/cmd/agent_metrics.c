@@ -327,6 +327,13 @@ static void put_events(struct exposition *to, const struct node_events_counts *c
         exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
 }
 
+static void put_crashes(struct exposition *to, uint64_t total)
+{
+        exposition_family(to, "warpshare_agent_crashes_total", EXPOSITION_COUNTER,
+                "Times that a signal ended the agent and its parent started it again, since the container started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)total);
+}
+
 char *agent_metrics_write(const struct agent_metrics *metrics)
 {
         struct exposition exposition = EXPOSITION_INIT;
@@ -343,5 +350,6 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 "Waits for NVML's health events that failed, since the agent started.");
         exposition_sample(&exposition, EXPOSITION_LABELS(), (double)metrics->failed_waits);
+        put_crashes(&exposition, metrics->crashes_total);
         return exposition_take(&exposition);
 }

@@ -46,6 +46,7 @@ static const struct {
         [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSGrantViolated", true},
         [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
+        [NODE_EVENT_AGENT_RESTARTED] = {"AgentRestarted", true},
 };
 
 const char *node_event_reason(enum node_event event)

@@ -40,8 +40,9 @@ enum node_event {
         NODE_EVENT_MPS_GRANT_VIOLATED,
         NODE_EVENT_MPS_GRANT_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,
+        NODE_EVENT_AGENT_RESTARTED, /* after a crash, by its parent: cmd/keeper.h */
 };
-#define NODE_EVENT_COUNT ((size_t)NODE_EVENT_MPS_CLIENT_TERMINATED + 1)
+#define NODE_EVENT_COUNT ((size_t)NODE_EVENT_AGENT_RESTARTED + 1)
 
 const char *node_event_reason(enum node_event event); /* "GPUUnhealthy", … */
 bool node_event_is_warning(enum node_event event);

@@ -43,6 +43,7 @@ const char *const labels_output_words[] = {[LABELS_NONE] = "none",
         [LABELS_NODE_FEATURE] = "nodefeature",
         [LABELS_NODE] = "node",
         NULL};
+const char *const restart_words[] = {"auto", "always", "never", NULL};
 const char *const events_words[] = {[EVENTS_NONE] = "none", [EVENTS_NODE] = "node", [EVENTS_PODS] = "pods", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 

@@ -1,0 +1,48 @@
+/*
+ * The parent of an agent in a container: it starts the agent, and starts it again at once when a signal has ended it (a fault of ours or
+ * of the driver's library, the kernel out of memory, kill -9). kubelet would start the container again, but waits 10, 20, … 300 s.
+ *
+ *                     ┌────────(crash: wait keeper_wait_ms())───────┐
+ *                     ▼                                             │
+ *        start ──► RUNNING ───(exit: its status is ours)──► end     │
+ *                     │  └──────────────────────────────────────────┘
+ *                     └──(told to stop, and it ends as it likes)──► end
+ *
+ * It is what PID 1 has to be, too: it reaps orphans, and passes on the signals that a container is sent. It forks before anything is
+ * loaded, does nothing but wait, and so costs some hundred KiB; the child runs from the point of the fork, without exec, and starts as
+ * quickly as if there were no parent. What is decided by the exit status (a refused configuration, no GPU where that is to be an error)
+ * is not started again: kubelet shows it, as it does with NVIDIA's plugin.
+ *
+ * Not in a thread: fork copies the calling thread only.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* What has become of those before; all zero: this is the first one. */
+struct keeper_crashes {
+        unsigned int total; /* since the parent started */
+        int signal;         /* that ended the latest */
+        int64_t lived_ms;   /* how long that one ran */
+};
+
+/* An agent that ran for so long ended by a fault of its own: the count of quick ends begins anew. */
+#define KEEPER_STEADY_MS INT64_C(10000)
+/* So many quick ends in a row are followed by a start at once; then it waits 1 s, and twice as long each time, up to 60 s. */
+#define KEEPER_QUICK_STARTS 3U
+#define KEEPER_WAIT_MAX_MS INT64_C(60000)
+
+/* Before the next start, after so many ends in a row that came within KEEPER_STEADY_MS of their start. Pure. */
+int64_t keeper_wait_ms(unsigned int quick_ends);
+
+/* Whether there is to be one: |choice| is auto (this process is PID 1, that of a container), always or never. */
+bool keeper_is_wanted(const char *choice);
+
+/*
+ * Returns 1 in a child, which is to run the agent, with what became of the ones before in |ret|; and 0 in the parent when all is over,
+ * with the status to end with in |ret_status|. -1: there can be no child.
+ */
+int keeper_run(struct keeper_crashes *ret, int *ret_status, struct error *err) MUST_USE;
