@@ -105,7 +105,7 @@ static void read_terms(const char *text, size_t size)
         if (mps_terms_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
                 char *first = mps_terms_write(&list, names, n_names);
 
-                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), 0, &err) < 0 ||
+                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
                         again.count != list.count)
                         abort();
                 free(first);
