@@ -15,6 +15,7 @@
 #include "mps/identity.h"
 
 #define PREPARE_MS UINT64_C(10000)
+#define MODE_STAYS "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too"
 #define PROTOCOL "CUDA_MPS_PROTOCOL_VERSION"
 
 /* ---- the process that is there already ---- */
@@ -219,9 +220,17 @@ static bool is_for_namespaces(const struct mps_run *run, unsigned int chosen)
                (chosen & MPS_CAN_MULTI_USER || geteuid() != 0);
 }
 
+static bool has_mig(const struct mps_daemon_wanted *wanted)
+{
+        for (size_t i = 0; i < wanted->n_units; i++)
+                if (wanted->units[i].is_mig)
+                        return true;
+        return false;
+}
+
 /*
- * Before Volta clients of other users are refused by a multi-user server. Partitions need Ampere, and are a must for every
- * client once they are on.
+ * Before Volta clients of other users are refused by a multi-user server. Partitions need Ampere and a whole GPU
+ * (share/capability.h), and are a must for every client once they are on.
  */
 static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
 {
@@ -230,7 +239,7 @@ static unsigned int choose_options(const struct mps_run *run, const struct prepa
 
         if (geteuid() == 0 && prepare->major >= 7)
                 chosen |= MPS_CAN_MULTI_USER;
-        if (prepare->major >= 8 && run->wanted.provisioning == PROVISIONING_SM &&
+        if (prepare->major >= 8 && run->wanted.provisioning == PROVISIONING_SM && !has_mig(&run->wanted) &&
                 run->wanted.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
         if (is_for_namespaces(run, chosen))
@@ -363,9 +372,7 @@ static void on_set(struct nvml_job *job)
 
         for (size_t i = 0; i < prepare->n_units; i++)
                 if (prepare->units[i].err.kind != ERROR_NONE)
-                        log_warn(
-                                "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too",
-                                LOG_STR("unit", prepare->units[i].uuid), LOG_ERR(&prepare->units[i].err));
+                        log_warn(MODE_STAYS, LOG_STR("unit", prepare->units[i].uuid), LOG_ERR(&prepare->units[i].err));
         free_prepare(prepare);
         if (!run)
                 return;
@@ -374,16 +381,24 @@ static void on_set(struct nvml_job *job)
         spawn(run);
 }
 
-static bool must_set_modes(const struct prepare *prepare)
+/* Those whose mode from before is on file. */
+static bool must_set_modes(struct prepare *prepare)
 {
         const struct mps_run_context *context = prepare->run->context;
         bool must = false;
+        struct error err;
 
-        for (size_t i = 0; context->sets_compute_mode && i < prepare->n_units; i++)
-                if (prepare->units[i].has_mode) {
-                        context->mode_before(prepare->units[i].uuid, prepare->units[i].before, context->data);
-                        must |= prepare->units[i].before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
-                }
+        for (size_t i = 0; context->sets_compute_mode && i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+                const bool is_other = unit->before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
+
+                if (!unit->has_mode)
+                        continue;
+                unit->has_mode = context->mode_before(unit->uuid, unit->before, context->data, &err) == 0;
+                if (!unit->has_mode && is_other)
+                        log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(&err));
+                must |= unit->has_mode && is_other;
+        }
         return must;
 }
 

@@ -44,11 +44,12 @@ unsigned int capability_clients(const struct unit *unit, const char *driver_vers
         return slices > 0 && slices < of ? MAX(1U, clients * slices / of) : clients;
 }
 
-bool capability_partitions(const struct gpu *gpu, const char *driver_version)
+bool capability_partitions(const struct unit *unit, const char *driver_version)
 {
+        const struct gpu *gpu = unit->gpu;
         bool is_new = gpu->compute_major > 0 ? gpu->compute_major >= 8 : gpu->architecture >= GPU_ARCHITECTURE_AMPERE;
 
-        return is_new && driver_branch(driver_version) >= PARTITION_BRANCH;
+        return !unit->mig && is_new && driver_branch(driver_version) >= PARTITION_BRANCH;
 }
 
 bool capability_namespaces(const char *driver_version)

@@ -9,8 +9,11 @@
 /* Clients that one MPS server can serve on |unit|. |driver_version|: "580.105.08", or NULL for unknown. */
 unsigned int capability_clients(const struct unit *unit, const char *driver_version);
 
-/* Static SM partitions: from driver branch 590 and compute capability 8.0 on. */
-bool capability_partitions(const struct gpu *gpu, const char *driver_version);
+/*
+ * Static SM partitions: from driver branch 590 and compute capability 8.0 on, of a whole GPU. "sm_partition add" takes the UUID of
+ * a GPU; of MIG devices NVIDIA's manual says nothing, so none is promised there.
+ */
+bool capability_partitions(const struct unit *unit, const char *driver_version);
 
 /* A namespace for each container: from driver branch 615 on. */
 bool capability_namespaces(const char *driver_version);

@@ -144,7 +144,7 @@ static void check_tier(const struct plan_builder *builder, const struct resource
                         continue;
                 plan_warn(builder,
                         "%s: '%s' gets its SMs by percentages that a container can drop (tier %s): partitions need driver "
-                        "590, compute capability 8.0 and tier partition or better, and %s does not have them all",
+                        "590, compute capability 8.0, a whole GPU and tier partition or better, and %s does not have them all",
                         plan_entry_place(builder, unit->shared), resource->name, mps_tier_name(tier),
                         plan_unit_text(builder, unit));
                 return;

@@ -66,7 +66,7 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
         if (resource->provisioning == PROVISIONING_UNIFORM)
                 return MPS_TIER_DEFAULT;
         if (resource->provisioning == PROVISIONING_SM)
-                return limit >= MPS_TIER_PARTITION && capability_partitions(unit->gpu, version) ? MPS_TIER_PARTITION
-                                                                                                : MPS_TIER_VERIFIED;
+                return limit >= MPS_TIER_PARTITION && capability_partitions(unit, version) ? MPS_TIER_PARTITION
+                                                                                           : MPS_TIER_VERIFIED;
         return limit >= MPS_TIER_NAMESPACE && capability_namespaces(version) ? MPS_TIER_NAMESPACE : MPS_TIER_VERIFIED;
 }

@@ -170,6 +170,36 @@ static void test_a_partition_that_does_not_fit_is_refused(void **state)
         assert_int_equal(grant_of(rig, "g1", GPU_A, 8).err.kind, ERROR_NONE);
 }
 
+/* They are promised by nobody: a daemon that wants them from every client would refuse all. */
+static void test_a_mig_device_has_no_partitions(void **state)
+{
+        static const char mig[] = "MIG-33333333-3333-3333-3333-333333333333";
+        struct rig *rig = *state;
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 1024);
+        struct mps_unit unit = daemon.units[0];
+        struct mps_grant_request request = {
+                .id = "g1", .daemon = mig, .unit = mig, .threads_permille = 500, .limit_mib = 1024, .sms = 4};
+        struct answer answer = {0};
+
+        rig_drive(rig, "590.44.01",
+                ", mig: {devices: [{profile: 1g.5gb, uuid: MIG-33333333-3333-3333-3333-333333333333}]}", "");
+        rig_behave(rig, "version: 590\ngpu: MIG-33333333-3333-3333-3333-333333333333 sms=14 memory=4864 cc=8\n");
+        unit.uuid = mig;
+        unit.is_mig = true;
+        daemon.name = mig;
+        daemon.units = &unit;
+        daemon.provisioning = PROVISIONING_SM;
+        daemon.tier_limit = MPS_TIER_PARTITION;
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, mig, MPS_READY);
+        assert_int_equal(rig_status(rig, mig)->tier, MPS_TIER_VERIFIED);
+        mps_supervisor_grant(rig->supervisor, &request, on_granted, &answer);
+        rig_wait(rig, is_there, &answer, "the grant is answered");
+        assert_int_equal(answer.err.kind, ERROR_NONE);
+        assert_int_equal(answer.tier, MPS_TIER_VERIFIED);
+}
+
 static void test_partitions_outlive_the_supervisor(void **state)
 {
         struct rig *rig = *state;
@@ -743,6 +773,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_a_partition_is_made_once_and_released),
                 TEST(test_a_partition_that_does_not_fit_is_refused),
+                TEST(test_a_mig_device_has_no_partitions),
                 TEST(test_partitions_outlive_the_supervisor),
                 TEST(test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void),
                 TEST(test_a_namespace_has_its_own_limits_and_others_beside_it),

@@ -2,6 +2,8 @@
 
 #include "describe.h"
 
+#include "share/capability.h"
+
 #define PLACE "config '/config/config.yaml' line 12: sharing.mps.resources[0]"
 
 /* One GPU of 24 GiB and |sms| SMs. */
@@ -109,7 +111,7 @@ static void test_sms_by_percentage_are_warned_about_with_their_tier(void **state
 {
         static const char text[] = PLACE
                 ": 'nvidia.com/gpu' gets its SMs by percentages that a container can drop (tier verified): partitions "
-                "need driver 590, compute capability 8.0 and tier partition or better, and GPU 0 (GPU-0) does not have "
+                "need driver 590, compute capability 8.0, a whole GPU and tier partition or better, and GPU 0 (GPU-0) does not have "
                 "them all\n";
 
         for (int i = 0; i < 4; i++) {
@@ -124,6 +126,17 @@ static void test_sms_by_percentage_are_warned_about_with_their_tier(void **state
         }
 }
 
+static void test_a_mig_device_has_no_partitions(void **state UNUSED)
+{
+        struct gpu gpu = {.compute_major = 9};
+        struct mig_device mig = {.uuid = "MIG-0"};
+        struct unit unit = {.gpu = &gpu};
+
+        assert_true(capability_partitions(&unit, "595.58"));
+        unit.mig = &mig;
+        assert_false(capability_partitions(&unit, "595.58"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -131,6 +144,7 @@ int main(void)
                 cmocka_unit_test(test_shares_by_sms_have_whole_chunks_or_are_refused),
                 cmocka_unit_test(test_sms_that_nobody_knows_cannot_be_shared),
                 cmocka_unit_test(test_sms_by_percentage_are_warned_about_with_their_tier),
+                cmocka_unit_test(test_a_mig_device_has_no_partitions),
         };
 
         return cmocka_run_group_tests_name("plan_shares", tests, NULL, NULL);
