@@ -12,7 +12,7 @@
 #include "mps/dialogue_v3.h"
 
 /* What speaks the v3 interface has all of this. */
-#define V3_CAN (MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE | MPS_CAN_UUID)
+#define V3_CAN (MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE)
 
 struct step {
         const char *command;          /* or */
@@ -200,6 +200,7 @@ static bool ask_next(struct configure *configure)
         if (!command && configure->is_probing) {
                 configure->is_probing = false;
                 run->can = configure->probe.can | run->options;
+                run_tell(run, true); /* for the record: the next of us need not ask again */
         }
         if (!command && configure->at == configure->count)
                 return false;

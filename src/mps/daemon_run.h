@@ -33,8 +33,8 @@ struct mps_run_context {
 
         /* The name of another daemon that still serves one of the units, or NULL. */
         const char *(*blocker)(const struct mps_run *run, void *data);
-        /* The compute mode of a unit is about to be changed, and was |before|. */
-        void (*mode_before)(const char *uuid, nvmlComputeMode_t before, void *data);
+        /* The compute mode of a unit is about to be changed, and was |before|. An error: it must stay as it is. */
+        int (*mode_before)(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err);
         /* What was made for containers in its process as namespaces, with the limits: copies, in |arena|. */
         size_t (*namespaces)(
                 const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data);

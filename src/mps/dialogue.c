@@ -304,7 +304,6 @@ unsigned int dialogue_capabilities(const char *driver_version)
                 {550, MPS_CAN_SERVER_STATUS}, /* recorded; 535 has not */
                 {580, MPS_CAN_MULTI_USER},    /* told by others; 550 has not (recorded) */
                 {590, MPS_CAN_PARTITION},     /* manual */
-                {615, MPS_CAN_UUID},          /* manual; 550 has not (recorded) */
                 {615, MPS_CAN_NAMESPACE},     /* manual */
         };
         char branch[8] = "";
@@ -322,29 +321,14 @@ unsigned int dialogue_capabilities(const char *driver_version)
         return can;
 }
 
-/* Old daemons read a UUID as 0, and so show the limit of that; those that know UUIDs have none for this one. */
-static bool is_no_limit(const char *answer)
-{
-        return !*answer;
-}
-
-static bool is_known_command(const char *answer)
-{
-        return !dialogue_is_unknown_command(answer);
-}
-
 /* Without the arguments that they need these commands do nothing. */
 static const struct {
         const char *command;
-        unsigned int can; /* if |proves| says so of the answer */
-        bool (*proves)(const char *answer);
+        unsigned int can; /* if it is known */
 } probes[] = {
-        {"get_server_status", MPS_CAN_SERVER_STATUS, is_known_command},
-        {"terminate_client", MPS_CAN_TERMINATE, is_known_command},
-        {"lspart", MPS_CAN_PARTITION, is_known_command},
-        {"set_default_device_pinned_mem_limit 0 1M", 0, is_known_command},
-        {"get_default_device_pinned_mem_limit GPU-00000000-0000-0000-0000-000000000000", MPS_CAN_UUID, is_no_limit},
-        {"set_default_device_pinned_mem_limit 0 0M", 0, is_known_command},
+        {"get_server_status", MPS_CAN_SERVER_STATUS},
+        {"terminate_client", MPS_CAN_TERMINATE},
+        {"lspart", MPS_CAN_PARTITION},
 };
 
 const char *dialogue_probe_next(const struct dialogue_probe *probe)
@@ -354,7 +338,7 @@ const char *dialogue_probe_next(const struct dialogue_probe *probe)
 
 void dialogue_probe_answer(struct dialogue_probe *probe, const char *answer)
 {
-        if (probes[probe->step].proves(answer))
+        if (!dialogue_is_unknown_command(answer))
                 probe->can |= probes[probe->step].can;
         probe->step++;
 }

@@ -88,9 +88,9 @@ unsigned int dialogue_capabilities(const char *driver_version);
 
 /*
  * The questions whose answers prove what a daemon can, one at a time: while dialogue_probe_next() has a command, ask it
- * and give the answer. Harmless at any time to servers and clients, but for the default limit of device 0, which is
- * cleared: it comes first, before anything is configured. Proves SERVER_STATUS, TERMINATE, UUID and PARTITION;
- * MULTI_USER and NAMESPACE are proved by a start (dialogue_is_unknown_option()).
+ * and give the answer. They change nothing, so that a daemon can be asked at any time: one that is adopted may get a
+ * client at this moment. Proves SERVER_STATUS, TERMINATE and PARTITION; MULTI_USER and NAMESPACE are proved by a start
+ * (dialogue_is_unknown_option()).
  */
 struct dialogue_probe {
         unsigned int step;

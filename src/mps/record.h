@@ -28,6 +28,7 @@ struct mps_record_daemon {
 struct mps_record_mode {
         const char *uuid;
         nvmlComputeMode_t before;
+        bool is_going_back; /* not on file: NVML has been asked for it, and it stays on record until that is done */
 };
 
 struct mps_record_grant {

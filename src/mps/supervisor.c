@@ -14,6 +14,8 @@
 #define LOOK_MS UINT64_C(2000)
 #define NVML_PATIENCE_MS UINT64_C(5000)
 #define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs them (MPS manual) */
+#define RECORD_RETRY_MS UINT64_C(1000)
+#define RECORD_RETRY_MAX_MS UINT64_C(60000)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const char *name)
@@ -26,7 +28,33 @@ struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const c
 
 /* ---- the record ---- */
 
-void supervisor_write_record(struct mps_supervisor *supervisor)
+static void on_again(uv_timer_t *timer)
+{
+        supervisor_note(timer->data, true);
+}
+
+/* Only the first failure is told; nobody waits for a disk at the end. */
+static void note_failure(struct mps_supervisor *supervisor, const struct error *err)
+{
+        const uint64_t ms = RECORD_RETRY_MS << MIN(supervisor->record_failures, 6U);
+
+        if (supervisor->record_failures++ == 0)
+                log_error("what has to survive is not on file, and is written again later: daemons may be started anew "
+                          "after a crash",
+                        LOG_ERR(err));
+        if (!supervisor->is_closing)
+                uv_timer_start(&supervisor->again, on_again, MIN(ms, RECORD_RETRY_MAX_MS), 0);
+}
+
+static void note_success(struct mps_supervisor *supervisor)
+{
+        if (supervisor->record_failures)
+                log_info("what has to survive is on file again");
+        supervisor->record_failures = 0;
+        uv_timer_stop(&supervisor->again);
+}
+
+int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err)
 {
         struct mps_record record = {
                 .generation = supervisor->generation,
@@ -34,17 +62,30 @@ void supervisor_write_record(struct mps_supervisor *supervisor)
                 .modes = supervisor->modes,
                 .n_modes = supervisor->n_modes,
         };
-        struct error err;
+        int rc;
 
         record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, supervisor->n_runs);
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
         requests_fill_record(supervisor, &record);
         supervisor_fill_limits(supervisor, &record);
-        if (mps_record_write(&record, supervisor->record_path, &err) < 0)
-                log_error(
-                        "what has to survive is not on file: daemons may be started anew after a crash", LOG_ERR(&err));
+        rc = mps_record_write(&record, supervisor->record_path, err);
+        if (rc < 0)
+                note_failure(supervisor, err);
+        else
+                note_success(supervisor);
         arena_done(&record.arena);
+        return rc;
+}
+
+/* A failure is told and tried again where it is written. */
+static void write_record(struct mps_supervisor *supervisor)
+{
+        struct error err;
+
+        supervisor->has_record = false;
+        if (supervisor_write_record(supervisor, &err) < 0)
+                log_debug("the record of MPS daemons is written later", LOG_ERR(&err));
 }
 
 /* ---- what is known ---- */
@@ -151,8 +192,7 @@ static void on_soon(uv_timer_t *timer)
                         mps_run_poke(supervisor->runs[i]);
                 close_what_is_gone(supervisor);
                 supervisor_restore_modes(supervisor);
-                supervisor_write_record(supervisor);
-                supervisor->has_record = false;
+                write_record(supervisor);
         }
         requests_deliver(supervisor);
         renew_status(supervisor);
@@ -365,10 +405,11 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         mps_folder_label(shm);
         supervisor_requests_init(supervisor);
         uv_timer_init(options->loop, &supervisor->soon);
+        uv_timer_init(options->loop, &supervisor->again);
         uv_timer_init(options->loop, &supervisor->look);
         uv_timer_init(options->loop, &supervisor->grace);
-        supervisor->soon.data = supervisor->look.data = supervisor->grace.data = supervisor;
-        supervisor->open = 3;
+        supervisor->soon.data = supervisor->again.data = supervisor->look.data = supervisor->grace.data = supervisor;
+        supervisor->open = 4;
         uv_timer_start(&supervisor->look, supervisor_on_look, 0, supervisor->context.look_ms);
         raise_file_limit();
         restore(supervisor);
@@ -419,6 +460,7 @@ static void on_nvml_closed(void *data)
         struct mps_supervisor *supervisor = data;
 
         uv_close((uv_handle_t *)&supervisor->soon, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->again, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->look, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->grace, on_handle_closed);
 }
@@ -440,14 +482,14 @@ static void begin_end(struct mps_supervisor *supervisor, void (*closed)(void *da
         supervisor->closed = closed;
         supervisor->closed_data = data;
         uv_timer_stop(&supervisor->look);
+        uv_timer_stop(&supervisor->again);
 }
 
 void mps_supervisor_leave(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data)
 {
         begin_end(supervisor, closed, data);
         supervisor->is_leaving = true;
-        supervisor_write_record(supervisor);
-        supervisor->has_record = false;
+        write_record(supervisor);
         while (supervisor->n_runs)
                 close_run(supervisor, supervisor->n_runs - 1);
 }

@@ -157,6 +157,7 @@ static void follow(struct mps_supervisor *supervisor, bool checks_all)
         const struct mps_status *status = supervisor->status;
         struct mps_record granted = {0};
         bool is_longer = false;
+        struct error err;
 
         if (supervisor->is_closing || supervisor->limits_job || !status)
                 return;
@@ -164,9 +165,11 @@ static void follow(struct mps_supervisor *supervisor, bool checks_all)
         for (size_t i = 0; i < status->n_daemons; i++)
                 is_longer |= mps_memory_limits_add(
                         &supervisor->limits, &status->daemons[i], granted.grants, granted.n_grants);
-        if (is_longer)
-                supervisor_write_record(supervisor); /* before it is set, so that a crash does not leave it to nobody */
-        if (supervisor->limits.n_items && (checks_all || is_any_due(supervisor, &granted)))
+        /* Before it is set, so that a crash does not leave it to nobody; a write that failed is made good, and comes here again. */
+        if (is_longer && supervisor_write_record(supervisor, &err) < 0)
+                log_debug("limits of containers wait for the record", LOG_ERR(&err));
+        if (!supervisor->record_failures && supervisor->limits.n_items &&
+                (checks_all || is_any_due(supervisor, &granted)))
                 start(supervisor, &granted);
         arena_done(&granted.arena);
 }

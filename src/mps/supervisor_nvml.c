@@ -24,18 +24,29 @@ void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nv
 {
         supervisor->modes = xrealloc(supervisor->modes, (supervisor->n_modes + 1) * sizeof(*supervisor->modes));
         supervisor->modes[supervisor->n_modes++] =
-                (struct mps_record_mode){arena_strdup(&supervisor->modes_arena, uuid), before};
+                (struct mps_record_mode){.uuid = arena_strdup(&supervisor->modes_arena, uuid), .before = before};
 }
 
-/* It has to be on file before it is changed. */
-void supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data)
+static void remove_mode(struct mps_supervisor *supervisor, const char *uuid)
+{
+        struct mps_record_mode *mode = find_mode(supervisor, uuid);
+
+        if (mode)
+                *mode = supervisor->modes[--supervisor->n_modes];
+}
+
+/* What is in memory is on file: what could not be put there is forgotten. */
+int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err)
 {
         struct mps_supervisor *supervisor = data;
 
         if (find_mode(supervisor, uuid))
-                return;
+                return 0;
         supervisor_add_mode(supervisor, uuid, before);
-        supervisor_write_record(supervisor);
+        if (supervisor_write_record(supervisor, err) == 0)
+                return 0;
+        remove_mode(supervisor, uuid);
+        return error_prefix(err, "the mode from before cannot be put on file");
 }
 
 static bool is_mode_needed(const struct mps_supervisor *supervisor, const char *uuid)
@@ -80,6 +91,11 @@ static void on_mode(struct nvml_job *job)
         else
                 log_info("compute mode put back", LOG_STR("unit", mode->uuid),
                         LOG_STR("mode", compute_mode_name(mode->before)));
+        /* A unit that is wanted again keeps what it had before all this. */
+        if (is_mode_needed(supervisor, mode->uuid) && find_mode(supervisor, mode->uuid))
+                find_mode(supervisor, mode->uuid)->is_going_back = false;
+        else
+                remove_mode(supervisor, mode->uuid);
         supervisor->mode_jobs--;
         free(mode);
         supervisor_note(supervisor, true);
@@ -89,11 +105,11 @@ static void on_mode(struct nvml_job *job)
 /* The unit may be wanted again before NVML gets to it: its mode is then read before it is set, in this order, so all is well. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor)
 {
-        for (size_t i = supervisor->n_modes; i > 0; i--) {
-                const struct mps_record_mode *recorded = &supervisor->modes[i - 1];
+        for (size_t i = 0; i < supervisor->n_modes; i++) {
+                struct mps_record_mode *recorded = &supervisor->modes[i];
                 struct mode_job *mode;
 
-                if (is_mode_needed(supervisor, recorded->uuid))
+                if (recorded->is_going_back || is_mode_needed(supervisor, recorded->uuid))
                         continue;
                 mode = xcalloc(1, sizeof(*mode));
                 mode->job.work = work_mode;
@@ -101,7 +117,7 @@ void supervisor_restore_modes(struct mps_supervisor *supervisor)
                 mode->supervisor = supervisor;
                 mode->before = recorded->before;
                 snprintf(mode->uuid, sizeof(mode->uuid), "%s", recorded->uuid);
-                supervisor->modes[i - 1] = supervisor->modes[--supervisor->n_modes];
+                recorded->is_going_back = true;
                 supervisor->mode_jobs++;
                 nvml_queue_add(supervisor->nvml, &mode->job);
         }

@@ -36,10 +36,12 @@ struct mps_supervisor {
         struct list grants;
         struct list requests;
 
-        uv_timer_t soon; /* what is to be done once for a turn of the loop */
-        bool has_change; /* to be told */
-        bool has_record; /* to be written */
-        uv_timer_t look; /* at what NVML says */
+        uv_timer_t soon;              /* what is to be done once for a turn of the loop */
+        bool has_change;              /* to be told */
+        bool has_record;              /* to be written */
+        uv_timer_t again;             /* after a write that failed */
+        unsigned int record_failures; /* in a row */
+        uv_timer_t look;              /* at what NVML says */
         unsigned int looks;
         struct usage_job *usage_job;
         struct mps_usage *usage;
@@ -62,14 +64,18 @@ struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const c
 /* The record has to be written, and somebody told. */
 void supervisor_note(struct mps_supervisor *supervisor, bool is_record);
 
-void supervisor_write_record(struct mps_supervisor *supervisor);
+/*
+ * At once. What could not be written is written again later, after 1 s, then twice that, at most a minute; the first failure
+ * is logged, and that it is over.
+ */
+int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err) MUST_USE;
 /* It may be the moment when the last thing is done that the end waits for. */
 void supervisor_check_end(struct mps_supervisor *supervisor);
 
 /* supervisor_nvml.c */
 void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nvmlComputeMode_t before);
-/* It has to be on file before it is changed. */
-void supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data);
+/* It is on file, or an error: then it must not be changed. */
+int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err) MUST_USE;
 /* Those of units that no daemon has any more. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor);
 void supervisor_on_look(uv_timer_t *timer);

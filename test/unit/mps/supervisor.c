@@ -1,5 +1,6 @@
 #include "supervisor_rig.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -505,6 +506,46 @@ static void test_without_a_record_a_daemon_is_found_by_its_lock(void **state)
         assert_true(rig_status(rig, GPU_A)->adopted);
 }
 
+/* A client that starts in that moment keeps what it finds. */
+static void test_an_adopted_daemon_has_its_limits_all_the_time(void **state)
+{
+        struct rig *rig = *state;
+        const char *log;
+
+        rig_start_both(rig);
+        rig_leave(rig);
+        rig_write(rig, rig_path(rig, "%s/state.json", rig->mps), "{\"generation\": tr");
+        rig_start(rig);
+        rig_apply_both(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        log = rig_read(rig, rig_path(rig, "%s/%s/log/control.log", rig->mps, GPU_A));
+        for (const char *at = log; (at = strstr(at, "Cmd:set_default_device_pinned_mem_limit "));) {
+                at += strlen("Cmd:set_default_device_pinned_mem_limit ");
+                if (strncmp(at, "0 8192M\n", strlen("0 8192M\n")) != 0)
+                        fail_msg("a limit was set that is nobody's: %.10s", at);
+        }
+}
+
+/* So that a daemon that is adopted has not to be asked again. */
+static bool has_skills_on_file(struct rig *rig, const void *data UNUSED)
+{
+        const char *text = rig_read(rig, rig_path(rig, "%s/state.json", rig->mps));
+        size_t count = 0;
+
+        for (const char *at = text; (at = strstr(at, "\"can\": ")); at++)
+                if (strncmp(at, "\"can\": 0", strlen("\"can\": 0")) != 0)
+                        count++;
+        return count == 2;
+}
+
+static void test_what_a_daemon_can_is_on_file_when_it_is_ready(void **state)
+{
+        struct rig *rig = *state;
+
+        rig_start_both(rig);
+        rig_wait(rig, has_skills_on_file, NULL, "what both can is on file");
+}
+
 static void test_a_daemon_that_died_meanwhile_is_started_anew(void **state)
 {
         struct rig *rig = *state;
@@ -598,6 +639,45 @@ static void test_a_crash_does_not_lose_the_compute_mode_from_before(void **state
         rig_wait(rig, has_mode, &before, "the mode is put back");
 }
 
+/* Another's folder in the place of the record: it cannot be written, not by root either. */
+static void block_record(struct rig *rig)
+{
+        assert_int_equal(mkdir(rig->mps, 0755) < 0 && errno != EEXIST, 0);
+        unlink(rig_path(rig, "%s/state.json", rig->mps));
+        assert_int_equal(mkdir(rig_path(rig, "%s/state.json", rig->mps), 0700), 0);
+}
+
+static bool has_record(struct rig *rig, const void *data)
+{
+        return strstr(rig_read(rig, rig_path(rig, "%s/state.json", rig->mps)), data) != NULL;
+}
+
+static void test_a_record_that_could_not_be_written_is_written_later(void **state)
+{
+        struct rig *rig = *state;
+
+        rig_start_both(rig);
+        block_record(rig);
+        rig_apply_both(rig);
+        rig_run_for(rig, 200);
+        assert_int_equal(rmdir(rig_path(rig, "%s/state.json", rig->mps)), 0);
+        rig_wait(rig, has_record, GPU_B, "the record is written after all");
+}
+
+/* A node that went down then would never have the mode from before again. */
+static void test_a_compute_mode_that_cannot_be_put_on_file_stays_as_it_is(void **state)
+{
+        struct rig *rig = *state;
+
+        block_record(rig);
+        rig->sets_compute_mode = true;
+        rig_start_both(rig);
+        assert_int_equal(mode_of(GPU_A), NVML_COMPUTEMODE_DEFAULT);
+        rig_close(rig); /* does not wait for a record that cannot be written */
+        assert_int_equal(mode_of(GPU_A), NVML_COMPUTEMODE_DEFAULT);
+        assert_int_equal(rmdir(rig_path(rig, "%s/state.json", rig->mps)), 0);
+}
+
 /* The mode is that of the MIG device's handle; its GPU keeps its own. */
 static void test_a_mig_device_has_a_daemon_and_a_mode_of_its_own(void **state)
 {
@@ -650,10 +730,14 @@ int main(void)
                 TEST(test_a_gpu_that_is_lost_under_an_idle_daemon_ends_it_until_it_is_back),
                 TEST(test_a_daemon_outlives_the_supervisor_and_is_adopted),
                 TEST(test_without_a_record_a_daemon_is_found_by_its_lock),
+                TEST(test_an_adopted_daemon_has_its_limits_all_the_time),
+                TEST(test_what_a_daemon_can_is_on_file_when_it_is_ready),
                 TEST(test_a_daemon_that_died_meanwhile_is_started_anew),
                 TEST(test_an_adopted_daemon_that_is_no_longer_wanted_drains),
                 TEST(test_the_compute_mode_is_exclusive_while_there_is_a_daemon),
                 TEST(test_a_crash_does_not_lose_the_compute_mode_from_before),
+                TEST(test_a_record_that_could_not_be_written_is_written_later),
+                TEST(test_a_compute_mode_that_cannot_be_put_on_file_stays_as_it_is),
                 TEST(test_a_mig_device_has_a_daemon_and_a_mode_of_its_own),
         };
 
