@@ -15,6 +15,7 @@
 #include "io/lines.h"
 #include "mps/foreign.h"
 #include "mps/message.h"
+#include "mps/record.h"
 
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_FACTOR_MAX UINT64_C(10)
@@ -46,7 +47,13 @@ struct mps_link {
         uv_timer_t ping;
         struct list requests;
         uv_timer_t answers;
-        char *apply; /* the line, NULL: nothing is wanted yet */
+        char *apply; /* the line that was said last, NULL: nothing is wanted yet */
+        struct arena wanted_arena;
+        struct mps_wanted wanted;
+        struct arena held_arena;
+        struct mps_grant_request *held;
+        size_t n_held;
+        bool has_held;
         uint64_t generation;
         char *reason; /* told last, NULL: none since the last status */
 
@@ -236,10 +243,34 @@ static void ask(struct mps_link *link, struct request *request, struct mps_reque
         send_message(link, message);
 }
 
+/* What the next connection hears has all that was asked for since the caller has told. */
+static void remember(struct mps_link *link, const struct mps_grant_request *request)
+{
+        struct mps_grant_request *held;
+
+        if (!link->has_held || link->n_held == MPS_HOLD_MAX) {
+                link->has_held = false;
+                return;
+        }
+        held = ARENA_ARRAY(&link->held_arena, struct mps_grant_request, link->n_held + 1);
+        memcpy(held, link->held, link->n_held * sizeof(*held));
+        mps_grant_request_copy(&held[link->n_held++], &link->held_arena, request);
+        link->held = held;
+}
+
+static void forget(struct mps_link *link, const char *id)
+{
+        for (size_t i = link->n_held; i > 0; i--)
+                if (strcmp(link->held[i - 1].id, id) == 0)
+                        link->held[i - 1] = link->held[--link->n_held];
+}
+
 void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data)
 {
         struct mps_request message = {.kind = MPS_REQUEST_GRANT, .grant = *request};
 
+        forget(link, request->id);
+        remember(link, request);
         ask(link, new_request(done, NULL, data), &message);
 }
 
@@ -247,6 +278,7 @@ void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, 
 {
         struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .grant = {.id = id}};
 
+        forget(link, id);
         ask(link, new_request(NULL, done, data), &message);
 }
 
@@ -397,10 +429,23 @@ static void on_line(const char *line, size_t length, void *data)
         arena_done(&arena);
 }
 
-static void send_apply(struct mps_link *link)
+/* |always|: also where it is what was said last. */
+static void send_apply(struct mps_link *link, bool always)
 {
-        if (link->apply && link->lines)
-                send_text(link, link->apply);
+        const struct mps_request request = {.kind = MPS_REQUEST_APPLY,
+                .id = APPLY_ID,
+                .generation = link->generation,
+                .wanted = link->wanted,
+                .has_grants = link->has_held,
+                .grants = link->held,
+                .n_grants = link->n_held};
+        char *line = mps_request_write(&request);
+        const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
+
+        free(link->apply);
+        link->apply = line;
+        if (is_new && link->lines)
+                send_text(link, line);
 }
 
 static void connected(struct mps_link *link)
@@ -412,7 +457,8 @@ static void connected(struct mps_link *link)
         link->has_own_plan = false;
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
-        send_apply(link); /* first: the status that follows is of it */
+        if (link->apply)
+                send_apply(link, true); /* first: the status that follows is of it */
         send_message(link, &watch);
         uv_timer_start(&link->ping, on_ping, PING_MS, PING_MS);
 }
@@ -444,22 +490,41 @@ static void on_retry(uv_timer_t *timer)
 
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation)
 {
-        const struct mps_request request = {
-                .kind = MPS_REQUEST_APPLY, .id = APPLY_ID, .generation = generation, .wanted = *wanted};
+        struct arena arena = ARENA_INIT;
+        struct mps_daemon_wanted *daemons = ARENA_ARRAY(&arena, struct mps_daemon_wanted, wanted->n_daemons);
 
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
         mps_foreign_want(link->foreign, wanted, generation);
+        arena_done(&link->wanted_arena);
+        link->wanted_arena = arena;
+        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
         link->generation = generation;
-        free(link->apply);
-        link->apply = mps_request_write(&request);
-        send_apply(link);
+        send_apply(link, true);
         if (!link->lines)
                 uv_timer_start(&link->retry, on_retry, 0, 0);
+}
+
+void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants, size_t n_grants)
+{
+        struct arena arena = ARENA_INIT;
+
+        link->has_held = grants && n_grants <= MPS_HOLD_MAX;
+        link->n_held = link->has_held ? n_grants : 0;
+        link->held = ARENA_ARRAY(&arena, struct mps_grant_request, link->n_held);
+        for (size_t i = 0; i < link->n_held; i++)
+                mps_grant_request_copy(&link->held[i], &arena, &grants[i]);
+        arena_done(&link->held_arena);
+        link->held_arena = arena;
+        if (link->apply)
+                send_apply(link, false);
 }
 
 void mps_link_forget(struct mps_link *link)
 {
         mps_foreign_want(link->foreign, &(const struct mps_wanted){0}, 0);
         free(TAKE_PTR(link->apply));
+        mps_link_hold(link, NULL, 0);
 }
 
 /* ---- start and end ---- */
@@ -480,6 +545,8 @@ static void on_handle_closed(uv_handle_t *handle)
         if (link->closed)
                 link->closed(link->closed_data);
         mps_status_free(link->told);
+        arena_done(&link->wanted_arena);
+        arena_done(&link->held_arena);
         free(link->apply);
         free(link->reason);
         free(link->socket);

@@ -38,6 +38,13 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
  */
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
 
+/*
+ * All that is granted at this moment (mps_supervisor_hold()), said with what is wanted, now and at each new connection, then with
+ * what was granted and released since; copied. |grants| NULL, or more of them than MPS_HOLD_MAX: the caller cannot tell, and
+ * nothing is said of it until he can.
+ */
+void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants, size_t n_grants);
+
 /* Nothing is wanted any more, and nothing is said again: another agent says it. The status is still told. */
 void mps_link_forget(struct mps_link *link);
 

@@ -150,6 +150,8 @@ static void apply(struct client *client, const struct mps_request *request)
         struct mps_listener *listener = client->listener;
         struct error err;
 
+        if (request->has_grants) /* whoever says which daemons are wanted */
+                mps_supervisor_hold(listener->supervisor, request->grants, request->n_grants);
         if (listener->own_plan) {
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
                 send_answer(client, request->id, &err, NULL);

@@ -38,10 +38,8 @@ static json_t *of_grant_request(const struct mps_grant_request *grant)
         return object;
 }
 
-static void to_grant_request(struct message_in *in, const json_t *root, struct mps_grant_request *grant)
+static void to_grant_request(struct message_in *in, const json_t *object, struct mps_grant_request *grant)
 {
-        const json_t *object = message_object(in, root, "grant");
-
         *grant = (struct mps_grant_request){
                 .id = message_need_text(in, object, "id", MESSAGE_GRANT),
                 .daemon = message_need_text(in, object, "daemon", MESSAGE_PATH),
@@ -50,8 +48,28 @@ static void to_grant_request(struct message_in *in, const json_t *root, struct m
                 .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),
                 .sms = (unsigned int)message_uint(in, object, "sms", 0, UINT16_MAX),
         };
-        if (in->is_bad)
-                error_raise_prefix(in->err, "grant");
+}
+
+static json_t *of_grants(const struct mps_request *request)
+{
+        json_t *array = json_array();
+
+        for (size_t i = 0; i < request->n_grants; i++)
+                json_array_append_new(array, of_grant_request(&request->grants[i]));
+        return array;
+}
+
+static void to_grants(struct message_in *in, const json_t *object, struct mps_request *request)
+{
+        const json_t *array = message_array(in, object, "grants", MPS_HOLD_MAX, &request->n_grants);
+        struct mps_grant_request *grants = ARENA_ARRAY(in->arena, struct mps_grant_request, request->n_grants);
+
+        request->has_grants = array != NULL;
+        for (size_t i = 0; i < request->n_grants && !in->is_bad; i++) {
+                to_grant_request(in, json_array_get(array, i), &grants[i]);
+                message_bad_item(in, "grants", i);
+        }
+        request->grants = grants;
 }
 
 char *mps_request_write(const struct mps_request *request)
@@ -67,6 +85,8 @@ char *mps_request_write(const struct mps_request *request)
         case MPS_REQUEST_APPLY:
                 message_put_uint(object, "generation", request->generation);
                 json_object_set_new(object, "daemons", message_of_wanted(&request->wanted));
+                if (request->has_grants)
+                        json_object_set_new(object, "grants", of_grants(request));
                 break;
         case MPS_REQUEST_GRANT:
                 json_object_set_new(object, "grant", of_grant_request(&request->grant));
@@ -96,9 +116,12 @@ static void to_request(struct message_in *in, const json_t *object, struct mps_r
         case MPS_REQUEST_APPLY:
                 request->generation = message_uint(in, object, "generation", 0, INT64_MAX);
                 message_to_wanted(in, object, &request->wanted);
+                to_grants(in, object, request);
                 break;
         case MPS_REQUEST_GRANT:
-                to_grant_request(in, object, &request->grant);
+                to_grant_request(in, message_object(in, object, "grant"), &request->grant);
+                if (in->is_bad)
+                        error_raise_prefix(in->err, "grant");
                 break;
         case MPS_REQUEST_RELEASE:
                 request->grant.id = message_need_text(in, object, "grant", MESSAGE_GRANT);

@@ -4,6 +4,9 @@
  *
  *   {"do":"watch"}                                  → {"status":{…}} now and at each change
  *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
+ *   {"do":"apply","id":1,"generation":7,"daemons":[…],"grants":[{…}]}
+ *                                                   with all that is granted; without it, as from an agent of before, nothing is
+ *                                                   released but what is said
  *   {"do":"grant","id":2,"grant":{…}}               → {"id":2,"ok":true,"granted":{…}}
  *   {"do":"release","id":3,"grant":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck
@@ -20,6 +23,7 @@
 
 #define MPS_SOCKET "warpshare.sock"
 #define MPS_MESSAGE_MAX ((size_t)4 * 1024 * 1024)
+#define MPS_HOLD_MAX ((size_t)4096) /* grants in one apply: more than 60 clients on each of 64 GPUs */
 
 enum mps_request_kind {
         MPS_REQUEST_WATCH,
@@ -33,8 +37,11 @@ enum mps_request_kind {
 struct mps_request {
         enum mps_request_kind kind;
         uint64_t id;
-        uint64_t generation;            /* apply */
-        struct mps_wanted wanted;       /* apply */
+        uint64_t generation;      /* apply */
+        struct mps_wanted wanted; /* apply */
+        bool has_grants;          /* apply: |grants| is all that is granted */
+        const struct mps_grant_request *grants;
+        size_t n_grants;
         struct mps_grant_request grant; /* grant; release: only |grant.id| */
         const char *daemon;             /* terminate */
         pid_t client;

@@ -95,6 +95,7 @@ static json_t *of_grant(const struct mps_record_grant *grant)
         message_put_text(object, "partition", grant->grant.partition);
         message_put_uint(object, "grantedSms", grant->grant.sms);
         json_object_set_new(object, "void", json_boolean(grant->is_void));
+        json_object_set_new(object, "over", json_boolean(grant->is_over));
         return object;
 }
 
@@ -182,6 +183,7 @@ static void to_grant(struct message_in *in, const json_t *object, struct mps_rec
                 .pid = (pid_t)message_uint(in, object, "pid", 0, INT32_MAX),
                 .start_time = message_uint(in, object, "startTime", 0, INT64_MAX),
                 .is_void = message_bool(in, object, "void"),
+                .is_over = message_bool(in, object, "over"),
         };
 }
 

@@ -34,9 +34,10 @@ struct mps_record_mode {
 struct mps_record_grant {
         struct mps_grant_request request;
         struct mps_grant grant;
-        pid_t pid; /* the daemon's process that has it */
+        pid_t pid; /* the daemon's process that has it; 0: not made yet */
         uint64_t start_time;
         bool is_void; /* its container still has what an earlier process made */
+        bool is_over; /* nobody has it any more: it is to be removed */
 };
 
 /* What a container's cgroup was given, or was about to be. */

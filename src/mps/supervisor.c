@@ -67,7 +67,7 @@ int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err
         record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, supervisor->n_runs);
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
-        requests_fill_record(supervisor, &record);
+        grants_fill_record(supervisor, &record);
         supervisor_fill_limits(supervisor, &record);
         rc = mps_record_write(&record, supervisor->record_path, err);
         if (rc < 0)
@@ -121,7 +121,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
                 for (size_t i = 0; i < supervisor->n_runs; i++)
                         if (position_of(supervisor, supervisor->runs[i]) == place) {
                                 mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
-                                requests_describe(supervisor, &status->arena, &daemons[count]);
+                                grants_describe(supervisor, &status->arena, &daemons[count]);
                                 supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
                                 add_memory(supervisor, &status->arena, &daemons[count++]);
                         }
@@ -195,6 +195,7 @@ static void on_soon(uv_timer_t *timer)
                 write_record(supervisor);
         }
         requests_deliver(supervisor);
+        grants_reconcile(supervisor);
         renew_status(supervisor);
         supervisor_follow_limits(supervisor);
         if (supervisor->has_change && supervisor->options.on_change)
@@ -215,7 +216,7 @@ static void on_run_changed(struct mps_run *run, bool is_process, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
-        requests_on_change(supervisor, run);
+        grants_reconcile(supervisor);
         supervisor_note(supervisor, is_process || mps_run_is_gone(run));
 }
 
@@ -340,7 +341,7 @@ static void restore(struct mps_supervisor *supervisor)
         }
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
-        requests_read_record(supervisor, &record);
+        grants_read_record(supervisor, &record);
         supervisor_read_limits(supervisor, &record);
         keep_wanted(supervisor, &record.wanted);
         supervisor->generation = record.generation;
@@ -397,19 +398,22 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .nvml = supervisor->nvml,
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
-                .namespaces = requests_list_namespaces,
+                .namespaces = grants_list_namespaces,
                 .changed = on_run_changed,
                 .data = supervisor,
         };
         shm = xasprintf("%s/shm", options->root);
         mps_folder_label(shm);
-        supervisor_requests_init(supervisor);
+        list_init(&supervisor->grants);
+        list_init(&supervisor->requests);
+        uv_timer_init(options->loop, &supervisor->reconcile);
         uv_timer_init(options->loop, &supervisor->soon);
         uv_timer_init(options->loop, &supervisor->again);
         uv_timer_init(options->loop, &supervisor->look);
         uv_timer_init(options->loop, &supervisor->grace);
         supervisor->soon.data = supervisor->again.data = supervisor->look.data = supervisor->grace.data = supervisor;
-        supervisor->open = 4;
+        supervisor->reconcile.data = supervisor;
+        supervisor->open = 5;
         uv_timer_start(&supervisor->look, supervisor_on_look, 0, supervisor->context.look_ms);
         raise_file_limit();
         restore(supervisor);
@@ -425,7 +429,8 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         void (*closed)(void *data) = supervisor->closed;
         void *data = supervisor->closed_data;
 
-        supervisor_requests_done(supervisor);
+        requests_done(supervisor);
+        grants_done(supervisor);
         mps_usage_free(supervisor->usage);
         mps_memory_limits_done(&supervisor->limits);
         mps_status_free(supervisor->status);
@@ -461,6 +466,7 @@ static void on_nvml_closed(void *data)
 
         uv_close((uv_handle_t *)&supervisor->soon, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->again, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->reconcile, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->look, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->grace, on_handle_closed);
 }
@@ -483,6 +489,7 @@ static void begin_end(struct mps_supervisor *supervisor, void (*closed)(void *da
         supervisor->closed_data = data;
         uv_timer_stop(&supervisor->look);
         uv_timer_stop(&supervisor->again);
+        uv_timer_stop(&supervisor->reconcile);
 }
 
 void mps_supervisor_leave(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data)

@@ -161,7 +161,7 @@ static void follow(struct mps_supervisor *supervisor, bool checks_all)
 
         if (supervisor->is_closing || supervisor->limits_job || !status)
                 return;
-        requests_fill_record(supervisor, &granted);
+        grants_fill_record(supervisor, &granted);
         for (size_t i = 0; i < status->n_daemons; i++)
                 is_longer |= mps_memory_limits_add(
                         &supervisor->limits, &status->daemons[i], granted.grants, granted.n_grants);

@@ -1,6 +1,7 @@
 /*
  * Private to mps/supervisor*.c. supervisor.c has the daemons and the record, supervisor_nvml.c compute modes
- * and memory, supervisor_limits.c the memory limits of containers, supervisor_requests.c what somebody asks for.
+ * and memory, supervisor_limits.c the memory limits of containers, supervisor_grants.c what is made for containers,
+ * supervisor_requests.c what somebody asks for.
  */
 #pragma once
 
@@ -35,6 +36,7 @@ struct mps_supervisor {
         size_t n_modes;
         struct list grants;
         struct list requests;
+        uv_timer_t reconcile; /* what was granted, with what is there: the next attempt */
 
         uv_timer_t soon;              /* what is to be done once for a turn of the loop */
         bool has_change;              /* to be told */
@@ -90,18 +92,21 @@ void supervisor_read_limits(struct mps_supervisor *supervisor, const struct mps_
 void supervisor_describe_limits(
         const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
 
-/* supervisor_requests.c */
-void supervisor_requests_init(struct mps_supervisor *supervisor);
-void requests_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record);
-void requests_read_record(struct mps_supervisor *supervisor, const struct mps_record *record);
-/* Something about |run| is new: what was made in a process that is gone is made again in the next. */
-void requests_on_change(struct mps_supervisor *supervisor, struct mps_run *run);
-void requests_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
+/* supervisor_grants.c */
+void grants_done(struct mps_supervisor *supervisor);
+void grants_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record);
+void grants_read_record(struct mps_supervisor *supervisor, const struct mps_record *record);
+/* Compares what is wanted with what is there, and mends what can be mended now. */
+void grants_reconcile(struct mps_supervisor *supervisor);
+void grants_note_outcome(const struct request *request);
+void grants_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
 /* Namespaces that the process of |run| has for containers: copies, in |arena|. */
-size_t requests_list_namespaces(
+size_t grants_list_namespaces(
         const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *supervisor);
+
+/* supervisor_requests.c */
 /* Calls back those whose answer is there. */
 void requests_deliver(struct mps_supervisor *supervisor);
 /* |run| is about to be closed: what it was asked ends with an error. */
 void requests_fail_run(struct mps_supervisor *supervisor, const struct mps_run *run);
-void supervisor_requests_done(struct mps_supervisor *supervisor);
+void requests_done(struct mps_supervisor *supervisor);

@@ -41,6 +41,17 @@ void mps_supervisor_release(struct mps_supervisor *supervisor UNUSED, const char
         fakes.data = data;
 }
 
+void mps_supervisor_hold(
+        struct mps_supervisor *supervisor UNUSED, const struct mps_grant_request *wanted, size_t n_wanted)
+{
+        size_t length = 0;
+
+        fakes.holds++;
+        fakes.held[0] = '\0';
+        for (size_t i = 0; i < n_wanted; i++)
+                length += (size_t)snprintf(fakes.held + length, sizeof(fakes.held) - length, "%s ", wanted[i].id);
+}
+
 void mps_supervisor_terminate(struct mps_supervisor *supervisor UNUSED, const char *daemon UNUSED, pid_t client,
         const char *container_id UNUSED, mps_done_fn *done, void *data)
 {

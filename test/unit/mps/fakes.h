@@ -21,6 +21,8 @@ extern struct fakes {
         bool refuses;
         struct mps_grant_request granted; /* the last request, borrowed: valid until it is answered */
         char released[64];
+        unsigned int holds; /* times that it was told all that is granted */
+        char held[256];     /* their ids, a space behind each */
         pid_t terminated;
         mps_granted_fn *on_granted; /* NULL: nothing to be answered */
         mps_done_fn *on_done;

@@ -176,6 +176,37 @@ static void test_what_is_wanted_is_said_and_said_again_to_the_next_supervisor(vo
         assert_int_equal(fakes.generation, 5);
 }
 
+/* An agent that cannot tell yet says nothing, so that nothing is taken away. */
+static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(void **state UNUSED)
+{
+        static const struct mps_grant_request grants[] = {
+                {.id = "g1", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
+                {.id = "g2", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
+                {.id = "g3", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
+        };
+
+        listen_with(NULL);
+        mps_link_apply(rig.link, &wanted, 4);
+        UNTIL(fakes.applied == 1);
+        assert_int_equal(fakes.holds, 0);
+        mps_link_hold(rig.link, grants, 2);
+        UNTIL(fakes.holds == 1);
+        assert_string_equal(fakes.held, "g1 g2 ");
+        mps_link_grant(rig.link, &grants[2], on_granted, NULL);
+        UNTIL(fakes.on_granted);
+        mps_link_release(rig.link, "g1", on_done, NULL);
+        UNTIL(*fakes.released);
+        close_listener();
+        UNTIL(*rig.reason);
+        listen_with(NULL);
+        UNTIL(fakes.holds == 2);
+        assert_string_equal(fakes.held, "g3 g2 ");
+        mps_link_forget(rig.link);
+        mps_link_apply(rig.link, &wanted, 5);
+        UNTIL(fakes.applied == 4);
+        assert_int_equal(fakes.holds, 2);
+}
+
 static void test_a_refused_plan_does_not_end_the_connection(void **state UNUSED)
 {
         listen_with("it has a plan of its own");
@@ -459,6 +490,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_the_status_is_told_at_once_and_at_each_change, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_what_is_wanted_is_said_and_said_again_to_the_next_supervisor, start, stop),
+                cmocka_unit_test_setup_teardown(
+                        test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_refused_plan_does_not_end_the_connection, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard, start, stop),

@@ -98,6 +98,26 @@ static void test_what_is_wanted_arrives_as_it_was(void **state UNUSED)
         assert_same_wanted(&request.wanted, &wanted);
 }
 
+/* An older side says nothing of them, which is not the same as none. */
+static void test_what_is_granted_arrives_with_what_is_wanted(void **state UNUSED)
+{
+        static const struct mps_grant_request grants[] = {{"g1f", "nvidia.com/gpu", "GPU-1", 350, 5687, 24}};
+        const struct mps_request sent = {
+                .kind = MPS_REQUEST_APPLY, .wanted = wanted, .has_grants = true, .grants = grants, .n_grants = 1};
+        const struct mps_request none = {.kind = MPS_REQUEST_APPLY, .wanted = wanted, .has_grants = true};
+        struct mps_request request = pass_request(&sent);
+
+        assert_true(request.has_grants);
+        assert_int_equal(request.n_grants, 1);
+        assert_string_equal(request.grants[0].id, "g1f");
+        assert_int_equal(request.grants[0].limit_mib, 5687);
+        assert_int_equal(request.grants[0].sms, 24);
+        request = pass_request(&none);
+        assert_true(request.has_grants);
+        assert_int_equal(request.n_grants, 0);
+        assert_false(read_request("{\"do\":\"apply\",\"daemons\":[]}").has_grants);
+}
+
 static void test_what_is_wanted_is_kept_on_record_as_it_was(void **state UNUSED)
 {
         _free_ char *text = mps_wanted_write(&wanted);
@@ -461,6 +481,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_what_is_wanted_arrives_as_it_was, empty_arena),
+                cmocka_unit_test_teardown(test_what_is_granted_arrives_with_what_is_wanted, empty_arena),
                 cmocka_unit_test_teardown(test_what_is_wanted_is_kept_on_record_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_nothing_may_be_wanted, empty_arena),
                 cmocka_unit_test_teardown(test_a_grant_arrives_as_it_was, empty_arena),

@@ -246,6 +246,69 @@ static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones
         assert_null(rig_status(rig, GPU_A)->notice);
 }
 
+/* ---- what is granted, whole ---- */
+
+static void hold(struct rig *rig, const char *const *ids, size_t n_ids)
+{
+        struct mps_grant_request grants[8];
+
+        for (size_t i = 0; i < n_ids; i++)
+                grants[i] = (struct mps_grant_request){.id = ids[i],
+                        .daemon = GPU_A,
+                        .unit = GPU_A,
+                        .threads_permille = 250,
+                        .limit_mib = 2048,
+                        .sms = 8};
+        mps_supervisor_hold(rig->supervisor, grants, n_ids);
+}
+
+static bool has_partitions(struct rig *rig, const void *data)
+{
+        const char *text = rig_ask(rig, GPU_A, "lspart");
+        size_t count = 0;
+
+        for (const char *at = text; (at = strstr(at, "AAA=")); at++)
+                count++;
+        return count == *(const size_t *)data;
+}
+
+/* A release that got lost, as while the supervisor started anew, keeps SMs that nobody can have any more. */
+static void test_a_partition_that_nobody_has_any_more_is_removed(void **state)
+{
+        static const char *const ids[] = {"g1", "g2"};
+        static const size_t one = 1;
+        static const size_t two = 2;
+        struct rig *rig = *state;
+
+        start_with_partitions(rig);
+        grant_of(rig, "g1", GPU_A, 8);
+        grant_of(rig, "g2", GPU_A, 8);
+        grant_of(rig, "g3", GPU_A, 8);
+        rig_leave(rig);
+        rig_start(rig);
+        hold(rig, ids, 2); /* before its daemon is ready */
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        rig_wait(rig, has_partitions, &two, "the third is removed");
+        hold(rig, ids, 1);
+        rig_wait(rig, has_partitions, &one, "the second is removed");
+        grant_of(rig, "g4", GPU_A, 8); /* since then */
+        rig_run_for(rig, 200);
+        assert_true(has_partitions(rig, &two));
+}
+
+static void test_a_removal_that_fails_is_tried_again(void **state)
+{
+        static const size_t none = 0;
+        struct rig *rig = *state;
+
+        start_with_partitions(rig);
+        grant_of(rig, "g1", GPU_A, 8);
+        rig_behave(rig, "version: 590\non sm_partition: answer Failed\n");
+        assert_int_equal(release(rig, "g1").err.kind, ERROR_UNAVAILABLE);
+        rig_behave(rig, "version: 590\n");
+        rig_wait(rig, has_partitions, &none, "it is removed after all");
+}
+
 /* ---- namespaces ---- */
 
 static struct mps_daemon_wanted daemon_for_namespaces(struct rig *rig)
@@ -361,6 +424,58 @@ static void test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_plac
         assert_false(is_namespace_there(rig, "g2"));
         assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
         expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=2048\n");
+        assert_null(rig_status(rig, GPU_A)->notice);
+}
+
+static bool is_gone(struct rig *rig, const void *data)
+{
+        return !is_namespace_there(rig, data);
+}
+
+static void test_a_namespace_that_is_missing_is_made_and_one_too_many_removed(void **state)
+{
+        static const char *const ids[] = {"g2", "g3"};
+        struct rig *rig = *state;
+        pid_t client;
+
+        start_with_namespaces(rig);
+        client = rig_client_at(rig, grant_with(rig, "g1", 250, 2048).pipe, NULL, "/dev/null");
+        grant_with(rig, "g2", 250, 2048);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        hold(rig, ids, 2);
+        rig_wait(rig, is_there_again, "g3", "the one that is missing is made");
+        rig_run_for(rig, 200);
+        assert_true(is_namespace_there(rig, "g1")); /* it has a client */
+        assert_true(is_namespace_there(rig, "g2"));
+        rig_end_client(rig, client, SIGTERM);
+        rig_wait(rig, is_gone, "g1", "it is removed when its client has left");
+        hold(rig, NULL, 0);
+        rig_wait(rig, is_gone, "g2", "it is removed");
+        rig_wait(rig, is_gone, "g3", "it is removed");
+}
+
+static void test_a_namespace_is_made_again_in_each_process_and_until_it_can_be(void **state)
+{
+        struct rig *rig = *state;
+        pid_t pid;
+
+        start_with_namespaces(rig);
+        grant_with(rig, "g1", 250, 2048);
+        for (int i = 0; i < 2; i++) {
+                pid = rig_status(rig, GPU_A)->pid;
+                kill(pid, SIGKILL);
+                unlink(rig_path(rig, "%s/" GPU_A "/pipe/uid_%u/g1/control", rig->mps, geteuid()));
+                if (i == 1)
+                        rig_behave(rig, "version: 615\non namespace create: ignore\n");
+                rig_wait_for_another(rig, GPU_A, pid);
+                if (i == 1) {
+                        rig_wait(rig, has_notice,
+                                "what 1 containers were granted cannot be made, and is tried again: ", "it is told");
+                        rig_behave(rig, "version: 615\n");
+                }
+                rig_wait(rig, is_there_again, "g1", "the namespace is made anew");
+        }
+        rig_run_for(rig, 100);
         assert_null(rig_status(rig, GPU_A)->notice);
 }
 
@@ -776,6 +891,10 @@ int main(void)
                 TEST(test_a_mig_device_has_no_partitions),
                 TEST(test_partitions_outlive_the_supervisor),
                 TEST(test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void),
+                TEST(test_a_partition_that_nobody_has_any_more_is_removed),
+                TEST(test_a_removal_that_fails_is_tried_again),
+                TEST(test_a_namespace_that_is_missing_is_made_and_one_too_many_removed),
+                TEST(test_a_namespace_is_made_again_in_each_process_and_until_it_can_be),
                 TEST(test_a_namespace_has_its_own_limits_and_others_beside_it),
                 TEST(test_a_namespace_is_released_when_its_clients_have_left),
                 TEST(test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_place),
