@@ -107,6 +107,7 @@ static void sync_all(struct holdings *holdings)
                 return;
         for (size_t i = 0; i < holdings->n_books; i++)
                 holdings_sync_book(holdings, &holdings->books[i], holdings_clock() - LIST_GRACE_MS);
+        holdings_tell_all(holdings);
 }
 
 static void take_list(struct holdings *holdings, const struct pod_list *list, int64_t asked_at)

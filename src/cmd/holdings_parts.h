@@ -178,6 +178,11 @@ void holdings_bind(const struct resource *resource, const char *const *ids, size
         void *context, void *data);
 const bool *holdings_hidden(const struct resource *resource, void *data);
 
+/* ---- holdings_hold.c: what is granted, for the supervisor ---- */
+
+/* Once kubelet's word is in the books. */
+void holdings_tell_all(struct holdings *holdings);
+
 /* ---- holdings_guard.c: what the daemons and the guard say ---- */
 
 /* Who has a device of the grant, or NULL. */
