@@ -194,6 +194,12 @@ def test_partitions_are_made_for_a_container_and_go_with_it(node):
     node.kubelet.remove_pod('large')
     node.wait(lambda: large['CUDA_MPS_SM_PARTITION'] not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone')
     assert small['CUDA_MPS_SM_PARTITION'] in node.programs.ask(FIRST, 'lspart')
+    node.supervisor.kill()  # and nobody hears the next release
+    node.kubelet.remove_pod('small')
+    node.wait(lambda: not on_record(node), 'the agent has released it')
+    node.start_mps()
+    node.wait_counts(node.kubelet.capacity(GPU))
+    node.wait(lambda: small['CUDA_MPS_SM_PARTITION'] not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone, too')
 
 
 def test_mig_devices_have_a_daemon_each(node):
