@@ -81,6 +81,16 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
         return true;
 }
 
+/* Its servers live on where it was killed together with the supervisor. */
+static void end_orphans(const struct mps_run *run, const struct mps_record_daemon *recorded)
+{
+        const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, run->folder.pipe);
+
+        if (count)
+                log_warn("an MPS daemon had been killed: its servers, which kept the GPU, are ended",
+                        LOG_STR("name", run->name), LOG_INT("pid", recorded->pid), LOG_UINT("servers", count));
+}
+
 bool run_take_over(struct mps_run *run, bool *ret_same)
 {
         const struct mps_record_daemon recorded = run->recorded;
@@ -88,6 +98,8 @@ bool run_take_over(struct mps_run *run, bool *ret_same)
         struct error err;
 
         run->recorded.pid = 0;
+        if (recorded.pid)
+                end_orphans(run, &recorded);
         if (recorded.pid && identity_is_alive(recorded.pid, recorded.start_time) &&
                 identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
                 pid = recorded.pid;

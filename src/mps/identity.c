@@ -1,9 +1,13 @@
 #include "mps/identity.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -97,4 +101,50 @@ void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *
                 }
         }
         strbuf_done(&content);
+}
+
+/* ---- what a daemon leaves ---- */
+
+static pid_t group_of(pid_t pid)
+{
+        struct strbuf content = STRBUF_INIT;
+        const char *end;
+        int group = 0;
+
+        if (read_proc(pid, "stat", STAT_MAX, &content)) {
+                end = strrchr(content.data, ')');
+                if (!end || sscanf(end + 1, " %*c %*d %d", &group) != 1)
+                        group = 0;
+        }
+        strbuf_done(&content);
+        return group;
+}
+
+static bool end_orphan(pid_t pid, pid_t group, uint64_t start_time, const char *pipe_directory)
+{
+        _close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+        return pidfd >= 0 && pid != getpid() && group_of(pid) == group && identity_start_time(pid) >= start_time &&
+               identity_has_variable(pid, "CUDA_MPS_PIPE_DIRECTORY", pipe_directory) &&
+               syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
+}
+
+unsigned int identity_end_orphans(pid_t daemon, uint64_t start_time, const char *pipe_directory)
+{
+        const struct dirent *entry;
+        unsigned int count = 0;
+        DIR *processes;
+
+        if (daemon <= 1 || !start_time || identity_start_time(daemon))
+                return 0; /* a process with that number leads no group that its predecessor led */
+        processes = opendir("/proc");
+        while (processes && (entry = readdir(processes))) {
+                const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+                if (pid > 0 && group_of(pid) == daemon)
+                        count += end_orphan(pid, daemon, start_time, pipe_directory);
+        }
+        if (processes)
+                closedir(processes);
+        return count;
 }

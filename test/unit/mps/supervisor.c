@@ -562,6 +562,38 @@ static void test_a_daemon_that_died_meanwhile_is_started_anew(void **state)
         assert_true(rig_status(rig, GPU_B)->adopted);
 }
 
+static bool has_ended(struct rig *rig UNUSED, const void *data)
+{
+        return identity_start_time(*(const pid_t *)data) == 0;
+}
+
+/* It would keep the GPU, and nobody would know it. */
+static void test_the_server_of_a_daemon_that_died_meanwhile_is_ended(void **state)
+{
+        struct rig *rig = *state;
+        pid_t first;
+        pid_t server;
+        pid_t other;
+
+        rig_start_both(rig);
+        rig_client(rig, GPU_A, NULL);
+        rig_client(rig, GPU_B, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        rig_wait_for_clients(rig, GPU_B, 1);
+        first = pid_of(rig, GPU_A);
+        server = rig_status(rig, GPU_A)->servers[0].pid;
+        other = rig_status(rig, GPU_B)->servers[0].pid;
+        rig_leave(rig);
+        kill(first, SIGKILL);
+        waitpid(first, NULL, 0);
+        assert_int_not_equal(identity_start_time(server), 0);
+        rig_start(rig);
+        rig_wait_for_another(rig, GPU_A, first);
+        rig_wait(rig, has_ended, &server, "the server that was left is ended");
+        rig_wait_for_state(rig, GPU_B, MPS_READY);
+        assert_int_not_equal(identity_start_time(other), 0); /* its daemon is there */
+}
+
 static void test_an_adopted_daemon_that_is_no_longer_wanted_drains(void **state)
 {
         struct rig *rig = *state;
@@ -733,6 +765,7 @@ int main(void)
                 TEST(test_an_adopted_daemon_has_its_limits_all_the_time),
                 TEST(test_what_a_daemon_can_is_on_file_when_it_is_ready),
                 TEST(test_a_daemon_that_died_meanwhile_is_started_anew),
+                TEST(test_the_server_of_a_daemon_that_died_meanwhile_is_ended),
                 TEST(test_an_adopted_daemon_that_is_no_longer_wanted_drains),
                 TEST(test_the_compute_mode_is_exclusive_while_there_is_a_daemon),
                 TEST(test_a_crash_does_not_lose_the_compute_mode_from_before),
