@@ -1,5 +1,5 @@
 /*
- * What the monitor's thread has to tell the loop: at most one inventory, one reason, one note a unit, and one flag. Newer news replace
+ * What the monitor's thread has to tell the loop: at most one inventory, two reasons, one note a unit, and one flag. Newer news replace
  * older ones, so a loop that is slow finds little to do, and memory is bounded by the number of units. Only the Xid that made a
  * unit unhealthy stays when another reason follows: it is what its owner looks for. Knows no threads.
  */

@@ -11,8 +11,9 @@
  *
  * In SEARCHING it tries again with a capped back-off and reports each *change* of the reason; zero GPUs is an inventory, not
  * a reason, and searched on. In WATCHING it waits for Xid events, probes the units that are not healthy, follows changes of
- * MIG devices, and reads everything again every |refresh_ms| for what no event tells. A GPU seen for the first time is probed,
- * so that a restart makes none healthy that waits for its reset (not when the policy disables all checks). The policy of what
+ * MIG devices, and reads everything again, and probes it, every |refresh_ms| for what no event tells. A GPU seen for the first
+ * time is probed, so that a restart makes none healthy that waits for its reset, as far as the driver says so (not when the policy
+ * disables all checks). The policy of what
  * an event means for a GPU's health, and when a GPU may return, is pure and lives in gpu/health.h.
  *
  * A driver that goes while the GPUs are known makes all units unhealthy, and they are back with it. A driver that was replaced
