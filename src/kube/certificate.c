@@ -65,7 +65,7 @@ static bool has_name(struct bytes rest)
 bool certificate_names_host(const char *pem)
 {
         const char *begin = strstr(pem, BEGIN);
-        const char *end = begin ? strstr(begin, END) : NULL;
+        const char *end = begin ? strstr(begin + strlen(BEGIN), END) : NULL; /* the dashes of the two are not shared */
         _free_ unsigned char *der = NULL;
         const unsigned char *found;
         size_t size;

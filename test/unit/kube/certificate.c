@@ -80,6 +80,7 @@ static void test_only_alternative_names_count(void **state UNUSED)
                 {"", false},
                 {"-----BEGIN CERTIFICATE-----", false},
                 {"-----BEGIN CERTIFICATE----------END CERTIFICATE-----", false},
+                {"-----BEGIN CERTIFICATE--------END CERTIFICATE-----", false},
                 {"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", false},
         };
 
