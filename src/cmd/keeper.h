@@ -29,8 +29,8 @@ struct keeper_crashes {
         int64_t lived_ms;   /* how long that one ran */
 };
 
-/* An agent that ran for so long ended by a fault of its own: the count of quick ends begins anew. */
-#define KEEPER_STEADY_MS INT64_C(10000)
+/* An agent that ran for so long has served, and is started again at once, however often: the count of quick ends begins anew. */
+#define KEEPER_STEADY_MS INT64_C(1000)
 /* So many quick ends in a row are followed by a start at once; then it waits 1 s, and twice as long each time, up to 60 s. */
 #define KEEPER_QUICK_STARTS 3U
 #define KEEPER_WAIT_MAX_MS INT64_C(60000)
