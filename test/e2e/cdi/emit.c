@@ -50,7 +50,7 @@ int main(int argc, char **argv)
                 fprintf(stderr, "usage: cdi-emit ROOT\n");
                 return 2;
         }
-        config.driver_root = config.driver_root_ctr = config.dev_root = argv[1];
+        config.system_root = config.driver_root = config.driver_root_ctr = config.dev_root = argv[1];
         config.cdi_root = arena_printf(&arena, "%s/cdi", argv[1]);
         if (cdi_publish(&plan, warn, NULL, &err) < 0) {
                 fprintf(stderr, "cdi-emit: %s\n", err.text);
