@@ -47,7 +47,7 @@ struct agent_metrics {
         uint64_t findings_total[AGENT_METRICS_GUARD_KINDS]; /* that appeared, by guard_kind */
         uint64_t clients_ended_total;
         struct node_events_counts events;
-        uint64_t failed_waits; /* for health events */
+        uint64_t failed_waits;  /* for health events */
         uint64_t crashes_total; /* of agents before this one, in its container: cmd/keeper.h */
 };
 

@@ -58,7 +58,8 @@ def start_as_the_manifest_says(node, api, configs):
 
 
 def test_with_the_rights_of_the_manifest_a_configuration_comes_by_label_and_is_served(node, tmp_path):
-    rules = manifest('ClusterRole')['rules'] + [{**rule, 'namespaced': True} for rule in manifest('Role')['rules']]
+    role = manifest('Role')
+    rules = manifest('ClusterRole')['rules'] + [{**rule, 'namespace': role['metadata']['namespace']} for rule in role['rules']]
     configs = MountedConfigMap(str(tmp_path / 'configs'), **manifest('ConfigMap')['data'],
                                half='sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}')
     with ApiServer(tmp_path / 'api', namespace='warpshare') as api:
