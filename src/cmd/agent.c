@@ -331,10 +331,17 @@ static void on_inventory(struct inventory *inventory, void *data)
                 agent->refused = inventory;
                 return;
         }
-        if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0)
+        if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
                 refuse(agent, inventory, &err);
-        else
-                put_in_force(agent, next);
+                return;
+        }
+        if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
+                next->inventory = NULL; /* which refuse() keeps */
+                generation_free(next);
+                refuse(agent, inventory, &err);
+                return;
+        }
+        put_in_force(agent, next);
 }
 
 static void on_unavailable(const char *reason, void *data)
@@ -409,8 +416,21 @@ static void report_crash(struct agent *agent)
         agent->has_told_crash = true;
 }
 
+/* What the agent before has written stays where this one cannot write; it is tried again. */
+static void publish_current(struct agent *agent)
+{
+        struct error err;
+
+        if (!agent->current || generation_publish(agent->current, LOG_WARN, &err) == 0)
+                return;
+        complain(&agent->bad_plan, "the CDI specifications of the plan cannot be written, will try again", &err);
+        agent->retry_ms = RETRY_MS;
+        uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+}
+
 static void take_over(struct agent *agent)
 {
+        publish_current(agent);
         node_events_serve(agent->events, true);
         report_crash(agent);
         agent_handover_serve(agent->handover, true);

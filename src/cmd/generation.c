@@ -81,13 +81,20 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
         generation->settings = settings_ref(settings);
         if (check_imex(config, inventory, warnings, err) < 0 ||
                 plan_build(&generation->plan, &generation->arena, config, inventory, report_warning, &warnings, err) <
-                        0 ||
-                cdi_publish(generation->plan, report_warning, &warnings, err) < 0) {
+                        0) {
                 generation_free(generation);
                 return -1;
         }
         generation->inventory = inventory;
         *ret = generation;
+        return 0;
+}
+
+int generation_publish(struct generation *generation, enum log_level warnings, struct error *err)
+{
+        if (!generation->is_published && cdi_publish(generation->plan, report_warning, &warnings, err) < 0)
+                return -1;
+        generation->is_published = true;
         return 0;
 }
 

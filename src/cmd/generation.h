@@ -30,16 +30,21 @@ struct generation {
         struct inventory *inventory;
         struct arena arena;
         struct plan *plan;                /* what the config wants */
+        bool is_published;                /* its CDI specifications are there */
         struct handover *handover;        /* what of it is served now; NULL until it is in force */
         struct handover *handover_before; /* kubelet may still ask for it; NULL: none of this generation */
 };
 
 /*
- * Everything that has to succeed before kubelet sees any of it. Takes a reference to |settings| and, on success, the inventory.
- * Warnings go to the log, at level |warnings|.
+ * Everything that can be decided before kubelet sees any of it. Writes nothing. Takes a reference to |settings| and, on success, the
+ * inventory. Warnings go to the log, at level |warnings|.
  */
 int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory,
         enum log_level warnings, struct error *err) MUST_USE;
+
+/* Writes the CDI specifications that its plan needs, once: of the agent that serves, before kubelet sees the plan. */
+int generation_publish(struct generation *generation, enum log_level warnings, struct error *err) MUST_USE;
+
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 
 /* |next|, which it takes over, is in force instead of the one before; the one before that goes. */

@@ -36,8 +36,8 @@ def test_an_agent_that_is_killed_is_back_and_keeps_what_was_promised(node, clust
     node.agent.wait_log('event=AgentRestarted signal=Killed times=1')
     node.wait(lambda: kubelet.allocatable(GPU) == 16, 'all devices are healthy at kubelet again')
     assert cluster.wait_event('AgentRestarted')['type'] == 'Warning'
-    crash(node, signal.SIGSEGV)
-    node.agent.wait_log('event=AgentRestarted signal="Segmentation fault" times=2')
+    crash(node, signal.SIGABRT)
+    node.agent.wait_log('event=AgentRestarted signal=Aborted times=2')
     node.wait(lambda: kubelet.allocatable(GPU) == 16, 'all devices are healthy at kubelet again')
     assert held[0] and kubelet.admit('other', GPU, 1)
     assert stop(node.agent) == 0

@@ -146,6 +146,32 @@ def test_the_prefix_of_the_annotation_can_be_replaced(node):
     assert keys(kubelet, 1)[0].startswith('custom.cdi.k8s.io/nvidia-device-plugin_')
 
 
+def specification(node):
+    with open(os.path.join(node.folder, 'cdi', VENDOR + '-gpu.json'), encoding='utf-8') as file:
+        return file.read()
+
+
+def test_the_specifications_are_those_of_the_agent_that_serves(node):
+    start(node, 'cdi-cri', '--nvidia-cdi-hook-path=/usr/bin/first-hook')
+    first, before = node.agent, specification(node)
+    assert '/usr/bin/first-hook' in before
+    second = node.start('--device-list-strategy=cdi-cri', '--cdi-root=' + os.path.join(node.folder, 'cdi'),
+                        '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
+                        '--nvidia-cdi-hook-path=/usr/bin/second-hook')
+    second.wait_log('not serving yet')
+    second.wait_log('resource name=nvidia.com/gpu')
+    assert specification(node) == before
+    second.hang_up()
+    second.wait_log('resource name=nvidia.com/gpu', count=2)
+    assert specification(node) == before
+    assert first.stop() == 0
+    node.wait(lambda: '/usr/bin/second-hook' in specification(node), 'the second agent has written its own')
+    node.wait_counts(4)
+    answer = allocate(node.kubelet, node.kubelet.ids(GPU)[0])
+    assert len(answer.cdi) == 1
+    assert node.agent.stop() == 0
+
+
 # ---- beside the GPUs ----
 
 @pytest.mark.parametrize('strategies', ['envvar', 'volume-mounts', 'cdi-cri'])
