@@ -4,6 +4,9 @@
  * It is flock(2) on the directory's descriptor: no file is made (kubelets up to 1.32 delete every file in their plugin
  * directory at start), and containers that mount the same directory from the host share the lock. A directory that was
  * removed and made again is another directory: the holder must take the lock anew (lock_is_current()).
+ *
+ * Who waits for it need not ask again and again: whoever gives it back touches the directory afterwards, which a watch on the directory
+ * (io/dirwatch.h) tells at once. A process that was killed touches nothing, so a slow timer is needed besides.
  */
 #pragma once
 

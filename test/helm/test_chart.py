@@ -279,6 +279,17 @@ def test_the_supervisor_is_changed_on_purpose_only(program):
     assert pod(after, 'mps') == pod(before, 'mps')
 
 
+def test_an_update_starts_the_new_agent_beside_the_old_one(program):
+    def strategy(values=None):
+        return chart.render(program, values).one('DaemonSet', 'warpshare-agent')['spec']['updateStrategy']
+    assert strategy() == {'type': 'RollingUpdate', 'rollingUpdate': {'maxSurge': 1, 'maxUnavailable': 0}}
+    own = {'type': 'RollingUpdate', 'rollingUpdate': {'maxUnavailable': '20%'}}
+    assert strategy({'updateStrategy': own}) == own
+    assert strategy({'updateStrategy': {'type': 'OnDelete'}}) == {'type': 'OnDelete'}
+    # Two agents on the host's network would need the same port.
+    assert strategy({'devicePlugin': {'enableHostNetwork': True}}) == {'type': 'RollingUpdate'}
+
+
 def test_nothing_restarts_the_supervisor_and_the_agent_only_if_it_hangs(program):
     rendered = chart.render(program)
     supervisor, agent = pod(rendered, 'mps')['containers'][0], pod(rendered, 'agent')['containers'][0]

@@ -1,8 +1,10 @@
 #include "unit.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +36,26 @@ static void test_a_directory_is_locked_once(void **state UNUSED)
         lock_release(&first);
         assert_int_equal(lock_take(&second, folder, &err), 0);
         lock_release(&second);
+}
+
+/* Of the events of a directory that libuv asks for. */
+static void test_who_waits_is_told_that_the_lock_is_free(void **state UNUSED)
+{
+        struct lock first = LOCK_INIT;
+        struct lock second = LOCK_INIT;
+        struct error err;
+        struct pollfd watch = {.fd = inotify_init1(IN_CLOEXEC), .events = POLLIN};
+
+        assert_true(watch.fd >= 0);
+        assert_true(inotify_add_watch(watch.fd, folder, IN_ATTRIB | IN_CREATE | IN_MODIFY | IN_DELETE) >= 0);
+        assert_ok(lock_take(&first, folder, &err), &err);
+        assert_int_equal(lock_take(&second, folder, &err), LOCK_BUSY);
+        assert_int_equal(poll(&watch, 1, 0), 0); /* who tries wakes nobody, himself least of all */
+        lock_release(&first);
+        assert_int_equal(poll(&watch, 1, 0), 1);
+        assert_int_equal(lock_take(&second, folder, &err), 0);
+        lock_release(&second);
+        close(watch.fd);
 }
 
 static void test_a_process_that_dies_gives_the_lock_back(void **state UNUSED)
@@ -84,6 +106,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_directory_is_locked_once),
+                cmocka_unit_test(test_who_waits_is_told_that_the_lock_is_free),
                 cmocka_unit_test(test_a_process_that_dies_gives_the_lock_back),
                 cmocka_unit_test(test_a_directory_made_again_is_not_the_locked_one),
                 cmocka_unit_test(test_a_missing_directory_is_named),
