@@ -143,7 +143,8 @@ static void tell(struct demo *demo)
                 return;
 
         printf("\n  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler only counts, so as many are kept\n"
-               "  back as it takes to keep that promise to every pod that it admits.\n",
+               "  back as it takes to keep that promise to every pod that it admits. With uniform shares, with one resource for\n"
+               "  each GPU (scope: individual), or with reserve: none, nothing is kept back.\n",
                 DEMO_MOST);
 
         demo_heading(demo, "2. Three pods ask for 70 %, 30 % and 20 % of a GPU");

@@ -15,6 +15,7 @@
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"
 #include "mps/compute_mode.h"
+#include "share/grants.h"
 #include "share/plan.h"
 
 #define FILES_WANTED ((rlim_t)16384)
@@ -192,8 +193,15 @@ void doctor_check_plan(struct doctor *doctor)
         for (size_t i = 0; i < plan->n_resources; i++) {
                 enum sharing_strategy strategy = plan->resources[i].strategy;
 
+                if (grants_reserved_is_much(&plan->resources[i]))
+                        doctor_tell(doctor, DOCTOR_NOTE, "more than a third of the replicas is given to nobody",
+                                GRANTS_LEVER,
+                                "%s: %zu of %zu replicas are reserved, so that each request for up to %u finds one unit with room",
+                                plan->resources[i].name, grants_reserved(&plan->resources[i]),
+                                plan->resources[i].n_devices, plan->resources[i].max_per_request);
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, %s%s", plan->resources[i].name,
-                        plan->resources[i].n_devices, strategy == SHARING_NONE ? "not shared" : "shared by ",
+                        plan->resources[i].n_devices - grants_reserved(&plan->resources[i]),
+                        strategy == SHARING_NONE ? "not shared" : "shared by ",
                         strategy == SHARING_NONE ? "" : sharing_strategy_name(strategy));
         }
         plan_done(plan);

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -129,13 +130,22 @@ static size_t count_words(const char *const *words)
         return count;
 }
 
+/* The first whose name begins with |model|, whatever the case: "A100" is an A100-40GB rather than an A30. */
+static const char *find_model_like(const char *model)
+{
+        for (const char *const *words = simulator_models; *model && *words; words++)
+                if (strncasecmp(*words, model, strlen(model)) == 0)
+                        return *words;
+        return text_nearest(model, simulator_models, count_words(simulator_models));
+}
+
 static int check_model(const char *model, struct error *err)
 {
         const char *nearest;
 
         if (is_word(model, simulator_models))
                 return 0;
-        nearest = text_nearest(model, simulator_models, count_words(simulator_models));
+        nearest = find_model_like(model);
         return error_set(err, ERROR_INVALID, "model: '%.40s' is not known%s%s%s; --help lists all", model,
                 nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }

@@ -10,6 +10,7 @@
 #include "share/budget.h"
 #include "share/capability.h"
 #include "share/sm.h"
+#include "share/grants.h"
 
 struct look {
         struct strbuf *text;
@@ -236,8 +237,13 @@ static void put_resource(const struct look *look, const struct resource *resourc
                 look->text, "\n%s%s%s: %zu\n", colour(look, BOLD), resource->name, colour(look, PLAIN), advertised);
         if (advertised < resource->n_devices)
                 strbuf_printf(look->text,
-                        "  of %zu replicas: with more, a request for %u might find no unit that has so many free\n",
-                        resource->n_devices, resource->max_per_request);
+                        "  of %zu replicas: with more, a request for %u might find no unit that has so many free\n"
+                        "  %s%zu (%zu %%) are reserved for that%s;\n"
+                        "  " GRANTS_LEVER "\n",
+                        resource->n_devices, resource->max_per_request,
+                        grants_reserved_is_much(resource) ? colour(look, BOLD) : "", grants_reserved(resource),
+                        grants_reserved(resource) * 100 / resource->n_devices,
+                        grants_reserved_is_much(resource) ? colour(look, PLAIN) : "");
         if (resource->strategy != SHARING_NONE)
                 put_sharing(look, resource);
         strbuf_putc(look->text, '\n');

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "share/grants.h"
 
 void report_config(const struct config *config)
 {
@@ -38,7 +39,13 @@ void report_plan(const struct plan *plan)
 
                 log_info("resource", LOG_STR("name", resource->name),
                         LOG_STR("sharing", sharing_strategy_name(resource->strategy)),
-                        LOG_UINT("units", resource->n_units), LOG_UINT("devices", resource->n_devices));
+                        LOG_UINT("units", resource->n_units), LOG_UINT("devices", resource->n_devices),
+                        LOG_UINT("reserved", grants_reserved(resource)));
+                if (grants_reserved_is_much(resource))
+                        log_warn("more than a third of the replicas is reserved", LOG_STR("resource", resource->name),
+                                LOG_UINT("advertised", resource->n_devices - grants_reserved(resource)),
+                                LOG_UINT("reserved", grants_reserved(resource)),
+                                LOG_UINT("maxPerRequest", resource->max_per_request), LOG_STR("less", GRANTS_LEVER));
         }
 }
 

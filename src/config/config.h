@@ -68,6 +68,13 @@ enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIE
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
 /* Where the labels of the node go: cmd/labels_publisher.h. */
+/*
+ * Whether replicas are kept unadvertised so that every request that the scheduler admits finds one unit with room: as many as that
+ * takes; or none, so that all are advertised and a request may be refused. AUTO: STRICT where several replicas mean a larger share, NONE
+ * with provisioning uniform.
+ */
+enum reserve { RESERVE_AUTO, RESERVE_STRICT, RESERVE_NONE };
+
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
 /* On whom Kubernetes events are created: nobody; the node; the node and the pods concerned. */
@@ -132,7 +139,8 @@ struct sharing_section {
         enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
         bool has_memory_reserve;      /* else a figure by the unit and its clients: share/budget.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
-        unsigned int max_per_request; /* both strategies; 0: not set, the replicas of the largest unit */
+        unsigned int max_per_request; /* both strategies; 0: not set, share/plan.h has the default */
+        enum reserve reserve;
         const struct shared_resource *resources;
         size_t n_resources;
         int line;

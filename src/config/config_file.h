@@ -51,6 +51,7 @@ struct file_section {
         unsigned int scope;
         unsigned int placement;
         unsigned int max_per_request;
+        unsigned int reserve;
         unsigned int provisioning;
         unsigned int daemon_scope;
         struct memory_size memory_reserve;

@@ -162,6 +162,8 @@ static json_t *print_section(const struct sharing_section *sharing)
         json_object_set_new(section, "scope", text(sharing_scope_name(sharing->scope)));
         if (sharing->max_per_request)
                 json_object_set_new(section, "maxPerRequest", json_integer(sharing->max_per_request));
+        if (sharing->reserve != RESERVE_AUTO)
+                json_object_set_new(section, "reserve", text(reserve_words[sharing->reserve]));
         if (sharing->strategy == SHARING_MPS)
                 print_mps(section, sharing);
         for (size_t i = 0; i < sharing->n_resources; i++)

@@ -47,6 +47,7 @@ static void take_values(const struct settling *settling)
 
         section->scope = (enum sharing_scope)file->scope;
         section->max_per_request = file->max_per_request;
+        section->reserve = (enum reserve)file->reserve;
         section->daemon_scope = daemon_scope_of(settling);
         section->guard = tree_has(settling->tree, &file->node, "guard") ? (enum guard_mode)file->guard : GUARD_REPORT;
         /* The first of the words is "auto". */

@@ -89,8 +89,15 @@ static const struct schema_key section_keys[] = {
                 MEMBER(file_section, max_per_request),
                 .least = 1,
                 .most = CONFIG_MAX_REPLICAS,
-                .help = "only with placement same-gpu: the most replicas that a container may ask for (default: all of a "
-                        "unit); the fewer, the more can be advertised"},
+                .help = "only with placement same-gpu: the most replicas that a container may ask for (default: half of a "
+                        "unit where replicas are reserved, else all); the fewer, the fewer are reserved"},
+        {.name = "reserve",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_section, reserve),
+                .choices = reserve_words,
+                .help = "with placement same-gpu: strict advertises only so many replicas that every request finds one unit "
+                        "with room; none advertises all, and a request may be refused; auto (the default): strict, but none "
+                        "with provisioning uniform"},
         {.name = "provisioning",
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_section, provisioning),

@@ -21,6 +21,8 @@ const char *const placement_words[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
         NULL};
 const char *const sharing_scope_words[] = {[SCOPE_AGGREGATE] = "aggregate", [SCOPE_INDIVIDUAL] = "individual", NULL};
 const char *const daemon_scope_words[] = {[DAEMON_SCOPE_GPU] = "gpu", [DAEMON_SCOPE_RESOURCE] = "resource", NULL};
+const char *const reserve_words[] = {
+        [RESERVE_AUTO] = "auto", [RESERVE_STRICT] = "strict", [RESERVE_NONE] = "none", NULL};
 const char *const guard_mode_words[] = {
         [GUARD_OFF] = "off", [GUARD_REPORT] = "report", [GUARD_TERMINATE] = "terminate", NULL};
 const char *const mps_tier_words[] = {[MPS_TIER_DEFAULT] = "default",

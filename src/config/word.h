@@ -15,6 +15,7 @@ extern const char *const placement_words[];
 extern const char *const sharing_scope_words[];
 extern const char *const daemon_scope_words[];
 extern const char *const guard_mode_words[];
+extern const char *const reserve_words[];
 extern const char *const mps_tier_words[];
 extern const char *const tier_limit_words[]; /* "auto", then those of mps_tier_words */
 extern const char *const mig_strategy_words[];

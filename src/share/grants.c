@@ -306,8 +306,10 @@ static int choose_unit(const struct request *request, struct arena *scratch, uin
         }
         if (best == GRANTS_NO_UNIT)
                 return error_set(err, ERROR_EXHAUSTED,
-                        "no unit of resource '%s' has %zu free replicas: the most is %u; %zu of %zu units are not healthy",
-                        grants->resource->name, request->n_ids, most, sick, n_units);
+                        "no unit of resource '%s' has %zu free replicas: the most is %u; %zu of %zu units are not healthy%s",
+                        grants->resource->name, request->n_ids, most, sick, n_units,
+                        grants->resource->reserves ? ""
+                                                   : " (with reserve: strict no pod is admitted that finds no unit)");
         *ret = best;
         return 0;
 }

@@ -11,6 +11,9 @@
  * no sum: kubelet has none of its ids as healthy, and what is in use on the others is no more than what is in use. Are all that
  * could hold R not healthy, then no more are advertised than the largest of the others has.
  *
+ * Where the resource does not reserve (configuration: reserve: none), all are advertised and none of this is promised: a request
+ * that finds no unit with room is refused.
+ *
  * That holds for whatever scheduler and kubelet have not heard yet, with two exceptions, both after a unit has failed or
  * the configuration has changed: the scheduler may still count by the old list, and ids in use may already be more than is now
  * safe to advertise. In-use ids are never hidden, so until some of them are free, a request may find no unit.
@@ -75,6 +78,14 @@ void grants_set_resource(struct grants *grants, const struct resource *resource,
 
 /* How many ids are advertised as healthy while every unit is. */
 size_t grants_capacity(const struct resource *resource, unsigned int max_per_request);
+
+/* How many are not, so that each request finds one unit with room; and whether that is more than a third. */
+size_t grants_reserved(const struct resource *resource);
+bool grants_reserved_is_much(const struct resource *resource);
+
+/* What an admin can do about it: for logs and tables. */
+#define GRANTS_LEVER                                                                                                   \
+        "fewer with a smaller maxPerRequest; none with scope: individual, or with reserve: none, by which a pod may be refused"
 
 /*
  * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,

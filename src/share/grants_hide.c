@@ -29,12 +29,24 @@ size_t books_safe_count(const struct resource *resource, unsigned int max_per_re
                 largest = MAX(largest, resource->units[i].replicas);
                 healthy = MAX(healthy, healthy_replicas(resource, places, i));
         }
-        if (max_per_request > 0)
+        if (max_per_request > 0 && resource->reserves)
                 less = MIN(MIN(max_per_request, largest) - 1, healthy);
         count = less;
         for (size_t i = 0; i < resource->n_units; i++)
                 count += MAX(healthy_replicas(resource, places, i), less) - less;
         return count;
+}
+
+size_t grants_reserved(const struct resource *resource)
+{
+        if (!resource->reserves || resource->max_per_request == 0)
+                return 0;
+        return resource->n_devices - books_safe_count(resource, resource->max_per_request, NULL);
+}
+
+bool grants_reserved_is_much(const struct resource *resource)
+{
+        return grants_reserved(resource) * 3 > resource->n_devices;
 }
 
 struct hiding {

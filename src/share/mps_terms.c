@@ -184,6 +184,7 @@ void mps_terms_resource(struct resource *ret, struct arena *arena, const struct 
                 .daemon_scope = terms[0]->daemon_scope,
                 .tier_limit = terms[0]->tier_limit,
                 .max_per_request = terms[0]->max_per_request,
+                .reserves = terms[0]->provisioning != PROVISIONING_UNIFORM,
         };
         resource_set_units(ret, arena, units, n_terms);
 }

@@ -122,13 +122,23 @@ static const char *find_difference(
 /* The largest request that is promised to fit on one unit. */
 static unsigned int max_per_request(const struct resource *resource, const struct sharing_section *section)
 {
+        bool is_costly = resource->reserves && resource->n_units > 1;
         unsigned int most = 0;
 
         if (resource->placement != PLACEMENT_SAME_GPU || section->fail_requests_greater_than_one)
                 return 0;
         for (size_t i = 0; i < resource->n_units; i++)
                 most = MAX(most, resource->units[i].replicas);
-        return section->max_per_request ? MIN(section->max_per_request, most) : most;
+        if (section->max_per_request)
+                return MIN(section->max_per_request, most);
+        return is_costly ? (most + 1) / 2 : most;
+}
+
+static bool reserves(const struct sharing_section *section)
+{
+        if (section->reserve == RESERVE_AUTO)
+                return section->strategy != SHARING_MPS || section->provisioning != PROVISIONING_UNIFORM;
+        return section->reserve == RESERVE_STRICT;
 }
 
 /* Where the driver cannot keep SMs apart, that is worth a line. */
@@ -191,6 +201,7 @@ static int settle(const struct plan_builder *builder, struct resource *resource)
         resource->fail_requests_greater_than_one = first->section->fail_requests_greater_than_one;
         resource->daemon_scope = first->section->daemon_scope;
         resource->tier_limit = first->section->tier_limit;
+        resource->reserves = reserves(first->section);
         resource->max_per_request = max_per_request(resource, first->section);
         check_tier(builder, resource);
         return 0;
@@ -412,7 +423,7 @@ bool resource_is_same(const struct resource *a, const struct resource *b)
         if (a->strategy != b->strategy || a->provisioning != b->provisioning || a->placement != b->placement ||
                 a->fail_requests_greater_than_one != b->fail_requests_greater_than_one ||
                 a->daemon_scope != b->daemon_scope || a->tier_limit != b->tier_limit ||
-                a->max_per_request != b->max_per_request || a->n_units != b->n_units)
+                a->max_per_request != b->max_per_request || a->reserves != b->reserves || a->n_units != b->n_units)
                 return false;
         for (size_t i = 0; i < a->n_units; i++)
                 if (!unit_is_same(&a->units[i], &b->units[i]) || !share_is_same(a, &a->units[i], b, &b->units[i]))

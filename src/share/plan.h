@@ -79,8 +79,12 @@ struct resource {
         bool fail_requests_greater_than_one;
         enum daemon_scope daemon_scope; /* MPS */
         enum mps_tier tier_limit;       /* MPS */
-        /* With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. */
+        /*
+         * With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. Unless the configuration says,
+         * half of the largest unit's replicas, rounded up, where |reserves| costs something (several units), else all of them.
+         */
         unsigned int max_per_request;
+        bool reserves; /* replicas are kept unadvertised, so that each such request finds one unit with room: share/grants.h */
         const struct unit *units;
         size_t n_units;
         const struct device *devices;

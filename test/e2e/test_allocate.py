@@ -71,7 +71,7 @@ def test_whole_gpus_are_handed_out_without_any_limit(node):
     (1, '5', 1614, '0.05'), (7, '35', 11299, '0.35'), (10, '50', 16142, '0.5'), (20, '100', 32285, '1')])
 def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads, memory, fraction):
     node.scenario(v100s(memory='32605MiB'))
-    kubelet = node.start_all(weighted(20, failRequestsGreaterThanOne=False))
+    kubelet = node.start_all(weighted(20, failRequestsGreaterThanOne=False, maxPerRequest=20))
     uuid, ids = next(iter(by_gpu(kubelet.ids(GPU)).items()))
     response, = kubelet.plugin(GPU).allocate_ids(ids[:replicas])
     assert without_grant(response.envs) == {

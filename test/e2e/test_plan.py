@@ -189,6 +189,9 @@ def test_the_examples_of_the_help_work(tmp_path):
 @pytest.mark.parametrize('arguments, text', [
     (('--modle', 'T4'), "unknown flag '--modle'; did you mean '--model'?"),
     (('--model', 'H20'), "model: 'H20' is not known, did you mean 'H200'?; --help lists all"),
+    (('--model', 'H100'), "model: 'H100' is not known, did you mean 'H100-80GB'?; --help lists all"),
+    (('--model', 'a100'), "model: 'a100' is not known, did you mean 'A100-40GB'?; --help lists all"),
+    (('--model', 'V100'), "model: 'V100' is not known, did you mean 'V100-32GB'?; --help lists all"),
     (('--model', 'T4', '--gpus', '0'), "gpus: '0' is not a number from 1 to 64"),
     (('--model', 'T4', '--driver', '1: 2'), "driver: '1: 2' is not a version such as 580.105.08"),
     (('--gpus', '2'), '--gpus and --driver are of a simulated node: they need --model'),

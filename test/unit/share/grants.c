@@ -165,6 +165,25 @@ static void test_the_bound_is_that_of_the_design(void **state UNUSED)
         }
 }
 
+static void test_without_a_reserve_all_are_advertised_and_a_request_goes_whole_on_one_unit_or_is_refused(
+        void **state UNUSED)
+{
+        _cleanup_(books_done) struct books books;
+        const struct grant *grant;
+
+        books_init(&books, "A*4 B*4", 4);
+        books.rig->resource.reserves = false;
+        grants_set_resource(books.grants, &books.rig->resource, 4);
+        assert_int_equal(grants_capacity(&books.rig->resource, 4), 8);
+        assert_hidden(&books, "");
+        ask(&books, "A::0 A::1");
+        assert_string_equal(ask(&books, "B::0 A::2 B::1"), "B");
+        assert_hidden(&books, "");
+        assert_fails(try(&books, "A::3 B::2 B::3", &grant), &books.err, ERROR_EXHAUSTED,
+                "no unit of resource 'nvidia.com/gpu' has 3 free replicas: the most is 2; 0 of 2 units are not healthy "
+                "(with reserve: strict no pod is admitted that finds no unit)");
+}
+
 /* ---- requests ---- */
 
 static void test_a_request_goes_to_the_unit_of_its_ids(void **state UNUSED)
@@ -645,6 +664,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_bound_is_that_of_the_design),
+                cmocka_unit_test(
+                        test_without_a_reserve_all_are_advertised_and_a_request_goes_whole_on_one_unit_or_is_refused),
                 cmocka_unit_test(test_a_request_goes_to_the_unit_of_its_ids),
                 cmocka_unit_test(test_a_mixed_request_is_bound_to_one_unit_whatever_its_ids_say),
                 cmocka_unit_test(test_among_units_with_as_many_of_the_ids_it_fits_tightest),

@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "describe.h"
+#include "share/grants.h"
 
 static void test_whole_gpus_are_devices_by_their_uuid(void **state UNUSED)
 {
@@ -402,7 +403,7 @@ static void test_shares_of_another_size_make_another_resource(void **state UNUSE
                 b.section.memory_reserve_mib = 767;
                 b.shared.sms = i == 2 ? 16 : 0;
                 b.inventory.gpus[1].multiprocessors += i == 3;
-                b.section.max_per_request = i == 4 ? 2 : 0;
+                b.section.max_per_request = i == 4 ? 3 : 0;
                 assert_ok(node_plan(&a), &a.err);
                 assert_ok(node_plan(&b), &b.err);
                 assert_int_equal(resource_is_same(&a.plan->resources[0], &b.plan->resources[0]), i == 0);
@@ -552,28 +553,48 @@ static void test_two_units_cannot_have_one_name_of_their_own(void **state UNUSED
 static void test_the_largest_request_is_promised_only_where_it_can_be_kept(void **state UNUSED)
 {
         static const struct {
+                unsigned int units;
+                enum provisioning provisioning;
+                enum reserve reserve;
                 enum placement placement;
                 bool fail;
                 unsigned int max_per_request;
                 unsigned int expected;
+                unsigned int reserved;
         } table[] = {
-                {PLACEMENT_SAME_GPU, false, 0, 20},
-                {PLACEMENT_SAME_GPU, false, 5, 5},
-                {PLACEMENT_SAME_GPU, false, 30, 20},
-                {PLACEMENT_SAME_GPU, true, 0, 0},
-                {PLACEMENT_PREFER_SAME_GPU, false, 0, 0},
-                {PLACEMENT_DISTRIBUTED, false, 0, 0},
+                /* Several replicas mean more: half of a unit, and what that takes is reserved. */
+                {4, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 0, 10, 27},
+                {4, PROVISIONING_HALF, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 0, 10, 27},
+                {4, PROVISIONING_WEIGHTED, RESERVE_STRICT, PLACEMENT_SAME_GPU, false, 0, 10, 27},
+                {4, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 20, 20, 57},
+                {4, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 5, 5, 12},
+                {4, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 30, 20, 57},
+                {4, PROVISIONING_WEIGHTED, RESERVE_NONE, PLACEMENT_SAME_GPU, false, 0, 20, 0},
+                {4, PROVISIONING_WEIGHTED, RESERVE_NONE, PLACEMENT_SAME_GPU, false, 5, 5, 0},
+                /* One unit costs nothing. */
+                {1, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 0, 20, 0},
+                /* Several replicas are worth no more than one. */
+                {4, PROVISIONING_UNIFORM, RESERVE_AUTO, PLACEMENT_SAME_GPU, false, 0, 20, 0},
+                {4, PROVISIONING_UNIFORM, RESERVE_STRICT, PLACEMENT_SAME_GPU, false, 0, 10, 27},
+                {4, PROVISIONING_UNIFORM, RESERVE_AUTO, PLACEMENT_SAME_GPU, true, 0, 0, 0},
+                {4, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_PREFER_SAME_GPU, false, 0, 0, 0},
+                {4, PROVISIONING_WEIGHTED, RESERVE_AUTO, PLACEMENT_DISTRIBUTED, false, 0, 0, 0},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                _cleanup_(node_done) struct node node = node_new(2);
+                _cleanup_(node_done) struct node node = node_new(table[i].units);
 
                 node_share(&node, SHARING_MPS, 20);
+                node.section.provisioning = table[i].provisioning;
+                node.section.reserve = table[i].reserve;
                 node.config.placement = table[i].placement;
                 node.section.fail_requests_greater_than_one = table[i].fail;
                 node.section.max_per_request = table[i].max_per_request;
                 assert_ok(node_plan(&node), &node.err);
-                assert_int_equal(node.plan->resources[0].max_per_request, table[i].expected);
+                if (node.plan->resources[0].max_per_request != table[i].expected ||
+                        grants_reserved(&node.plan->resources[0]) != (size_t)table[i].reserved)
+                        fail_msg("row %zu: %u, %zu reserved", i, node.plan->resources[0].max_per_request,
+                                grants_reserved(&node.plan->resources[0]));
         }
 }
 

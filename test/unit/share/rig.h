@@ -74,7 +74,7 @@ static inline void rig_init(struct rig *rig, const char *text)
         struct unit *units;
         struct device *devices;
 
-        *rig = (struct rig){.resource = {.name = "nvidia.com/gpu"}};
+        *rig = (struct rig){.resource = {.name = "nvidia.com/gpu", .reserves = true}};
         rig->gpus = ARENA_ARRAY(&rig->arena, struct gpu, RIG_MAX_GPUS);
         for (size_t i = 0; i < RIG_MAX_GPUS; i++) {
                 rig->gpus[i].numa_node = -1;
