@@ -56,6 +56,7 @@ struct agent {
         struct agent_labels *labels; /* NULL: none are wanted, or another agent serves */
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
+        bool has_heard;            /* of the monitor: what GPUs there are, or why that cannot be told */
         struct inventory *refused; /* the newest, when no generation could be made of it */
         struct complaint bad_config;
         struct complaint bad_plan;
@@ -319,6 +320,7 @@ static void on_inventory(struct inventory *inventory, void *data)
         struct generation *next = NULL;
         struct error err;
 
+        agent->has_heard = true;
         if (agent->stopping) {
                 inventory_free(inventory);
                 return;
@@ -348,6 +350,7 @@ static void on_unavailable(const char *reason, void *data)
 {
         struct agent *agent = data;
 
+        agent->has_heard = true;
         if (agent->stopping)
                 return;
         if (must_leave(agent)) {
@@ -621,7 +624,8 @@ static char *find_ailment(void *data)
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
         if (agent->bad_events.text[0])
                 return xstrdup(agent->bad_events.text);
-        return NULL;
+        /* In an update the agent before is ended when this one is ready. */
+        return agent->has_heard ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
 }
 
 /* A node without metrics is better than one without GPUs. */

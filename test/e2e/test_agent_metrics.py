@@ -56,6 +56,16 @@ def test_a_containers_share_is_told_with_its_name(node):
     assert value(text, 'warpshare_grant_active_thread_ratio', pod='train') == 0.15
 
 
+def test_an_agent_that_does_not_know_the_gpus_yet_is_alive_and_not_ready(node):
+    node.scenario(v100s(), init={'delay': '300s'})
+    node.config(sharing('timeSlicing', 20))
+    node.kubelet.start()
+    node.start('--metrics-address=127.0.0.1:0')
+    assert get(node.agent, '/livez')[0] == 200
+    assert get(node.agent, '/healthz') == (503, 'the GPUs are not known yet: NVML has not answered\n')
+    assert node.agent.stop() == 0
+
+
 def test_a_refused_file_is_seen_by_a_probe(node):
     start(node, sharing('timeSlicing', 20))
     assert get(node.agent, '/healthz')[0] == 200
