@@ -195,8 +195,8 @@ struct config {
 
         unsigned int device_lists; /* DEVICE_LIST_* */
         enum id_strategy id_strategy;
+        unsigned int extras; /* EXTRA_*: enabled */
         bool pass_device_specs;
-        unsigned int extras;   /* EXTRA_*: enabled */
         bool has_imex_channel; /* channel 0 is to be given to every container; no other is legal */
         bool imex_required;    /* an error when its device node is missing, instead of a warning */
 
@@ -215,7 +215,8 @@ struct config {
 
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
-        bool counts_remaps; /* health.pendingRowRemap is "unhealthy" */
+        bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
+        bool config_annotations; /* the node says which configuration is in force: cmd/config_report.h */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
 
         struct config_discovery discovery_flags;
@@ -231,7 +232,6 @@ struct config {
         const char *pod_name;        /* "": unknown */
         enum labels_output labels_output;
         enum events_about events;
-        bool config_annotations; /* the node says which configuration is in force: cmd/config_report.h */
         const char *labels_file;
         const char *log_level;  /* debug | info | warn | error */
         const char *log_format; /* text | json | klog */

@@ -184,6 +184,8 @@ static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(
                 {.id = "g2", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
                 {.id = "g3", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
         };
+        struct error err;
+        void *granting;
 
         listen_with(NULL);
         mps_link_apply(rig.link, &wanted, 4);
@@ -194,10 +196,14 @@ static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(
         assert_string_equal(fakes.held, "g1 g2 ");
         mps_link_grant(rig.link, &grants[2], on_granted, NULL);
         UNTIL(fakes.on_granted);
+        granting = fakes.data;
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(*fakes.released);
         close_listener();
         UNTIL(*rig.reason);
+        error_raise(&err, ERROR_UNAVAILABLE, "it ends");
+        fakes.on_granted(&err, NULL, granting); /* to nobody, as the next */
+        fakes.on_done(NULL, fakes.data);
         listen_with(NULL);
         UNTIL(fakes.holds == 2);
         assert_string_equal(fakes.held, "g3 g2 ");
