@@ -30,6 +30,18 @@ void report_inventory(const struct inventory *inventory)
         }
 }
 
+static void report_reserve(const struct resource *resource)
+{
+        size_t reserved = grants_reserved(resource);
+
+        if (reserved)
+                LOG_AT(grants_reserved_is_much(resource) ? LOG_WARN : LOG_INFO,
+                        "replicas are reserved, so that each request finds one unit with room",
+                        LOG_STR("resource", resource->name), LOG_UINT("advertised", resource->n_devices - reserved),
+                        LOG_UINT("reserved", reserved), LOG_UINT("maxPerRequest", resource->max_per_request),
+                        LOG_STR("way_out", GRANTS_LEVER));
+}
+
 void report_plan(const struct plan *plan)
 {
         if (plan->n_resources == 0)
@@ -39,13 +51,8 @@ void report_plan(const struct plan *plan)
 
                 log_info("resource", LOG_STR("name", resource->name),
                         LOG_STR("sharing", sharing_strategy_name(resource->strategy)),
-                        LOG_UINT("units", resource->n_units), LOG_UINT("devices", resource->n_devices),
-                        LOG_UINT("reserved", grants_reserved(resource)));
-                if (grants_reserved_is_much(resource))
-                        log_warn("more than a third of the replicas is reserved", LOG_STR("resource", resource->name),
-                                LOG_UINT("advertised", resource->n_devices - grants_reserved(resource)),
-                                LOG_UINT("reserved", grants_reserved(resource)),
-                                LOG_UINT("maxPerRequest", resource->max_per_request), LOG_STR("less", GRANTS_LEVER));
+                        LOG_UINT("units", resource->n_units), LOG_UINT("devices", resource->n_devices));
+                report_reserve(resource);
         }
 }
 

@@ -24,11 +24,16 @@ int lock_take(struct lock *lock, const char *directory, struct error *err)
         return 0;
 }
 
-void lock_release(struct lock *lock)
+void lock_hand_over(struct lock *lock)
 {
         /* Unlocked before it is touched: who wakes by that must get it. Not every holder may touch it; then the timer of who waits helps. */
         if (lock->fd >= 0 && flock(lock->fd, LOCK_UN) == 0)
                 (void)!futimens(lock->fd, NULL);
+        lock_release(lock);
+}
+
+void lock_release(struct lock *lock)
+{
         close_pointer(&lock->fd);
         *lock = (struct lock)LOCK_INIT;
 }

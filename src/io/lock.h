@@ -5,7 +5,7 @@
  * directory at start), and containers that mount the same directory from the host share the lock. A directory that was
  * removed and made again is another directory: the holder must take the lock anew (lock_is_current()).
  *
- * Who waits for it need not ask again and again: whoever gives it back touches the directory afterwards, which a watch on the directory
+ * Who waits for it need not ask again and again: lock_hand_over() touches the directory afterwards, which a watch on the directory
  * (io/dirwatch.h) tells at once. A process that was killed touches nothing, so a slow timer is needed besides.
  */
 #pragma once
@@ -30,7 +30,8 @@ struct lock {
 
 /* 0: held now; LOCK_BUSY; or -1. Releases what |lock| held before. */
 int lock_take(struct lock *lock, const char *directory, struct error *err) MUST_USE;
-void lock_release(struct lock *lock);
+void lock_release(struct lock *lock);   /* leaves the directory as it is */
+void lock_hand_over(struct lock *lock); /* and wakes who waits for it */
 
 /* Held, and still the lock of what is at |directory| now. */
 bool lock_is_current(const struct lock *lock, const char *directory);

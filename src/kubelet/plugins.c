@@ -115,7 +115,7 @@ static void on_part_closed(struct plugins *plugins)
 
         if (--plugins->open || !plugins->closing)
                 return;
-        lock_release(&plugins->lock);
+        lock_hand_over(&plugins->lock);
         clear_unhealthy(plugins);
         free(plugins->unhealthy);
         free(plugins->directory);

@@ -30,7 +30,7 @@ class SimulatedNode:
             **{name: value for name, value in os.environ.items()
                if not name.startswith(('CUDA_', 'NVIDIA_', 'KUBE', 'NODE_', 'POD_', 'MPS_', 'GFD_', 'CONFIG_'))},
             'HOME': folder,
-            'PATH': os.path.dirname(os.environ['WARPSHARE']) + ':' + os.environ['PATH'],
+            'PATH': os.path.dirname(os.environ['WARPSHARE']) + ':/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
             'WARPSHARE_NVML_LIBRARY': os.environ['WARPSHARE_NVML_SIM'],
             'WARPSHARE_SIM_SCENARIO': self.path('node.yaml'),
             'WARPSHARE_SYSTEM_ROOT': self.path('root'),

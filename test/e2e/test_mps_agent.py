@@ -208,7 +208,7 @@ def test_mig_devices_have_a_daemon_each(node):
     devices = [device['uuid'] for device in mig['devices']]
     a100 = {'model': 'A100-40GB', 'sms': 108, 'memory': 40960, 'cc': 8}
     node.gpus(1, model=a100, changes={0: {'mig': mig}}, visible=[(uuid, 42, 20096) for uuid in devices])
-    config = share(5, provisioning='weighted')
+    config = share(5, provisioning='weighted', maxPerRequest=5)
     config['flags']['migStrategy'] = 'mixed'
     config['sharing']['mps']['resources'][0]['name'] = 'nvidia.com/mig-3g.20gb'
     node.start_all(config)

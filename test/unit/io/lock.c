@@ -51,7 +51,10 @@ static void test_who_waits_is_told_that_the_lock_is_free(void **state UNUSED)
         assert_ok(lock_take(&first, folder, &err), &err);
         assert_int_equal(lock_take(&second, folder, &err), LOCK_BUSY);
         assert_int_equal(poll(&watch, 1, 0), 0); /* who tries wakes nobody, himself least of all */
-        lock_release(&first);
+        lock_release(&first);                    /* nor does who only looked */
+        assert_int_equal(poll(&watch, 1, 0), 0);
+        assert_ok(lock_take(&first, folder, &err), &err);
+        lock_hand_over(&first);
         assert_int_equal(poll(&watch, 1, 0), 1);
         assert_int_equal(lock_take(&second, folder, &err), 0);
         lock_release(&second);
