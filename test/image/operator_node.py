@@ -20,7 +20,8 @@ LIBRARIES = '/usr/lib/%s' % next(name for name in os.listdir(os.path.join(ROOTFS
 LABEL = 'nvidia.com/device-plugin.config'
 UUIDS = ['GPU-%d1111111-2222-3333-4444-555555555555' % i for i in range(2)]
 
-# Waits for the driver, takes over what its validation found, looks for modules, becomes the plugin.
+# What the operator's entrypoint scripts do, in the words of the shell that its versions use. Each waits for the driver, takes over what its
+# validation found, and becomes the plugin.
 ENTRYPOINT = r'''#!/bin/sh
 until [ -f /run/nvidia/validations/driver-ready ]; do
         sleep 0.2
@@ -31,6 +32,58 @@ if lsmod 2>/dev/null | grep -q '^gdrdrv '; then echo GDRCOPY_ENABLED=true; fi >f
 if lsmod 2>/dev/null | grep -q '^nvidia_fs '; then printf 'GDS_ENABLED=true\nMOFED_ENABLED=true\n'; fi >>feature-flags.env
 . ./feature-flags.env
 exec nvidia-device-plugin
+'''
+# Without modules: v25.10 to v26.3.2.
+WITHOUT_MODULES = r'''#!/bin/sh
+until [ -f /run/nvidia/validations/driver-ready ]
+do
+        sleep 0.2
+done
+set -o allexport
+cat /run/nvidia/validations/driver-ready
+. /run/nvidia/validations/driver-ready
+exec nvidia-device-plugin
+'''
+# By bash, from v24.6 to v25.3.
+BY_BASH = WITHOUT_MODULES.replace('/bin/sh', '/bin/bash').replace('[ -f', '[[ -f').replace('-ready ]', '-ready ]]')
+# v23.9 and v24.3: two files may say that the driver is ready, neither has variables in it.
+TWO_FILES = r'''#!/bin/bash
+root="" here=""
+while true; do
+        if [[ -f /run/nvidia/validations/host-driver-ready ]]; then
+                root=/
+                here=/host
+                break
+        elif [[ -f /run/nvidia/validations/driver-ready ]]; then
+                root=/run/nvidia/driver
+                here=$root
+                break
+        else
+                sleep 0.2
+        fi
+done
+export NVIDIA_DRIVER_ROOT=$root
+export CONTAINER_DRIVER_ROOT=$here
+exec nvidia-device-plugin
+'''
+# The init container that feature discovery has in v24.9, from the image of gfd; the script is an argument of the shell.
+COPY_NODES = r'''
+until [[ -f /run/nvidia/validations/driver-ready ]]
+do
+        sleep 0.2
+done
+set -o allexport
+. /run/nvidia/validations/driver-ready
+FILE=/etc/nvidia-imex/nodes_config.cfg
+if [[ -f /config/${FILE} ]]; then
+        rm -f /config/${FILE}
+fi
+if [[ ! -f ${DRIVER_ROOT_CTR_PATH}/${FILE} ]]; then
+        echo none
+        exit 0
+fi
+mkdir -p $(dirname /config/${FILE})
+cp ${DRIVER_ROOT_CTR_PATH}/${FILE} /config/${FILE}
 '''
 
 
@@ -108,7 +161,7 @@ class OperatorNode(Pod):
 
     # ---- the operator's containers ----
 
-    def start_plugin(self, mps_root=None, config=False, **environment):
+    def start_plugin(self, mps_root=None, config=False, shell='/bin/sh', **environment):
         """CDI is on unless told otherwise."""
         variables = {
             'PASS_DEVICE_SPECS': 'true', 'FAIL_ON_INIT_ERROR': 'true', 'DEVICE_LIST_STRATEGY': 'cdi-annotations,cdi-cri',
@@ -119,12 +172,13 @@ class OperatorNode(Pod):
         mounts = {
             '/bin/entrypoint.sh': self.at('entrypoint.sh'), '/var/lib/kubelet/device-plugins': self.at('plugins'),
             '/run/nvidia/validations': self.at('validations'), '/driver-root': self.at('driver'), '/host': self.at('driver'),
+            '/run/nvidia/driver': self.at('driver'),  # where it is before v24.6
             '/var/run/cdi': self.at('cdi'), '/dev/shm': self.at('mps/shm'), '/mps': self.at('mps')}
         if config:
             variables['CONFIG_FILE'] = '/config/config.yaml'
             mounts.update({'/config': self.at('config'), '/available-configs': self.at('configs')})
         os.makedirs(self.at('mps/shm'), exist_ok=True)
-        return self.start_as(['/bin/sh', '-c', '/bin/entrypoint.sh'], variables, mounts)
+        return self.start_as([shell, '-c', '/bin/entrypoint.sh'], variables, mounts)
 
     def start_config_manager(self, process, is_init=False, folder='config'):
         mounts, environment = self.cluster()

@@ -6,7 +6,7 @@ import pytest
 
 from image import needs_containers
 from node import GPU
-from operator_node import UUIDS, OperatorNode
+from operator_node import BY_BASH, COPY_NODES, ENTRYPOINT, TWO_FILES, UUIDS, WITHOUT_MODULES, OperatorNode
 
 pytestmark = needs_containers
 
@@ -137,3 +137,29 @@ def test_a_driver_of_the_host_is_served_from_its_roots(node):
     plugin = node.start_plugin()
     node.wait_counts(2)
     plugin.wait_log('"containerDriverRoot": "/host"')
+
+
+@pytest.mark.parametrize('script, root', [
+    (ENTRYPOINT, '/driver-root'), (WITHOUT_MODULES, '/driver-root'), (BY_BASH, '/driver-root'), (TWO_FILES, '/run/nvidia/driver')],
+    ids=['v26.3.3 and newer', 'v25.10 to v26.3.2', 'v24.6 to v25.3', 'v23.9 and v24.3'])
+def test_the_entrypoint_scripts_of_every_version_start_the_plugin(node, script, root):
+    """Before v25.10 bash is the shell of the container's command, and of the script."""
+    node.write('entrypoint.sh', script, 0o700)
+    plugin = node.start_plugin(shell=script.splitlines()[0][len('#!'):])
+    node.driver_is_ready()
+    node.wait_counts(2)
+    plugin.wait_log('"containerDriverRoot": "%s"' % root)
+    assert plugin.stop() == 0
+
+
+def test_an_init_container_may_have_a_script_for_bash(node):
+    node.driver_is_ready()
+    mounts = {'/run/nvidia/validations': node.at('validations'), '/driver-root': node.at('driver'), '/config': node.at('config')}
+    path = 'etc/nvidia-imex/nodes_config.cfg'
+    assert node.run('/bin/bash', '-c', COPY_NODES, mounts=mounts) == (0, 'none\n')
+    os.makedirs(os.path.dirname(node.at('driver', path)))
+    node.write('driver/' + path, '10.0.0.1\n')
+    for _ in range(2):
+        assert node.run('/bin/bash', '-c', COPY_NODES, mounts=mounts) == (0, '')
+        with open(node.at('config', path), encoding='utf-8') as file:
+            assert file.read() == '10.0.0.1\n'
