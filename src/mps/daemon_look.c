@@ -131,6 +131,8 @@ static void look(struct mps_run *run)
 {
         const struct mps_look_options options = {
                 .control = run->control,
+                .daemon = run->launch ? mps_launch_pid(run->launch) : 0,
+                .daemon_start = run->launch ? mps_launch_start_time(run->launch) : 0,
                 .can = run->can,
                 .is_v3 = run_is_v3(run),
                 .known = run->seen,

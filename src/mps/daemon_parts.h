@@ -97,8 +97,13 @@ void run_wait_for_units(struct mps_run *run, const char *blocker);
 
 /* daemon_start.c */
 void run_start(struct mps_run *run);
-/* Takes over a process that is there; false: there is none. Then |*ret_same| says if it has the settings that are wanted. */
-bool run_take_over(struct mps_run *run, bool *ret_same);
+enum run_found {
+        RUN_NONE,
+        RUN_TAKEN_OVER, /* |*ret_same| says if it has the settings that are wanted */
+        RUN_BLOCKED,    /* somebody who may has the pipe directory, and is none of ours: |err| says who */
+};
+/* Takes over a process that is there. */
+enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *err);
 void run_stop_preparing(struct mps_run *run);
 /* NVML has not answered in time. */
 void run_prepare_is_late(struct mps_run *run);

@@ -327,9 +327,10 @@ void mps_run_drop(struct mps_run *run)
 
 void mps_run_adopt(struct mps_run *run)
 {
+        struct error err;
         bool is_same;
 
-        if (run_take_over(run, &is_same))
+        if (run_take_over(run, &is_same, &err) == RUN_TAKEN_OVER)
                 run_report(run, MPS_EVENT_ADOPTED, NULL);
 }
 

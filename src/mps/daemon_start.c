@@ -91,11 +91,46 @@ static void end_orphans(const struct mps_run *run, const struct mps_record_daemo
                         LOG_STR("name", run->name), LOG_INT("pid", recorded->pid), LOG_UINT("servers", count));
 }
 
-bool run_take_over(struct mps_run *run, bool *ret_same)
+static void note_stranger(struct mps_run *run, const struct error *err)
+{
+        log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(err));
+        run_set_text(&run->tampered, xstrdup(err->text));
+        run->tampered_looks = RUN_TAMPERED_LOOKS;
+}
+
+/*
+ * Whoever has the lock, if it is a control daemon of this node; 0: nobody, or a stranger, whose lock counts for nothing: the
+ * file is made anew before the start. |*ret_blocked|: a privileged one, perhaps NVIDIA's, has to be ended by those who run it.
+ */
+static pid_t find_by_lock(struct mps_run *run, uint64_t *ret_start_time, bool *ret_blocked, struct error *err)
+{
+        const struct mps_run_context *context = run->context;
+        const pid_t pid = identity_of_lock(run->folder.pipe);
+        _free_ char *program = NULL;
+
+        if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
+                return 0;
+        switch (identity_judge_daemon(pid, program, ret_start_time, err)) {
+        case IDENTITY_DAEMON:
+                return pid;
+        case IDENTITY_PRIVILEGED:
+                *ret_blocked = true;
+                return 0;
+        case IDENTITY_STRANGER:
+                note_stranger(run, err);
+                return 0;
+        case IDENTITY_GONE:
+                return 0;
+        }
+        return 0;
+}
+
+enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *err)
 {
         const struct mps_record_daemon recorded = run->recorded;
+        uint64_t start_time = recorded.start_time;
+        bool is_blocked = false;
         pid_t pid;
-        struct error err;
 
         run->recorded.pid = 0;
         if (recorded.pid)
@@ -104,15 +139,17 @@ bool run_take_over(struct mps_run *run, bool *ret_same)
                 identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
                 pid = recorded.pid;
         else
-                pid = identity_of_lock(run->folder.pipe);
-        if (!pid || mps_folder_make(&run->folder, run->context->root, &err) < 0 || run_renew_control(run, &err) < 0)
-                return false;
-        if (!adopt(run, pid, identity_start_time(pid), pid == recorded.pid, ret_same))
-                return false;
+                pid = find_by_lock(run, &start_time, &is_blocked, err);
+        if (is_blocked)
+                return RUN_BLOCKED;
+        if (!pid || mps_folder_make(&run->folder, run->context->root, err) < 0 || run_renew_control(run, err) < 0)
+                return RUN_NONE;
+        if (!adopt(run, pid, start_time, pid == recorded.pid, ret_same))
+                return RUN_NONE;
         if (pid == recorded.pid && recorded.inode)
                 run->folder.inode = recorded.inode; /* the next look compares */
         run_tell(run, true);
-        return true;
+        return RUN_TAKEN_OVER;
 }
 
 /* ---- NVML ---- */
@@ -302,7 +339,8 @@ static void spawn(struct mps_run *run)
         struct error err;
 
         if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                launch(run, program, &err) < 0 || run_renew_control(run, &err) < 0) {
+                mps_folder_clear(&run->folder, &err) < 0 || launch(run, program, &err) < 0 ||
+                run_renew_control(run, &err) < 0) {
                 run_report(run, MPS_EVENT_EXITED, "%s", err.text);
                 return;
         }
@@ -338,9 +376,10 @@ static unsigned int unknown_option(const struct mps_run *run, int status, const 
         return 0;
 }
 
-/* The server outlives a daemon that was killed, and would keep the next one's from the GPU. */
+/* The servers outlive a daemon that was killed, and would keep the next one's from the GPU, whether somebody has seen them or not. */
 static void kill_servers(const struct mps_run *run)
 {
+        identity_end_orphans(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), run->folder.pipe);
         for (size_t i = 0; run->seen && i < run->seen->n_servers; i++)
                 mps_observation_kill_server(run->seen, i);
 }
@@ -351,9 +390,9 @@ static void on_process_exit(int status, int signal, void *data)
         _free_ char *words = last_words(run);
         const unsigned int unknown = unknown_option(run, status, words);
 
+        kill_servers(run);
         run->launch = mps_launch_forget(run->launch);
         run_drop_control(run);
-        kill_servers(run);
         run->seen = mps_observation_free(run->seen);
         run->can = 0;
         run->misses = 0;
@@ -482,6 +521,17 @@ static void prepare(struct mps_run *run)
         run_wait(run, PREPARE_MS);
 }
 
+static void begin_with_other(struct mps_run *run, bool is_same)
+{
+        if (!mps_folder_is_same(&run->folder)) {
+                run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was made anew while it ran", run->folder.pipe);
+                return;
+        }
+        run_report(run, MPS_EVENT_ADOPTED, NULL);
+        if (!is_same)
+                run_report(run, MPS_EVENT_CHANGED, "it was started with other settings");
+}
+
 void run_start(struct mps_run *run)
 {
         const struct mps_run_context *context = run->context;
@@ -490,16 +540,16 @@ void run_start(struct mps_run *run)
         bool is_same;
         struct error err;
 
-        if (run_take_over(run, &is_same)) {
-                if (!mps_folder_is_same(&run->folder)) {
-                        run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was made anew while it ran",
-                                run->folder.pipe);
-                        return;
-                }
-                run_report(run, MPS_EVENT_ADOPTED, NULL);
-                if (!is_same)
-                        run_report(run, MPS_EVENT_CHANGED, "it was started with other settings");
+        switch (run_take_over(run, &is_same, &err)) {
+        case RUN_TAKEN_OVER:
+                begin_with_other(run, is_same);
                 return;
+        case RUN_BLOCKED:
+                run_report(
+                        run, MPS_EVENT_EXITED, "%s: end that before, or give Warpshare a mpsRoot of its own", err.text);
+                return;
+        case RUN_NONE:
+                break;
         }
         blocker = context->blocker(run, context->data);
         run->is_waiting = blocker != NULL;

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -109,6 +111,29 @@ int mps_folder_make(struct mps_folder *folder, const char *root, struct error *e
                 mps_folder_label(folder->log);
         }
         return pin(folder, err);
+}
+
+static bool is_out_of_the_way(int directory, const char *name)
+{
+        char aside[64];
+
+        if (unlinkat(directory, name, 0) == 0 || errno == ENOENT || unlinkat(directory, name, AT_REMOVEDIR) == 0)
+                return true;
+        snprintf(aside, sizeof(aside), ".aside-%llu", (unsigned long long)uv_hrtime());
+        return renameat(directory, name, directory, aside) == 0;
+}
+
+int mps_folder_clear(const struct mps_folder *folder, struct error *err)
+{
+        static const char *const names[] = {
+                "control", "control_privileged", "control_lock", "nvidia-cuda-mps-control.pid", "log"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!is_out_of_the_way(folder->pin, names[i]))
+                        return error_errno(err, errno,
+                                "remove '%s/%s', which stands where its control daemon makes a file", folder->pipe,
+                                names[i]);
+        return 0;
 }
 
 bool mps_folder_is_same(const struct mps_folder *folder)

@@ -2,8 +2,8 @@
  * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, and what NVIDIA's components leave and look for
  * there. Files only: no process.
  *
- * Nothing is ever removed but ".started": the pipe directory is mounted into tenants, and a new one of the same name would
- * be another one. Folders are 0755 whatever the umask, since the MPS server runs under the tenant's user and has to reach its
+ * The pipe directory is never removed: it is mounted into tenants, and a new one of the same name would be another one. What is in it
+ * may be a tenant's work, unless it is mounted read-only. Folders are 0755 whatever the umask, since the MPS server runs under the tenant's user and has to reach its
  * control socket through all of them.
  */
 #pragma once
@@ -30,6 +30,12 @@ void mps_folder_done(struct mps_folder *folder);
 
 /* Makes what is missing, with the SELinux type that containers may use where that is on; learns the pipe directory's inode. */
 int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err) MUST_USE;
+
+/*
+ * Takes away what a daemon makes in its pipe directory: before a start, so that it opens no file, follows no link and waits for no
+ * lock that somebody else has left there. What cannot be removed, as a folder with something in it, gets another name.
+ */
+int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_USE;
 
 /* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */
 int mps_folder_make_path(const char *root, const char *path, struct error *err) MUST_USE;

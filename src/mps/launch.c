@@ -37,26 +37,15 @@ static uv_handle_t *handle_of(struct mps_launch *launch)
         return launch->pidfd >= 0 ? (uv_handle_t *)&launch->poll : (uv_handle_t *)&launch->process;
 }
 
-/*
- * The servers of a daemon that was killed live on, and would keep the next one's from the GPU. They are in the process group that it
- * led, whether somebody has seen them or not.
- */
-static void kill_what_it_leaves(const struct mps_launch *launch)
-{
-        if (launch->pid > 1)
-                kill(-launch->pid, SIGKILL);
-}
-
 /* The owner forgets it in here or later. */
 static void tell(struct mps_launch *launch, int status, int signal)
 {
         mps_exit_fn *exited = launch->exited;
 
-        kill_what_it_leaves(launch);
         launch->exited = NULL;
-        launch->pid = 0;
         if (exited)
                 exited(status, signal, launch->data);
+        launch->pid = 0; /* it is freed by the loop, not in there */
 }
 
 static void on_child_exit(uv_process_t *process, int64_t status, int signal)

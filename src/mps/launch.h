@@ -12,7 +12,7 @@
 
 struct mps_launch;
 
-/* With it have ended the servers that it left. |status| is -1 where it is not known: it ended by |signal|, or it was no child of ours (both 0 then). */
+/* Servers that it left live on. |status| is -1 where it is not known: it ended by |signal|, or it was no child of ours (both 0 then). */
 typedef void mps_exit_fn(int status, int signal, void *data);
 
 struct mps_launch_options {

@@ -1,7 +1,7 @@
 #include "mps/observe.h"
 
-#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "mps/dialogue.h"
@@ -12,6 +12,9 @@
 struct mps_observation *mps_observation_free(struct mps_observation *observation)
 {
         if (observation) {
+                for (size_t i = 0; observation->server_fds && i < observation->n_servers; i++)
+                        if (observation->server_fds[i] >= 0)
+                                close(observation->server_fds[i]);
                 arena_done(&observation->arena);
                 free(observation);
         }
@@ -54,10 +57,7 @@ bool mps_observation_is_same(const struct mps_observation *a, const struct mps_o
 
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position)
 {
-        const pid_t pid = observation->servers[position].pid;
-
-        if (identity_is_alive(pid, observation->server_starts[position]))
-                kill(pid, SIGKILL);
+        identity_kill(observation->server_fds[position]);
 }
 
 /* ---- one look ---- */
@@ -265,11 +265,11 @@ static void on_servers(const struct error *err, const char *answer, void *data)
                 return;
         }
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
-        seen->server_starts = ARENA_ARRAY(&seen->arena, uint64_t, count);
+        seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
         seen->n_servers = count;
         for (size_t i = 0; i < count; i++) {
                 seen->servers[i] = (struct mps_server){.pid = pids[i], .uid = (uid_t)-1};
-                seen->server_starts[i] = identity_start_time(pids[i]);
+                seen->server_fds[i] = identity_open_server(pids[i], look->options.daemon, look->options.daemon_start);
         }
         ask_about_next(look);
 }
@@ -387,7 +387,8 @@ static void add_server(struct mps_look *look, const struct dialogue_v3_server *s
         if (!server->pid)
                 return;
         look->names[seen->n_servers] = server->name;
-        seen->server_starts[seen->n_servers] = identity_start_time(server->pid);
+        seen->server_fds[seen->n_servers] =
+                identity_open_server(server->pid, look->options.daemon, look->options.daemon_start);
         seen->servers[seen->n_servers++] = (struct mps_server){.pid = server->pid,
                 .uid = server->uid,
                 .status = arena_strndup(&seen->arena, server->status, strnlen(server->status, 32))};
@@ -411,7 +412,7 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
                 return;
         }
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
-        seen->server_starts = ARENA_ARRAY(&seen->arena, uint64_t, count);
+        seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
         look->names = ARENA_ARRAY(&seen->arena, const char *, count);
         for (size_t i = 0; i < count; i++)
                 add_server(look, &servers[i]);

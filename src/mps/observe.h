@@ -14,7 +14,7 @@ struct mps_observation {
         struct arena arena;
         struct mps_server *servers;
         size_t n_servers;
-        uint64_t *server_starts; /* mps/identity.h */
+        int *server_fds; /* a pidfd of each, or -1: nothing proves that it is a server of this daemon (mps/identity.h) */
         struct mps_client *clients;
         size_t n_clients;
         bool has_fault;      /* one of the servers is in FAULT */
@@ -23,7 +23,7 @@ struct mps_observation {
 struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
 
 bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b); /* either may be NULL */
-/* If it is still the process that was seen. */
+/* If it is proven to be one. */
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position);
 
 struct mps_look;
@@ -32,6 +32,8 @@ typedef void mps_look_fn(struct mps_observation *observation, const struct error
 
 struct mps_look_options {
         struct mps_control *control;
+        pid_t daemon; /* the process that |control| asks, by its start time; 0: servers are not proven */
+        uint64_t daemon_start;
         unsigned int can; /* MPS_CAN_SERVER_STATUS */
         bool is_v3;       /* the daemon speaks the v3 interface */
         const struct mps_observation
