@@ -7,6 +7,7 @@
 #include "base/text.h"
 
 #define SCENARIO_VARIABLE "WARPSHARE_SIM_SCENARIO"
+#define DELAY_STEP_MS 50U /* after which a call that takes its time looks at the file again */
 
 /* NVML's interface has no context: what nvmlInit made is the process's. */
 static struct {
@@ -81,8 +82,15 @@ static bool fault_hits(const struct fault *fault, const char *name)
                (!name[length] || (text_starts_with(name + length, "_v") && strlen(name + length) == 3));
 }
 
+/* What the faults of a list do to one call. */
+struct visit {
+        nvmlReturn_t result; /* the first error */
+        unsigned int delay_ms;
+        bool blocks;
+};
+
 /* Counts this call, adds its delay, and keeps the first error. */
-static void faults_visit(const struct fault_list *list, const char *name, nvmlReturn_t *result, unsigned int *delay_ms)
+static void faults_visit(const struct fault_list *list, const char *name, struct visit *visit)
 {
         for (size_t i = 0; i < list->count; i++) {
                 struct fault *fault = &list->faults[i];
@@ -93,26 +101,68 @@ static void faults_visit(const struct fault_list *list, const char *name, nvmlRe
                 nth = fault->seen++;
                 if (nth < fault->after || (fault->times && nth - fault->after >= fault->times))
                         continue;
-                *delay_ms += fault->delay_ms;
-                if (*result == NVML_SUCCESS)
-                        *result = fault->result;
+                visit->delay_ms += fault->delay_ms;
+                visit->blocks = visit->blocks || (fault->delay_ms && fault->blocks);
+                if (visit->result == NVML_SUCCESS)
+                        visit->result = fault->result;
         }
 }
 
-static void apply_faults(struct call *call, const struct fault_list *list, const char *name)
+/* What the list, which may be another one by now, wants of a call that has begun, however often it came. */
+static unsigned int faults_delay_ms(const struct fault_list *list, const char *name)
 {
-        nvmlReturn_t result = NVML_SUCCESS;
         unsigned int delay_ms = 0;
 
-        faults_visit(list, name, &result, &delay_ms);
-        if (delay_ms) {
-                call_pause(call);
-                sleep_ms(delay_ms);
-                if (!call_resume(call))
-                        result = NVML_ERROR_UNINITIALIZED;
+        for (size_t i = 0; list && i < list->count; i++)
+                if (fault_hits(&list->faults[i], name))
+                        delay_ms += list->faults[i].delay_ms;
+        return delay_ms;
+}
+
+/* Of a GPU, or of all; NULL: the GPU left the file. */
+static const struct fault_list *faults_of(const struct call *call, const struct gpu *gpu)
+{
+        if (!gpu)
+                return &call->world->scenario->faults;
+        return gpu->config ? &gpu->config->faults : NULL;
+}
+
+static bool pause_a_moment(struct call *call, bool blocks, unsigned int ms)
+{
+        if (blocks) {
+                sleep_ms(ms);
+                refresh();
+                return true;
         }
-        if (result != NVML_SUCCESS)
-                call->result = result;
+        call_pause(call);
+        sleep_ms(ms);
+        return call_resume(call);
+}
+
+/* A delay ends with its time, or when the scenario does not want it any more: so a test says when a call that hangs returns. */
+static bool take_time(struct call *call, const struct gpu *gpu, const char *name, const struct visit *visit)
+{
+        unsigned int passed_ms = 0;
+
+        while (passed_ms < MIN(visit->delay_ms, faults_delay_ms(faults_of(call, gpu), name))) {
+                unsigned int ms = MIN(visit->delay_ms - passed_ms, DELAY_STEP_MS);
+
+                if (!pause_a_moment(call, visit->blocks, ms))
+                        return false;
+                passed_ms += ms;
+        }
+        return true;
+}
+
+static void apply_faults(struct call *call, const struct gpu *gpu, const char *name)
+{
+        struct visit visit = {.result = NVML_SUCCESS};
+
+        faults_visit(faults_of(call, gpu), name, &visit);
+        if (visit.delay_ms && !take_time(call, gpu, name, &visit))
+                visit.result = NVML_ERROR_UNINITIALIZED;
+        if (visit.result != NVML_SUCCESS)
+                call->result = visit.result;
 }
 
 struct call call_any(const char *name)
@@ -123,14 +173,14 @@ struct call call_any(const char *name)
                 call.result = NVML_ERROR_UNINITIALIZED;
                 return call;
         }
-        apply_faults(&call, &call.world->scenario->faults, name);
+        apply_faults(&call, NULL, name);
         return call;
 }
 
 void call_visit(struct call *call, const char *name, struct gpu *gpu)
 {
         if (gpu_is_present(gpu) && !gpu->config->lost)
-                apply_faults(call, &gpu->config->faults, name);
+                apply_faults(call, gpu, name);
         if (call->result != NVML_SUCCESS)
                 return;
         /* Looked at after the delay: a GPU may be lost while a call is under way. */
@@ -226,24 +276,36 @@ static nvmlReturn_t open_world(void)
         return library.world->problem.kind == ERROR_NONE ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
 }
 
+/* With the lock, as the driver does: whoever comes meanwhile waits for the outcome. */
+static nvmlReturn_t begin(const char *name)
+{
+        struct visit visit = {
+                .result = library.world->scenario->init_result, .delay_ms = library.world->scenario->init_delay_ms};
+        unsigned int passed_ms = 0;
+
+        faults_visit(&library.world->scenario->faults, name, &visit);
+        while (passed_ms < MIN(visit.delay_ms, library.world->scenario->init_delay_ms +
+                                                       faults_delay_ms(&library.world->scenario->faults, name))) {
+                unsigned int ms = MIN(visit.delay_ms - passed_ms, DELAY_STEP_MS);
+
+                sleep_ms(ms);
+                passed_ms += ms;
+                refresh();
+        }
+        return visit.result;
+}
+
 nvmlReturn_t library_init(const char *name)
 {
         _cleanup_(call_end) struct call call UNUSED = {.locked = true};
-        const struct scenario *scenario;
         nvmlReturn_t result = NVML_SUCCESS;
-        unsigned int delay_ms;
 
         pthread_mutex_lock(&library.lock);
         if (!library.references) {
                 result = open_world();
                 if (result != NVML_SUCCESS)
                         return result;
-                scenario = library.world->scenario;
-                result = scenario->init_result;
-                delay_ms = scenario->init_delay_ms;
-                faults_visit(&scenario->faults, name, &result, &delay_ms);
-                /* With the lock, as the driver does: whoever comes meanwhile waits for the outcome. */
-                sleep_ms(delay_ms);
+                result = begin(name);
         }
         if (result == NVML_SUCCESS && library.references++ == 0)
                 world_attach(library.world);

@@ -25,6 +25,7 @@ struct fault {
         const char *call; /* "nvmlDeviceGetMemoryInfo" means its _v2, too */
         nvmlReturn_t result;
         unsigned int delay_ms;
+        bool blocks;        /* every other call waits for the end of the delay, too */
         unsigned int after; /* this many calls pass first */
         unsigned int times; /* then so many are hit; 0: all */
         unsigned int seen;

@@ -66,6 +66,21 @@ static int check_name(const struct decode *decode, const char *call, struct erro
                 near ? near : "", near ? "'?" : "");
 }
 
+static int parse_delay(const struct decode *delays, const char *call, struct fault *fault, struct error *err)
+{
+        static const char *const keys[] = {"time", "blocks", NULL};
+        struct decode decode;
+        bool found;
+
+        if (!json_is_object(json_object_get(delays->object, call)))
+                return decode_duration(delays, call, &fault->delay_ms, err);
+        if (decode_member(delays, call, &decode, &found, err) < 0 || decode_object(&decode, keys, err) < 0 ||
+                decode_duration(&decode, "time", &fault->delay_ms, err) < 0 ||
+                decode_bool(&decode, "blocks", &fault->blocks, err) < 0)
+                return -1;
+        return 0;
+}
+
 int scenario_parse_faults(const struct decode *decode, struct fault_list *faults, struct error *err)
 {
         struct decode errors = {0};
@@ -95,7 +110,7 @@ int scenario_parse_faults(const struct decode *decode, struct fault_list *faults
         {
                 struct fault *fault = &faults->faults[faults->count++];
 
-                if (check_name(&delays, call, err) < 0 || decode_duration(&delays, call, &fault->delay_ms, err) < 0)
+                if (check_name(&delays, call, err) < 0 || parse_delay(&delays, call, fault, err) < 0)
                         return -1;
                 fault->call = arena_strdup(decode->arena, call);
         }

@@ -1,8 +1,11 @@
 #include "sim.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -246,6 +249,49 @@ static void test_a_delay_is_taken_by_its_call_alone(void **state)
         assert_in_range(now_ms() - start, 999, 60000);
 }
 
+static void *get_name(void *data)
+{
+        struct sim *sim = data;
+        char text[80];
+
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetName(sim_gpu(sim, 0), text, sizeof(text)));
+        return NULL;
+}
+
+static void test_a_delay_ends_when_the_file_does_not_want_it_any_more(void **state)
+{
+        struct sim *sim = *state;
+        pthread_t thread;
+
+        sim_start(sim, "gpus:\n- model: T4\n  delays: {nvmlDeviceGetName: 600s}\n");
+        assert_int_equal(pthread_create(&thread, NULL, get_name, sim), 0);
+        usleep(100000);
+        /* Another edit leaves it alone. */
+        sim_write(sim, "gpus:\n- model: T4\n  temperature: 50\n  delays: {nvmlDeviceGetName: 600s}\n");
+        usleep(200000);
+        assert_int_equal(pthread_tryjoin_np(thread, NULL), EBUSY);
+        sim_write(sim, "gpus:\n- model: T4\n");
+        assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void test_a_delay_may_block_every_other_call(void **state)
+{
+        struct sim *sim = *state;
+        int64_t longest = 0;
+        char text[80];
+        pthread_t thread;
+
+        sim_start(sim, "gpus:\n- model: T4\n  delays: {nvmlDeviceGetName: {time: 1s, blocks: true}}\n");
+        assert_int_equal(pthread_create(&thread, NULL, get_name, sim), 0);
+        while (pthread_tryjoin_np(thread, NULL) == EBUSY) {
+                int64_t start = now_ms();
+
+                assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetUUID(sim_gpu(sim, 0), text, sizeof(text)));
+                longest = MAX(longest, now_ms() - start);
+        }
+        assert_in_range(longest, 500, 60000);
+}
+
 /* Two writes of one size within one tick of the file system's clock, in place: only the content tells them apart. */
 static void test_a_quick_second_edit_of_the_same_size_is_seen(void **state)
 {
@@ -301,6 +347,8 @@ int main(void)
                 SIM_TEST(test_a_lost_gpu_answers_nothing_else),
                 SIM_TEST(test_errors_come_after_and_so_many_times),
                 SIM_TEST(test_a_delay_is_taken_by_its_call_alone),
+                SIM_TEST(test_a_delay_ends_when_the_file_does_not_want_it_any_more),
+                SIM_TEST(test_a_delay_may_block_every_other_call),
                 SIM_TEST(test_a_quick_second_edit_of_the_same_size_is_seen),
                 SIM_TEST(test_every_scenario_that_is_shipped_loads),
         };
