@@ -15,6 +15,7 @@
 #include "cmd/agent_api.h"
 #include "cmd/agent_config.h"
 #include "cmd/agent_handover.h"
+#include "cmd/agent_hangs.h"
 #include "cmd/agent_labels.h"
 #include "cmd/agent_metrics.h"
 #include "cmd/command.h"
@@ -73,6 +74,8 @@ struct agent {
         uv_timer_t restart;
         struct complaint bad_restart;
         struct complaint bad_events;
+        uint64_t hangs_total;
+        bool leaves_threads; /* inside a driver that hangs */
         bool restarting;
 };
 
@@ -118,10 +121,13 @@ static void on_deadline(uv_timer_t *timer)
 
 static void stop(struct agent *agent, int status)
 {
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+
         if (agent->stopping)
                 return;
         agent->stopping = true;
         agent->status = status;
+        agent->leaves_threads = gpu_monitor_hangs(agent->monitor, hangs) > 0;
         for (size_t i = 0; i < ARRAY_SIZE(agent->signals); i++)
                 uv_close((uv_handle_t *)&agent->signals[i], NULL);
         uv_close((uv_handle_t *)&agent->retry, NULL);
@@ -387,6 +393,16 @@ static void on_unheard(const char *reason, void *data)
         }
 }
 
+static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->stopping)
+                return;
+        agent->hangs_total += !has_returned;
+        agent_hangs_report(hang, has_returned, agent->events);
+}
+
 static void on_holdings_changed(void *data)
 {
         struct agent *agent = data;
@@ -436,6 +452,7 @@ static void take_over(struct agent *agent)
         publish_current(agent);
         node_events_serve(agent->events, true);
         report_crash(agent);
+        agent_hangs_tell_all(agent->monitor, agent->events);
         agent_handover_serve(agent->handover, true);
         if (agent->current)
                 serve(agent, agent_handover_judge(agent->handover, agent->current->plan));
@@ -595,6 +612,7 @@ static char *write_metrics(void *data)
         struct config_status config;
         struct arena scratch = ARENA_INIT;
         struct agent_metrics_resource *resources;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         char *text;
 
         metrics.config = agent_config_status(agent->configs, &config) ? &config : NULL;
@@ -607,6 +625,10 @@ static char *write_metrics(void *data)
                 measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
         holdings_measure(agent->holdings, &scratch, resources, &metrics);
         metrics.events = node_events_counts(agent->events);
+        metrics.hangs = hangs;
+        metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
+        metrics.hangs_total = agent->hangs_total;
+        metrics.now_ms = call_trace_now_ms();
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
         metrics.crashes_total = agent->crashes.total;
         text = agent_metrics_write(&metrics);
@@ -617,11 +639,15 @@ static char *write_metrics(void *data)
 static char *find_ailment(void *data)
 {
         const struct agent *agent = data;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        size_t n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
 
         if (agent->bad_plan.text[0])
                 return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
         if (agent->bad_config.text[0])
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
+        if (n_hangs > 0)
+                return agent_hangs_ailment(hangs, n_hangs, call_trace_now_ms());
         if (agent->bad_events.text[0])
                 return xstrdup(agent->bad_events.text);
         /* In an update the agent before is ended when this one is ready. */
@@ -734,6 +760,7 @@ static int start(struct agent *agent, struct error *err)
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
                 .on_unheard = on_unheard,
+                .on_hang = on_hang,
                 .on_stale_library = on_stale_library,
                 .data = agent,
         };
@@ -818,6 +845,11 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                 _exit(EXIT_FAILED);
         }
         uv_run(&agent.loop, UV_RUN_DEFAULT);
+        if (agent.leaves_threads) {
+                /* What ends with the process may not end below them. */
+                log_info("stopped, without waiting for calls into NVML that hang");
+                _exit(agent.status);
+        }
         generation_free(agent.previous);
         generation_free(agent.current);
         inventory_free(agent.refused);

@@ -327,6 +327,52 @@ static void put_events(struct exposition *to, const struct node_events_counts *c
         exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
 }
 
+/* ---- calls into NVML that hang ---- */
+
+static bool is_same_series(const struct call_info *a, const struct call_info *b)
+{
+        return strcmp(a->call, b->call) == 0 && a->subject == b->subject &&
+               (a->subject != CALL_ON_GPU || a->index == b->index);
+}
+
+/* Two threads may hang in the same call: series have no two samples. */
+static bool is_longest(const struct gpu_hang *hangs, size_t n_hangs, size_t position)
+{
+        const struct call_info *own = &hangs[position].call;
+
+        for (size_t i = 0; i < n_hangs; i++) {
+                const struct call_info *other = &hangs[i].call;
+
+                if (i != position && is_same_series(own, other) &&
+                        (other->since_ms < own->since_ms || (other->since_ms == own->since_ms && i < position)))
+                        return false;
+        }
+        return true;
+}
+
+static void put_hangs(struct exposition *to, const struct agent_metrics *metrics)
+{
+        const struct gpu_hang *hangs = metrics->hangs;
+
+        exposition_family(to, "warpshare_nvml_call_hanging_seconds", EXPOSITION_GAUGE,
+                "For how long a call into NVML has not returned; only those that hang, 10 s and more.");
+        for (size_t i = 0; i < metrics->n_hangs; i++) {
+                const struct call_info *call = &hangs[i].call;
+                bool has_gpu = call->subject == CALL_ON_GPU;
+                char index[16];
+
+                snprintf(index, sizeof(index), "%u", call->index);
+                if (is_longest(hangs, metrics->n_hangs, i))
+                        exposition_sample(to,
+                                EXPOSITION_LABELS({"call", call->call}, {"gpu", call->gpu[0] ? call->gpu : NULL},
+                                        {"index", has_gpu ? index : NULL}),
+                                (double)hang_seconds(call, metrics->now_ms));
+        }
+        exposition_family(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER,
+                "Calls into NVML that did not return within 10 s, since the agent started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->hangs_total);
+}
+
 static void put_crashes(struct exposition *to, uint64_t total)
 {
         exposition_family(to, "warpshare_agent_crashes_total", EXPOSITION_COUNTER,
@@ -350,6 +396,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 "Waits for NVML's health events that failed, since the agent started.");
         exposition_sample(&exposition, EXPOSITION_LABELS(), (double)metrics->failed_waits);
+        put_hangs(&exposition, metrics);
         put_crashes(&exposition, metrics->crashes_total);
         return exposition_take(&exposition);
 }

@@ -6,6 +6,7 @@
 
 #include "cmd/config_status.h"
 #include "cmd/node_events.h"
+#include "gpu/monitor.h"
 #include "kubelet/device_list.h"
 #include "kubelet/holders.h"
 #include "mps/faults.h"
@@ -47,7 +48,11 @@ struct agent_metrics {
         uint64_t findings_total[AGENT_METRICS_GUARD_KINDS]; /* that appeared, by guard_kind */
         uint64_t clients_ended_total;
         struct node_events_counts events;
-        uint64_t failed_waits;  /* for health events */
+        uint64_t failed_waits;        /* for health events */
+        const struct gpu_hang *hangs; /* calls into NVML that hang now */
+        size_t n_hangs;
+        uint64_t hangs_total;
+        uint64_t now_ms;        /* monotonic */
         uint64_t crashes_total; /* of agents before this one, in its container: cmd/keeper.h */
 };
 

@@ -26,6 +26,8 @@ enum node_event {
         NODE_EVENT_GPU_HEALTHY,
         NODE_EVENT_GPUS_UNAVAILABLE,
         NODE_EVENT_GPUS_AVAILABLE,
+        NODE_EVENT_NVML_CALL_HANGS, /* one that does not return: cmd/agent_hangs.h */
+        NODE_EVENT_NVML_CALL_RETURNED,
         NODE_EVENT_CONFIG_REFUSED,  /* it cannot be used: the one in force stays */
         NODE_EVENT_CONFIG_FALLBACK, /* the label names none that is there: another one is used */
         NODE_EVENT_CONFIG_APPLIED,  /* another one than before is in force */

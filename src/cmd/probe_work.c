@@ -124,11 +124,11 @@ static unsigned int read_unit(const struct nvml *nvml, const char *uuid)
         int major = 0;
         int minor = 0;
 
-        if (nvml->device_get_by_uuid(mig, &device) == NVML_SUCCESS)
+        if (NVML_CALL(nvml, device_get_by_uuid, mig, &device) == NVML_SUCCESS)
                 return NVML_CALL(nvml, device_get_attributes, device, &attributes) == NVML_SUCCESS
                                ? attributes.multiprocessorCount
                                : 0;
-        if (nvml->device_get_by_uuid(gpu, &device) != NVML_SUCCESS ||
+        if (NVML_CALL(nvml, device_get_by_uuid, gpu, &device) != NVML_SUCCESS ||
                 NVML_CALL(nvml, device_get_cores, device, &cores) != NVML_SUCCESS ||
                 NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) != NVML_SUCCESS)
                 return 0;

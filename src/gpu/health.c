@@ -201,6 +201,14 @@ bool health_probe(struct health *health, enum health_finding finding, const char
         return true;
 }
 
+void health_look_soon(struct health *health, uint64_t now_ms)
+{
+        if (!health->suspect)
+                return;
+        health->interval_ms = health->first_interval_ms;
+        health->probe_at_ms = now_ms;
+}
+
 void health_release(struct health *health)
 {
         health->held_for = 0;

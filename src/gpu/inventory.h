@@ -136,6 +136,7 @@ struct inventory {
         /* GPUs that NVML counts but that would not tell even a UUID: they cannot be advertised, only reported. */
         const char **unnamed_failures;
         size_t n_unnamed_failures;
+        bool links_unread; /* the links between GPUs were not asked for; inventory_keep() completes them */
 };
 
 /* A GPU of which nothing is known yet but the UUID: the name is empty, numbers are GPU_UNKNOWN_INT. */

@@ -59,6 +59,7 @@ struct inventory *inventory_copy(const struct inventory *inventory)
 
         copy->platform = inventory->platform;
         copy->nodes = inventory->nodes;
+        copy->links_unread = inventory->links_unread;
         copy->driver_version = arena_strdup(arena, inventory->driver_version);
         copy->nvml_version = arena_strdup(arena, inventory->nvml_version);
         copy->cuda_major = inventory->cuda_major;
@@ -194,7 +195,7 @@ static void keep_links(struct inventory *fresh, const struct inventory *read, co
 
                         if (i == j)
                                 continue;
-                        if (from->failure || to->failure)
+                        if (from->failure || to->failure || fresh->links_unread)
                                 link = find_link(previous, from->uuid, to->uuid);
                         if (!link)
                                 link = find_link(read, from->uuid, to->uuid);
@@ -242,7 +243,7 @@ static void keep_reserved(struct inventory *fresh, const struct inventory *previ
 void inventory_keep(struct inventory *fresh, const struct inventory *previous)
 {
         struct inventory *read = NULL;
-        bool any_failure = fresh->n_unnamed_failures > 0;
+        bool any_failure = fresh->n_unnamed_failures > 0 || fresh->links_unread;
 
         keep_profiles(fresh, previous);
         keep_reserved(fresh, previous);

@@ -109,7 +109,7 @@ static int read_device(
         nvmlMemory_t memory = {0};
         nvmlReturn_t code;
 
-        code = nvml->device_get_uuid(device, uuid, sizeof(uuid));
+        code = NVML_CALL(nvml, device_get_uuid, device, uuid, sizeof(uuid));
         if (code != NVML_SUCCESS)
                 return nvml_fail(nvml, code, "nvmlDeviceGetUUID", err);
         if (!*uuid)
@@ -126,7 +126,7 @@ static int read_device(
         mig->uuid = nvml_text(arena, uuid, sizeof(uuid));
         mig->gpu_instance_cap = mig->compute_instance_cap = GPU_UNKNOWN_INT;
         take_attributes(&mig->attributes, &attributes);
-        if (nvml->device_get_memory(device, &memory) == NVML_SUCCESS && memory.total)
+        if (NVML_CALL(nvml, device_get_memory, device, &memory) == NVML_SUCCESS && memory.total)
                 mig->memory = memory.total;
         else
                 mig->memory = attributes.memorySizeMB << 20;

@@ -1,275 +1,129 @@
 #include "gpu/monitor.h"
 
 #include <assert.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
+#include "gpu/monitor_worker.h"
 #include "gpu/uevent.h"
-#include "gpu/watch.h"
 
 #define WAIT_MS 1000U
 #define REFRESH_MS 30000U
 #define EMPTY_MS 60000U
 #define UNHEARD_MS 120000U
 #define RETRY_MS 1000U
-#define RETRY_MAX_MS 30000U
-#define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between looks at a machine where nothing is watched */
-#define STEADY_MS 30000U /* a watch that lasted this long makes the next search start with the first back-off */
 
-/* What the loop wants of the thread. */
-struct requests {
-        bool stop; /* never taken back */
-        bool rescan;
-        bool look;
-        bool has_policy;
-        struct health_policy policy;
-};
-
-/*
- * The lock guards what both sides touch: the requests, the mail and |has_ended|. All else belongs to one side: |watch|,
- * |options| and what was told to the thread, the rest to the loop.
- */
+/* All of it belongs to the loop. */
 struct gpu_monitor {
-        uv_mutex_t lock;
-        uv_cond_t wake;
-        struct requests requests;
-        struct mail mail;
-        bool has_ended;
-        _Atomic uint64_t failed_waits;
+        struct worker *worker; /* the one that watches; NULL: it has ended, or is left behind */
+        struct gpu_hang hung;  /* the call that it is in, if |is_hung| */
+        bool is_hung;
+        struct worker *dismissed[HANGS_MAX];
+        struct call_info calls[HANGS_MAX]; /* that they are in */
+        size_t n_dismissed;
 
-        uv_thread_t thread;
-        struct watch watch;
-        struct watch_options options;
-        struct health_policy policy; /* the first one */
+        struct mail known; /* what was told last, and holds: the inventory, and of whom it is unhealthy */
+        bool owes_answer;  /* to a rescan */
+
+        struct gpu_monitor_options options; /* and callbacks; the texts are below */
+        struct health_policy policy;        /* the newest */
         char *library;
         char *system_root;
         char *driver_root;
-        uint64_t retry_ms;
-        bool has_told_unheard;
-        char *told; /* the reason that was told last; NULL: NVML works */
 
+        int timer;
+        uv_poll_t poll; /* |timer|: a call has lasted for too long */
         uv_async_t async;
+        unsigned int open_handles;
         struct uevent_watch *uevents; /* NULL: cannot be had */
-        struct gpu_monitor_options callbacks;
         bool is_closing;
         void (*closed)(void *data);
         void *closed_data;
 };
 
-/* ---- the thread ---- */
-
-static void post(struct gpu_monitor *monitor, struct mail *mail)
-{
-        if (mail_is_empty(mail))
-                return;
-        uv_mutex_lock(&monitor->lock);
-        mail_merge(&monitor->mail, mail);
-        uv_mutex_unlock(&monitor->lock);
-        uv_async_send(&monitor->async);
-}
-
-static struct requests take_requests(struct gpu_monitor *monitor)
-{
-        struct requests requests;
-
-        uv_mutex_lock(&monitor->lock);
-        requests = monitor->requests;
-        monitor->requests.rescan = monitor->requests.look = monitor->requests.has_policy = false;
-        uv_mutex_unlock(&monitor->lock);
-        return requests;
-}
-
-static bool must_stop(struct gpu_monitor *monitor)
-{
-        bool stop;
-
-        uv_mutex_lock(&monitor->lock);
-        stop = monitor->requests.stop;
-        uv_mutex_unlock(&monitor->lock);
-        return stop;
-}
-
-/* Sleeps, but not through a request; true when there is one. */
-static bool sleep_ms(struct gpu_monitor *monitor, uint64_t ms)
-{
-        uint64_t end = uv_hrtime() + ms * 1000000;
-        const struct requests *requests = &monitor->requests;
-        bool is_asked;
-
-        uv_mutex_lock(&monitor->lock);
-        while (!(is_asked = requests->stop || requests->rescan || requests->look || requests->has_policy)) {
-                uint64_t now = uv_hrtime();
-
-                if (now >= end)
-                        break;
-                uv_cond_timedwait(&monitor->wake, &monitor->lock, end - now);
-        }
-        uv_mutex_unlock(&monitor->lock);
-        return is_asked;
-}
-
-static void tell_unavailable(struct gpu_monitor *monitor, const char *reason)
-{
-        struct mail mail = MAIL_INIT;
-
-        watch_put_out(&monitor->watch, reason, &mail);
-        if (mail.inventory || !monitor->told || strcmp(monitor->told, reason) != 0) {
-                free(monitor->told);
-                monitor->told = xstrdup(reason);
-                mail_put_unavailable(&mail, reason);
-        }
-        post(monitor, &mail);
-        mail_done(&mail);
-}
-
-static void note_unheard(struct gpu_monitor *monitor, struct mail *mail)
-{
-        const struct watch *watch = &monitor->watch;
-        bool is_unheard = watch->unheard[0];
-
-        atomic_store(&monitor->failed_waits, watch->wait_failures);
-        if (is_unheard != monitor->has_told_unheard)
-                mail_put_unheard(mail, watch->unheard);
-        monitor->has_told_unheard = is_unheard;
-}
-
-static int step(struct gpu_monitor *monitor, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
-{
-        if (watch_listen(&monitor->watch, ret_sleep_ms, mail, err) < 0)
-                return -1;
-        note_unheard(monitor, mail);
-        post(monitor, mail);
-        return watch_do_due(&monitor->watch, mail, err);
-}
-
-/* Returns when the watch is over: 0 because of a request to stop, another driver, or no GPU left; -1 with the reason. */
-static int keep_watch(struct gpu_monitor *monitor, struct error *err)
-{
-        struct watch *watch = &monitor->watch;
-        struct mail mail = MAIL_INIT;
-        int result = 0;
-
-        while (result == 0 && watch_has_gpus(watch) && !watch_is_fixed(watch) && !watch->is_outdated) {
-                struct requests requests = take_requests(monitor);
-                uint64_t sleep = 0;
-
-                if (requests.stop)
-                        break;
-                if (requests.has_policy)
-                        watch_set_policy(watch, &requests.policy);
-                if (requests.look)
-                        watch_look(watch);
-                if (requests.rescan)
-                        result = watch_refresh(watch, true, &mail, err);
-                else
-                        result = step(monitor, &sleep, &mail, err);
-                post(monitor, &mail);
-                if (result == 0 && sleep)
-                        (void)sleep_ms(monitor, sleep);
-        }
-        mail_done(&mail);
-        return result;
-}
-
-static void tell_if_stale(struct gpu_monitor *monitor)
-{
-        struct mail mail = {.is_stale = true};
-
-        if (watch_is_stale(&monitor->watch))
-                post(monitor, &mail);
-}
-
-/* From one opening of the library to its closing. True when it is to be opened again at once. */
-static bool search_and_watch(struct gpu_monitor *monitor)
-{
-        struct requests requests = take_requests(monitor);
-        struct watch *watch = &monitor->watch;
-        struct mail mail = MAIL_INIT;
-        struct error err;
-        int result;
-
-        if (requests.has_policy)
-                watch_set_policy(watch, &requests.policy);
-        result = watch_open(watch, requests.rescan, &mail, &err);
-        if (result == 0) {
-                free(monitor->told);
-                monitor->told = NULL;
-        }
-        post(monitor, &mail);
-        mail_done(&mail);
-        if (result == 0)
-                result = keep_watch(monitor, &err);
-        watch_close(watch);
-        if (result < 0)
-                tell_unavailable(monitor, err.text);
-        tell_if_stale(monitor);
-        return result == 0 && watch->is_outdated;
-}
-
-static void run(void *argument)
-{
-        struct gpu_monitor *monitor = argument;
-        uint64_t retry_ms = monitor->retry_ms;
-
-        while (!must_stop(monitor)) {
-                uint64_t start = uv_hrtime();
-
-                if (search_and_watch(monitor))
-                        continue;
-                if (uv_hrtime() - start > (uint64_t)STEADY_MS * 1000000)
-                        retry_ms = monitor->retry_ms;
-                if (sleep_ms(monitor, watch_is_fixed(&monitor->watch) ? FIXED_MS : retry_ms))
-                        retry_ms = monitor->retry_ms;
-                else
-                        retry_ms = MIN(retry_ms * 2, MAX((uint64_t)RETRY_MAX_MS, monitor->retry_ms));
-        }
-        watch_done(&monitor->watch);
-        uv_mutex_lock(&monitor->lock);
-        monitor->has_ended = true;
-        uv_mutex_unlock(&monitor->lock);
-        /* The last touch: the loop joins this thread before it frees anything. */
-        uv_async_send(&monitor->async);
-}
-
-/* ---- the loop ---- */
+/* ---- end ---- */
 
 static void free_monitor(struct gpu_monitor *monitor)
 {
-        mail_done(&monitor->mail);
-        uv_cond_destroy(&monitor->wake);
-        uv_mutex_destroy(&monitor->lock);
+        if (monitor->timer >= 0)
+                close(monitor->timer);
+        mail_done(&monitor->known);
         free(monitor->library);
         free(monitor->system_root);
         free(monitor->driver_root);
-        free(monitor->told);
         free(monitor);
 }
 
-static void on_async_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
-        struct gpu_monitor *monitor = container_of((uv_async_t *)handle, struct gpu_monitor, async);
+        struct gpu_monitor *monitor = handle->data;
         void (*closed)(void *data) = monitor->closed;
         void *data = monitor->closed_data;
 
+        if (--monitor->open_handles)
+                return;
         free_monitor(monitor);
         if (closed)
                 closed(data);
 }
 
-/* A callback may close the monitor: the rest of the mail is then nobody's. */
-static void deliver(struct gpu_monitor *monitor, struct mail *mail)
+/* The threads that are still inside a call stay behind. */
+static void close_handles(struct gpu_monitor *monitor)
 {
-        const struct gpu_monitor_options *to = &monitor->callbacks;
+        for (size_t i = 0; i < monitor->n_dismissed; i++)
+                worker_leave(monitor->dismissed[i]);
+        monitor->n_dismissed = 0;
+        uv_close((uv_handle_t *)&monitor->poll, on_handle_closed);
+        uv_close((uv_handle_t *)&monitor->async, on_handle_closed);
+}
 
-        if (mail->inventory && !monitor->is_closing)
-                to->on_inventory(TAKE_PTR(mail->inventory), to->data);
+static void leave_worker(struct gpu_monitor *monitor)
+{
+        worker_leave(TAKE_PTR(monitor->worker));
+        close_handles(monitor);
+}
+
+/* ---- what is told ---- */
+
+/* A callback may close the monitor: the rest of the mail is then nobody's. */
+static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_ill)
+{
+        const struct gpu_monitor_options *to = &monitor->options;
+
         for (size_t i = 0; i < mail->n_notes && !monitor->is_closing; i++) {
                 const struct mail_note *note = &mail->notes[i];
 
-                to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
+                if (!note->healthy || !only_ill)
+                        to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
         }
+}
+
+static void remember(struct gpu_monitor *monitor, const struct mail *mail)
+{
+        struct mail *known = &monitor->known;
+
+        if (mail->inventory) {
+                mail_done(known);
+                mail_put_inventory(known, inventory_copy(mail->inventory));
+                monitor->owes_answer = false;
+        }
+        for (size_t i = 0; i < mail->n_notes; i++)
+                mail_put_note(
+                        known, mail->notes[i].uuid, mail->notes[i].healthy, mail->notes[i].reason, mail->notes[i].xid);
+        if (mail->unavailable)
+                mail_put_unavailable(known, mail->unavailable);
+}
+
+static void deliver(struct gpu_monitor *monitor, struct mail *mail)
+{
+        const struct gpu_monitor_options *to = &monitor->options;
+
+        remember(monitor, mail);
+        if (mail->inventory && !monitor->is_closing)
+                to->on_inventory(TAKE_PTR(mail->inventory), to->data);
+        deliver_notes(monitor, mail, false);
         if (mail->unavailable && !monitor->is_closing)
                 to->on_unavailable(mail->unavailable, to->data);
         if (mail->unheard && to->on_unheard && !monitor->is_closing)
@@ -278,52 +132,44 @@ static void deliver(struct gpu_monitor *monitor, struct mail *mail)
                 to->on_stale_library(to->data);
 }
 
-static void on_async(uv_async_t *async)
+/* NVML cannot be asked: the last inventory, with the health that is known, which a new one would make all good. */
+static void answer_from_memory(struct gpu_monitor *monitor)
 {
-        struct gpu_monitor *monitor = container_of(async, struct gpu_monitor, async);
-        struct mail mail;
-        bool has_ended;
+        const struct gpu_monitor_options *to = &monitor->options;
+        struct mail known = MAIL_INIT;
 
-        uv_mutex_lock(&monitor->lock);
-        mail = monitor->mail;
-        monitor->mail = (struct mail)MAIL_INIT;
-        has_ended = monitor->has_ended;
-        uv_mutex_unlock(&monitor->lock);
+        if (!monitor->owes_answer || !monitor->known.inventory || monitor->is_closing)
+                return;
+        monitor->owes_answer = false;
+        /* A copy: what is told may change what is known. */
+        for (size_t i = 0; i < monitor->known.n_notes; i++) {
+                const struct mail_note *note = &monitor->known.notes[i];
 
-        deliver(monitor, &mail);
-        mail_done(&mail);
-        if (has_ended && !uv_is_closing((uv_handle_t *)async)) {
-                uv_thread_join(&monitor->thread);
-                uv_close((uv_handle_t *)async, on_async_closed);
+                mail_put_note(&known, note->uuid, note->healthy, note->reason, note->xid);
         }
+        if (monitor->known.unavailable)
+                mail_put_unavailable(&known, monitor->known.unavailable);
+        to->on_inventory(inventory_copy(monitor->known.inventory), to->data);
+        deliver_notes(monitor, &known, true);
+        if (known.unavailable && !monitor->is_closing)
+                to->on_unavailable(known.unavailable, to->data);
+        mail_done(&known);
 }
 
-/* Signals are the loop's: a thread inside a driver call must not be the one that is interrupted. */
-static int start_thread(struct gpu_monitor *monitor)
+static void tell_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang, bool has_returned)
 {
-        sigset_t all;
-        sigset_t before;
-        int result;
+        const struct gpu_monitor_options *to = &monitor->options;
 
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        result = uv_thread_create(&monitor->thread, run, monitor);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return result;
+        if (to->on_hang && !monitor->is_closing)
+                to->on_hang(hang, has_returned, to->data);
 }
 
-static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_options *options)
+/* ---- calls that hang ---- */
+
+static int new_worker(struct gpu_monitor *monitor, struct worker **ret, struct error *err)
 {
-        monitor->callbacks = *options;
-        monitor->retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS;
-        monitor->library = xstrdup(options->library ? options->library : "");
-        monitor->system_root = xstrdup(options->paths.system_root ? options->paths.system_root : "");
-        monitor->driver_root = xstrdup(options->paths.driver_root ? options->paths.driver_root : "");
-        if (options->policy)
-                monitor->policy = *options->policy;
-        else
-                health_policy_parse(&monitor->policy, NULL, NULL, NULL);
-        monitor->options = (struct watch_options){
+        const struct gpu_monitor_options *options = &monitor->options;
+        const struct watch_options watch = {
                 .library = monitor->library,
                 .paths = {.system_root = monitor->system_root, .driver_root = monitor->driver_root},
                 .discovery = options->discovery,
@@ -335,7 +181,170 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
                 .unheard_ms = options->unheard_ms ? options->unheard_ms : UNHEARD_MS,
                 .policy = &monitor->policy,
         };
-        watch_init(&monitor->watch, &monitor->options);
+        const struct worker_options worker = {
+                .watch = &watch,
+                .retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS,
+                .hang_ms = options->hang_ms,
+                .timer = monitor->timer,
+                .async = &monitor->async,
+        };
+
+        return worker_new(ret, &worker, err);
+}
+
+/* Until its thread says the same: what is told from memory meanwhile must not call it healthy. */
+static void remember_skipped(struct gpu_monitor *monitor, const struct skips *skips)
+{
+        const struct inventory *inventory = monitor->known.inventory;
+
+        for (size_t g = 0; inventory && g < inventory->n_gpus; g++) {
+                const struct gpu *gpu = &inventory->gpus[g];
+                const struct skipped_gpu *skipped = skips_find(skips, gpu->uuid);
+
+                if (!skipped)
+                        continue;
+                mail_put_note(&monitor->known, gpu->uuid, false, skipped->reason, 0);
+                for (size_t m = 0; m < gpu->n_mig_devices; m++)
+                        mail_put_note(&monitor->known, gpu->mig_devices[m].uuid, false, skipped->reason, 0);
+        }
+}
+
+/* Both that which is new and that which is no more. */
+static struct worker_requests ask_skips(const struct gpu_monitor *monitor)
+{
+        return (struct worker_requests){
+                .has_policy = true,
+                .policy = monitor->policy,
+                .has_skips = true,
+                .skips = hang_skips(monitor->calls, monitor->n_dismissed),
+        };
+}
+
+static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *call)
+{
+        struct worker_requests requests;
+        struct worker *heir;
+        struct error ignored;
+
+        if (new_worker(monitor, &heir, &ignored) < 0)
+                return false;
+        /* A set that the call itself is about is not to be used by another thread. */
+        if (!worker_dismiss(monitor->worker, heir, call->subject != CALL_ON_DRIVER)) {
+                worker_leave(heir);
+                return false;
+        }
+        monitor->dismissed[monitor->n_dismissed] = monitor->worker;
+        monitor->calls[monitor->n_dismissed++] = *call;
+        monitor->worker = heir;
+        requests = ask_skips(monitor);
+        remember_skipped(monitor, &requests.skips);
+        worker_ask(heir, &requests);
+        worker_start(heir);
+        return true;
+}
+
+static void consider_call(struct gpu_monitor *monitor)
+{
+        struct gpu_hang hang = {0};
+
+        if (!worker_is_over(monitor->worker, &hang.call))
+                return;
+        if (monitor->is_closing) {
+                leave_worker(monitor);
+                return;
+        }
+        hang_name_gpu(&hang.call, monitor->known.inventory);
+        hang.is_waited_for = hang_judge(&hang.call, monitor->calls, monitor->n_dismissed) == HANG_WAIT ||
+                             !replace_worker(monitor, &hang.call);
+        if (hang.is_waited_for) {
+                monitor->is_hung = true;
+                monitor->hung = hang;
+        }
+        tell_hang(monitor, &hang, false);
+        answer_from_memory(monitor);
+}
+
+static void on_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        struct gpu_monitor *monitor = poll->data;
+        uint64_t count;
+
+        (void)!read(monitor->timer, &count, sizeof(count));
+        if (monitor->worker)
+                consider_call(monitor);
+}
+
+static void end_hang(struct gpu_monitor *monitor)
+{
+        if (!monitor->is_hung)
+                return; /* it returned before anybody was told */
+        monitor->is_hung = false;
+        tell_hang(monitor, &monitor->hung, true);
+}
+
+/* The threads that were dismissed and have ended: what they were asking may be asked again. */
+static void reap(struct gpu_monitor *monitor)
+{
+        struct worker_requests requests;
+        bool any = false;
+
+        for (size_t i = 0; i < monitor->n_dismissed;) {
+                struct gpu_hang hang = {.call = monitor->calls[i]};
+                struct worker_news news = worker_take(monitor->dismissed[i]);
+
+                mail_done(&news.mail);
+                if (!news.has_ended) {
+                        i++;
+                        continue;
+                }
+                worker_join(monitor->dismissed[i]);
+                monitor->n_dismissed--;
+                monitor->dismissed[i] = monitor->dismissed[monitor->n_dismissed];
+                monitor->calls[i] = monitor->calls[monitor->n_dismissed];
+                any = true;
+                tell_hang(monitor, &hang, true);
+        }
+        if (!any || !monitor->worker)
+                return;
+        requests = ask_skips(monitor);
+        worker_ask(monitor->worker, &requests);
+}
+
+/* ---- the loop ---- */
+
+static void on_async(uv_async_t *async)
+{
+        struct gpu_monitor *monitor = async->data;
+        struct worker_news news;
+
+        if (!monitor->worker)
+                return;
+        news = worker_take(monitor->worker);
+        deliver(monitor, &news.mail);
+        mail_done(&news.mail);
+        if (news.has_returned)
+                end_hang(monitor);
+        for (size_t i = 0; news.has_opened && i < monitor->n_dismissed; i++)
+                worker_let_close(monitor->dismissed[i]);
+        reap(monitor);
+        if (monitor->is_hung)
+                answer_from_memory(monitor);
+        if (news.has_ended && monitor->worker) {
+                worker_join(TAKE_PTR(monitor->worker));
+                close_handles(monitor);
+        }
+}
+
+static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_options *options)
+{
+        monitor->options = *options;
+        monitor->library = xstrdup(options->library ? options->library : "");
+        monitor->system_root = xstrdup(options->paths.system_root ? options->paths.system_root : "");
+        monitor->driver_root = xstrdup(options->paths.driver_root ? options->paths.driver_root : "");
+        if (options->policy)
+                monitor->policy = *options->policy;
+        else
+                health_policy_parse(&monitor->policy, NULL, NULL, NULL);
 }
 
 static void on_uevent(void *data)
@@ -343,71 +352,109 @@ static void on_uevent(void *data)
         gpu_monitor_look(data);
 }
 
+static int open_timer(struct gpu_monitor *monitor, uv_loop_t *loop, struct error *err)
+{
+        int result;
+
+        monitor->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        if (monitor->timer < 0)
+                return error_errno(err, errno, "make the timer of calls into NVML");
+        result = uv_poll_init(loop, &monitor->poll, monitor->timer);
+        if (result < 0)
+                return error_errno(err, -result, "watch the timer of calls into NVML");
+        monitor->poll.data = monitor;
+        monitor->open_handles++;
+        uv_poll_start(&monitor->poll, UV_READABLE, on_timer);
+        return 0;
+}
+
 int gpu_monitor_new(
         struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options, struct error *err)
 {
         struct gpu_monitor *monitor = xcalloc(1, sizeof(*monitor));
+        struct error ignored;
         int result;
 
         assert(options->on_inventory && options->on_unavailable && options->on_health);
-        if (uv_mutex_init(&monitor->lock) < 0 || uv_cond_init(&monitor->wake) < 0)
-                abort(); /* glibc fails here only for lack of memory */
+        monitor->timer = -1;
         init_options(monitor, options);
         result = uv_async_init(loop, &monitor->async, on_async);
         if (result < 0) {
                 free_monitor(monitor);
                 return error_errno(err, -result, "prepare the GPU monitor");
         }
-        result = start_thread(monitor);
-        if (result < 0) {
-                uv_close((uv_handle_t *)&monitor->async, on_async_closed);
-                return error_errno(err, -result, "start the GPU monitor's thread");
+        monitor->async.data = monitor;
+        monitor->open_handles++;
+        if (open_timer(monitor, loop, err) < 0 || new_worker(monitor, &monitor->worker, err) < 0) {
+                if (monitor->open_handles > 1)
+                        uv_close((uv_handle_t *)&monitor->poll, on_handle_closed);
+                uv_close((uv_handle_t *)&monitor->async, on_handle_closed);
+                return -1;
         }
-        if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, err) < 0)
+        worker_start(monitor->worker);
+        if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
                 monitor->uevents = NULL; /* not allowed here: the comparison of every refresh finds the same, later */
         *ret = monitor;
         return 0;
 }
 
-void gpu_monitor_rescan(struct gpu_monitor *monitor)
+static void ask(struct gpu_monitor *monitor, const struct worker_requests *requests)
 {
-        uv_mutex_lock(&monitor->lock);
-        monitor->requests.rescan = true;
-        uv_cond_signal(&monitor->wake);
-        uv_mutex_unlock(&monitor->lock);
+        if (monitor->worker)
+                worker_ask(monitor->worker, requests);
 }
 
-uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
+void gpu_monitor_rescan(struct gpu_monitor *monitor)
 {
-        return atomic_load(&monitor->failed_waits);
+        const struct worker_requests requests = {.rescan = true};
+
+        monitor->owes_answer = true;
+        ask(monitor, &requests);
+        if (monitor->is_hung)
+                uv_async_send(&monitor->async); /* answered from memory, and not from inside this call */
 }
 
 void gpu_monitor_look(struct gpu_monitor *monitor)
 {
-        uv_mutex_lock(&monitor->lock);
-        monitor->requests.look = true;
-        uv_cond_signal(&monitor->wake);
-        uv_mutex_unlock(&monitor->lock);
+        const struct worker_requests requests = {.look = true};
+
+        ask(monitor, &requests);
 }
 
 void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)
 {
-        uv_mutex_lock(&monitor->lock);
-        monitor->requests.policy = *policy;
-        monitor->requests.has_policy = true;
-        uv_cond_signal(&monitor->wake);
-        uv_mutex_unlock(&monitor->lock);
+        const struct worker_requests requests = {.has_policy = true, .policy = *policy};
+
+        monitor->policy = *policy;
+        ask(monitor, &requests);
+}
+
+uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
+{
+        return monitor->worker ? worker_failed_waits(monitor->worker) : 0;
+}
+
+size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS])
+{
+        size_t n = 0;
+
+        if (monitor->is_hung)
+                ret[n++] = monitor->hung;
+        for (size_t i = 0; i < monitor->n_dismissed; i++)
+                ret[n++] = (struct gpu_hang){.call = monitor->calls[i]};
+        return n;
 }
 
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
 {
+        const struct worker_requests stop = {.stop = true};
+
         assert(!monitor->is_closing);
         monitor->is_closing = true;
         monitor->closed = closed;
         monitor->closed_data = data;
         monitor->uevents = uevent_watch_close(monitor->uevents);
-        uv_mutex_lock(&monitor->lock);
-        monitor->requests.stop = true;
-        uv_cond_signal(&monitor->wake);
-        uv_mutex_unlock(&monitor->lock);
+        ask(monitor, &stop);
+        if (monitor->is_hung)
+                leave_worker(monitor);
 }

@@ -1,5 +1,5 @@
 /*
- * The one thread that talks to NVML: loads the library, reads the inventory, waits for events, probes what is unhealthy.
+ * The thread that talks to NVML, and what is known by it: loads the library, reads the inventory, waits for events, probes what is unhealthy.
  *
  * NVML calls may block for seconds, and nvmlEventSetWait blocks by design, so none is ever made on the loop's thread. The
  * monitor owns the library and every handle; it shares nothing and speaks to the loop through a queue and uv_async. Its
@@ -20,6 +20,11 @@
  * is noticed by its files and by the kernel's device events, which also tell of GPUs that come and go; where those cannot be
  * had, within |refresh_ms|. On WSL and Tegra the inventory is told, and that is all.
  *
+ * A call may also never return. One that has lasted for |hang_ms| is told (on_hang), and if it is about one GPU, its thread is left alone
+ * with it: another one goes on with the rest, and that GPU is unhealthy until the call has returned and its reading and probes are
+ * good. If no thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known stays, and
+ * rescans are answered with it. Events that came meanwhile are not lost. The threads are in gpu/monitor_worker.h.
+ *
  * An idle monitor wakes once in |wait_ms|, and the loop never.
  */
 #pragma once
@@ -28,12 +33,20 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "gpu/hangs.h"
 #include "gpu/health.h"
 #include "gpu/inventory.h"
 #include "gpu/paths.h"
 #include "gpu/platform.h"
 
 struct gpu_monitor;
+
+struct gpu_hang {
+        struct call_info call;
+        bool is_waited_for; /* no thread can go on without it: nothing is heard of any GPU */
+};
+
+#define GPU_MONITOR_MAX_HANGS (HANGS_MAX + 1)
 
 struct gpu_monitor_options {
         const char *library;                /* "": found by the driver root, see nvml_locate() */
@@ -46,13 +59,14 @@ struct gpu_monitor_options {
         uint64_t wait_ms;                   /* of one wait for events: how prompt it answers and closes; 0: 1,000 */
         uint64_t empty_ms;                  /* for which GPUs that are all gone stay, unhealthy; 0: 60,000 */
         uint64_t unheard_ms;                /* of failing waits until no GPU is healthy any more; 0: 120,000 */
+        uint64_t hang_ms;                   /* of a call until it is said to hang; 0: 10,000 */
         const struct health_policy *policy; /* copied; NULL: every Xid but those of applications counts */
 
         /* All are called on the loop's thread. */
 
         /* A new inventory, for the receiver to keep and free. The first one, and whenever it differs from the last one,
          * after on_unavailable, and as the answer to rescans, changed or not (several at once may get one answer). Zero GPUs
-         * is a valid inventory. */
+         * is a valid inventory. While a call hangs, a rescan may be answered with the last one. */
         void (*on_inventory)(struct inventory *inventory, void *data);
 
         /*
@@ -73,6 +87,12 @@ struct gpu_monitor_options {
          * after some seconds of it, once. After |unheard_ms| the GPUs are unhealthy as well. NULL: not wanted.
          */
         void (*on_unheard)(const char *reason, void *data);
+
+        /*
+         * A call into the driver hangs, or one of which that was told has returned. A GPU's health is told besides. It is no
+         * on_unavailable: NVML has said nothing. NULL: not wanted.
+         */
+        void (*on_hang)(const struct gpu_hang *hang, bool has_returned, void *data);
 
         /*
          * The driver was replaced, but the dynamic linker keeps the old library in this process, so that only another process
@@ -97,12 +117,16 @@ void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_pol
 /* How many waits for health events failed so far. */
 uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor);
 
+/* The calls that hang now; how many. */
+size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS]);
+
 /* Something happened on the machine: like a rescan that is not answered if nothing changed. */
 void gpu_monitor_look(struct gpu_monitor *monitor);
 
 /*
  * Asks the thread to end and returns at once; no callback but |closed| comes any more. |closed| is called on the loop's
- * thread when the thread has ended, within about a second; a driver that hangs may keep it from ever doing so, hence the
- * owner's own deadline. May be called from a callback of the monitor.
+ * thread when the thread has ended, within about a second; or without that when it is inside a call that hangs, within |hang_ms|. Then,
+ * and where gpu_monitor_hangs() is not 0, threads stay behind inside the driver's library, and the process should leave by _exit().
+ * May be called from a callback of the monitor.
  */
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data);

@@ -26,8 +26,8 @@ struct symbol {
         const char *names[3]; /* best first */
 };
 
-#define NEED(member, arguments, ...) {offsetof(struct nvml, member), true, {__VA_ARGS__}},
-#define MAY(member, arguments, ...) {offsetof(struct nvml, member), false, {__VA_ARGS__}},
+#define NEED(member, arguments, ...) {offsetof(struct nvml, functions.member), true, {__VA_ARGS__}},
+#define MAY(member, arguments, ...) {offsetof(struct nvml, functions.member), false, {__VA_ARGS__}},
 static const struct symbol symbols[] = {NVML_FUNCTIONS(NEED, MAY)};
 #undef NEED
 #undef MAY
@@ -68,8 +68,10 @@ static int resolve(struct nvml *nvml, const char *path, struct error *err)
         for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
                 void *address = NULL;
 
-                for (size_t n = 0; n < ARRAY_SIZE(symbols[i].names) && symbols[i].names[n] && !address; n++)
-                        address = dlsym(nvml->library, symbols[i].names[n]);
+                for (size_t n = 0; n < ARRAY_SIZE(symbols[i].names) && symbols[i].names[n] && !address; n++) {
+                        nvml->names[i] = symbols[i].names[n];
+                        address = dlsym(nvml->library, nvml->names[i]);
+                }
                 if (!address && symbols[i].needed)
                         return error_set(err, ERROR_INVALID, "%s is not NVIDIA's management library: it has no %s",
                                 path, symbols[i].names[0]);
@@ -82,7 +84,7 @@ static int resolve(struct nvml *nvml, const char *path, struct error *err)
 
 static int initialise(const struct nvml *nvml, struct error *err)
 {
-        nvmlReturn_t code = nvml->init();
+        nvmlReturn_t code = NVML_CALL(nvml, init);
 
         switch (code) {
         case NVML_SUCCESS:
@@ -105,27 +107,39 @@ static int initialise(const struct nvml *nvml, struct error *err)
         }
 }
 
-int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
+int nvml_open_traced(
+        struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace, struct error *err)
 {
         _free_ char *path = nvml_locate(library, driver_root);
         _free_ struct nvml *nvml = xcalloc(1, sizeof(*nvml));
 
+        nvml->trace = trace;
+        call_trace_ask(trace, CALL_TO_OPEN, 0, NULL);
         /* Lazily, as NVIDIA's programs do: its own mock lacks functions that others of its functions call. */
+        (void)!call_trace_begin(trace, "dlopen", 0);
         nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+        call_trace_end(trace);
         if (!nvml->library)
                 return raise_not_loaded(path, dlerror(), err);
         if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
                 dlclose(nvml->library);
                 return -1;
         }
+        call_trace_ask(trace, CALL_ON_DRIVER, 0, NULL);
         *ret = TAKE_PTR(nvml);
         return 0;
+}
+
+int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
+{
+        return nvml_open_traced(ret, library, driver_root, NULL, err);
 }
 
 struct nvml *nvml_close(struct nvml *nvml)
 {
         if (nvml) {
-                nvml->shutdown();
+                call_trace_ask(nvml->trace, CALL_TO_OPEN, 0, NULL);
+                NVML_RELEASE(nvml, shutdown);
                 dlclose(nvml->library);
                 free(nvml);
         }

@@ -3,7 +3,7 @@
  *
  * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Every
  * function is looked up by its own name: a driver that is too old for one of them lacks that one only. Thread-safe as NVML
- * is; one owner at a time is the rule here.
+ * is; one owner at a time is the rule here. A call may hang, which is seen where NVML is opened with a gpu/call_trace.h.
  */
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "gpu/call_trace.h"
 #include "gpu/nvml_abi.h"
 
 /*
@@ -116,15 +117,57 @@
                 "nvmlEventSetWait_v2", "nvmlEventSetWait")                                                             \
         MAY(event_set_free, (nvmlEventSet_t set), "nvmlEventSetFree")
 
-struct nvml {
-        void *library;
-        const char *(*error_string)(nvmlReturn_t code); /* "nvmlErrorString", or NULL */
-#define NVML_MEMBER(member, arguments, ...) nvmlReturn_t(*member) arguments;
-        NVML_FUNCTIONS(NVML_MEMBER, NVML_MEMBER)
-#undef NVML_MEMBER
+enum nvml_function {
+#define NVML_INDEX(member, arguments, ...) NVML_INDEX_##member,
+        NVML_FUNCTIONS(NVML_INDEX, NVML_INDEX)
+#undef NVML_INDEX
+                NVML_FUNCTION_COUNT,
 };
 
-#define NVML_CALL(nvml, member, ...) ((nvml)->member ? (nvml)->member(__VA_ARGS__) : NVML_ERROR_FUNCTION_NOT_FOUND)
+struct nvml {
+        void *library;
+        struct call_trace *trace;                       /* NULL: nobody looks after our calls */
+        const char *(*error_string)(nvmlReturn_t code); /* "nvmlErrorString", or NULL */
+        const char *names[NVML_FUNCTION_COUNT];         /* the symbols that were found */
+        struct {
+#define NVML_MEMBER(member, arguments, ...) nvmlReturn_t(*member) arguments;
+                NVML_FUNCTIONS(NVML_MEMBER, NVML_MEMBER)
+#undef NVML_MEMBER
+        } functions; /* for NVML_CALL only: what goes past it is not seen when it hangs */
+};
+
+static inline bool nvml_begin(const struct nvml *nvml, enum nvml_function function, uint64_t extra_ms)
+{
+        return call_trace_begin(nvml->trace, nvml->names[function], extra_ms);
+}
+
+static inline nvmlReturn_t nvml_end(const struct nvml *nvml, nvmlReturn_t code)
+{
+        call_trace_end(nvml->trace);
+        return code;
+}
+
+/*
+ * How NVML is called. FUNCTION_NOT_FOUND: the driver has no such function. UNINITIALIZED: also where the thread was dismissed
+ * (gpu/call_trace.h), which hears nothing else from then on.
+ */
+#define NVML_CALL(nvml, member, ...) NVML_CALL_LASTING(nvml, 0, member, __VA_ARGS__)
+
+/* One that waits for up to |extra_ms| by design. */
+#define NVML_CALL_LASTING(nvml, extra_ms, member, ...)                                                                 \
+        (!(nvml)->functions.member ? NVML_ERROR_FUNCTION_NOT_FOUND                                                     \
+                : nvml_begin(nvml, NVML_INDEX_##member, extra_ms)                                                      \
+                        ? nvml_end(nvml, (nvml)->functions.member(__VA_ARGS__))                                        \
+                        : NVML_ERROR_UNINITIALIZED)
+
+/* Gives back what the thread has of NVML: also one that was dismissed does that. */
+#define NVML_RELEASE(nvml, member, ...)                                                                                \
+        do {                                                                                                           \
+                (void)!nvml_begin(nvml, NVML_INDEX_##member, 0);                                                       \
+                if ((nvml)->functions.member)                                                                          \
+                        (void)(nvml)->functions.member(__VA_ARGS__);                                                   \
+                call_trace_end((nvml)->trace);                                                                         \
+        } while (0)
 
 /*
  * Which file to load, for the caller to free: |library| if it is given; else libnvidia-ml.so.1 in one of the six folders
@@ -135,6 +178,10 @@ char *nvml_locate(const char *library, const char *driver_root);
 
 /* Locates, loads and initialises. NOT_FOUND: no library; UNAVAILABLE: no driver; INVALID: not NVML; DENIED: no access. */
 int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err) MUST_USE;
+
+/* The same, and its calls are told to |trace|, which outlives it; these two begin with the loading. */
+int nvml_open_traced(struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace,
+        struct error *err) MUST_USE;
 
 struct nvml *nvml_close(struct nvml *nvml); /* accepts NULL, returns NULL */
 

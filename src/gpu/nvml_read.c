@@ -16,6 +16,7 @@
 struct reader {
         const struct nvml *nvml;
         const struct gpu_paths *paths;
+        const struct skips *skips;
         struct inventory *inventory;
 };
 
@@ -163,7 +164,7 @@ static int read_capability(struct reader *reader, nvmlDevice_t device, struct gp
         int major = GPU_UNKNOWN_INT;
         int minor = GPU_UNKNOWN_INT;
 
-        known = nvml_outcome(nvml, nvml->device_get_memory(device, &memory), "nvmlDeviceGetMemoryInfo", err);
+        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_memory, device, &memory), "nvmlDeviceGetMemoryInfo", err);
         if (known < 0)
                 return -1;
         if (known)
@@ -198,7 +199,7 @@ static bool is_display(const char *name)
 static int read_gpu(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
         char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE] = "";
-        nvmlReturn_t code = reader->nvml->device_get_name(device, name, sizeof(name));
+        nvmlReturn_t code = NVML_CALL(reader->nvml, device_get_name, device, name, sizeof(name));
 
         if (code != NVML_SUCCESS)
                 return nvml_fail(reader->nvml, code, "nvmlDeviceGetName", err);
@@ -224,10 +225,10 @@ static int name_gpu(
         const struct gpu *other;
         nvmlReturn_t code;
 
-        code = reader->nvml->device_get_by_index(index, ret_device);
+        code = NVML_CALL(reader->nvml, device_get_by_index, index, ret_device);
         if (code != NVML_SUCCESS)
                 return nvml_fail(reader->nvml, code, "nvmlDeviceGetHandleByIndex", err);
-        code = reader->nvml->device_get_uuid(*ret_device, uuid, sizeof(uuid));
+        code = NVML_CALL(reader->nvml, device_get_uuid, *ret_device, uuid, sizeof(uuid));
         if (code != NVML_SUCCESS)
                 return nvml_fail(reader->nvml, code, "nvmlDeviceGetUUID", err);
         if (!*uuid)
@@ -239,32 +240,64 @@ static int name_gpu(
         return 0;
 }
 
+static void add_skipped(struct inventory *inventory, const struct skipped_gpu *skipped)
+{
+        struct gpu *gpu = &inventory->gpus[inventory->n_gpus];
+
+        if (!skipped->uuid[0]) {
+                add_unnamed(inventory, skipped->index, skipped->reason);
+                return;
+        }
+        *gpu = inventory_unknown_gpu(arena_strdup(&inventory->arena, skipped->uuid));
+        gpu->index = skipped->index;
+        gpu->failure = arena_strdup(&inventory->arena, skipped->reason);
+        inventory->n_gpus++;
+}
+
+static void add_gpu(struct reader *reader, unsigned int index, nvmlDevice_t *ret_device)
+{
+        struct inventory *inventory = reader->inventory;
+        struct gpu *gpu = &inventory->gpus[inventory->n_gpus];
+        nvmlDevice_t device = NULL;
+        const char *uuid = NULL;
+        struct error err;
+
+        call_trace_ask(reader->nvml->trace, CALL_ON_GPU, index, NULL);
+        if (name_gpu(reader, index, &device, &uuid, &err) < 0) {
+                add_unnamed(inventory, index, err.text);
+                return;
+        }
+        call_trace_ask(reader->nvml->trace, CALL_ON_GPU, index, uuid);
+        *gpu = inventory_unknown_gpu(uuid);
+        gpu->index = index;
+        if (read_gpu(reader, device, gpu, &err) < 0)
+                gpu->failure = arena_strdup(&inventory->arena, err.text);
+        if (is_display(gpu->name))
+                return;
+        *ret_device = gpu->failure ? NULL : device;
+        inventory->n_gpus++;
+}
+
 static void read_gpus(struct reader *reader, unsigned int count)
 {
         struct inventory *inventory = reader->inventory;
         nvmlDevice_t *devices = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
-        struct error err;
+        nvmlDevice_t *nobody = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
 
         inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, count);
         inventory->unnamed_failures = ARENA_ARRAY(&inventory->arena, const char *, count + 1);
         for (unsigned int i = 0; i < count; i++) {
-                struct gpu *gpu = &inventory->gpus[inventory->n_gpus];
-                nvmlDevice_t device = NULL;
-                const char *uuid = NULL;
+                const struct skipped_gpu *skipped = skips_at(reader->skips, i);
 
-                if (name_gpu(reader, i, &device, &uuid, &err) < 0) {
-                        add_unnamed(inventory, i, err.text);
-                        continue;
-                }
-                *gpu = inventory_unknown_gpu(uuid);
-                gpu->index = i;
-                if (read_gpu(reader, device, gpu, &err) < 0)
-                        gpu->failure = arena_strdup(&inventory->arena, err.text);
-                if (is_display(gpu->name))
-                        continue;
-                devices[inventory->n_gpus++] = gpu->failure ? NULL : device;
+                if (skipped)
+                        add_skipped(inventory, skipped);
+                else
+                        add_gpu(reader, i, &devices[inventory->n_gpus]);
         }
-        nvml_read_links(inventory, reader->nvml, devices);
+        inventory->links_unread = reader->skips && reader->skips->pairs;
+        call_trace_ask(reader->nvml->trace, CALL_ON_PAIR, 0, NULL);
+        nvml_read_links(inventory, reader->nvml, inventory->links_unread ? nobody : devices);
+        call_trace_ask(reader->nvml->trace, CALL_ON_DRIVER, 0, NULL);
 }
 
 static void read_versions(struct reader *reader)
@@ -285,13 +318,14 @@ static void read_versions(struct reader *reader)
         }
 }
 
-int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err)
+int nvml_read_but(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths,
+        const struct skips *skips, struct error *err)
 {
-        struct reader reader = {.nvml = nvml, .paths = paths};
+        struct reader reader = {.nvml = nvml, .paths = paths, .skips = skips};
         unsigned int count = 0;
         nvmlReturn_t code;
 
-        code = nvml->device_get_count(&count);
+        code = NVML_CALL(nvml, device_get_count, &count);
         if (code != NVML_SUCCESS)
                 return nvml_fail(nvml, code, "nvmlDeviceGetCount", err);
         reader.inventory = inventory_new();
@@ -304,4 +338,9 @@ int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_
                         reader.inventory, NVML_READ_MAX_GPUS, "this and later ones are more than this program reads");
         *ret = reader.inventory;
         return 0;
+}
+
+int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err)
+{
+        return nvml_read_but(ret, nvml, paths, NULL, err);
 }

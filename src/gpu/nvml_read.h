@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "gpu/hangs.h"
 #include "gpu/inventory.h"
 #include "gpu/nvml.h"
 #include "gpu/paths.h"
@@ -19,6 +20,13 @@
  */
 int nvml_read(
         struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err) MUST_USE;
+
+/*
+ * The same without a call about what |skips| names (NULL: nothing). Such a GPU has the reason as its failure, or is an unnamed failure where
+ * its UUID is not known; links that are not to be asked for are unread, and inventory_keep() knows them.
+ */
+int nvml_read_but(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths,
+        const struct skips *skips, struct error *err) MUST_USE;
 
 /* "00000000:3B:00.0" → "0000:3b:00.0", as sysfs has it: a domain has four digits, or as many more as it needs. */
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size);

@@ -23,10 +23,10 @@ static struct probe_result read_unit(const struct nvml *nvml, const char *uuid, 
         nvmlMemory_t memory;
         nvmlReturn_t code;
 
-        code = nvml->device_get_by_uuid(uuid, ret_device);
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, ret_device);
         if (code != NVML_SUCCESS)
                 return fail_call(nvml, code, "nvmlDeviceGetHandleByUUID");
-        code = nvml->device_get_memory(*ret_device, &memory);
+        code = NVML_CALL(nvml, device_get_memory, *ret_device, &memory);
         if (code != NVML_SUCCESS && !nvml_is_unknown(code))
                 return fail_call(nvml, code, "nvmlDeviceGetMemoryInfo");
         return (struct probe_result){.finding = HEALTH_GOOD};

@@ -13,6 +13,24 @@ void units_done(struct units *units)
         *units = (struct units)UNITS_INIT;
 }
 
+struct units units_copy(const struct units *units)
+{
+        struct units copy = {.groups = xcalloc(units->n_groups, sizeof(*copy.groups)), .n_groups = units->n_groups};
+
+        for (size_t g = 0; g < units->n_groups; g++) {
+                const struct unit_group *from = &units->groups[g];
+                struct unit_group *to = &copy.groups[g];
+
+                *to = *from;
+                to->units = xcalloc(from->n_units, sizeof(*to->units));
+                for (size_t u = 0; u < from->n_units; u++) {
+                        to->units[u] = from->units[u];
+                        to->units[u].uuid = xstrdup(from->units[u].uuid);
+                }
+        }
+        return copy;
+}
+
 static const struct unit_state *find(const struct units *units, const char *uuid)
 {
         for (size_t g = 0; g < units->n_groups; g++)
@@ -97,6 +115,13 @@ bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, uns
                         unit->is_news = true;
         }
         return found;
+}
+
+void units_fail(struct unit_group *group, const char *reason, uint64_t now_ms)
+{
+        for (size_t i = 0; i < group->n_units; i++)
+                if (health_fail(&group->units[i].health, reason, now_ms))
+                        group->units[i].is_news = true;
 }
 
 void units_release(struct units *units)

@@ -22,6 +22,7 @@ struct unit_state {
 struct unit_group {
         struct unit_state *units;
         size_t n_units;
+        bool must_look; /* something happened that a probe has to explain */
 };
 
 struct units {
@@ -36,12 +37,17 @@ struct units {
 
 void units_done(struct units *units);
 
+struct units units_copy(const struct units *units);
+
 /* Follows a new inventory: units known by UUID keep their health, new ones start healthy, and those of a failed GPU fall. */
 void units_update(struct units *units, const struct inventory *inventory, uint64_t probe_ms, uint64_t now_ms);
 
 /* An Xid of one GPU that counts. False when the instance named is not in the inventory, which is thus out of date. */
 bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, unsigned int compute_instance,
         uint64_t xid, uint64_t now_ms);
+
+/* A GPU cannot be used, for |reason|, and with it go its MIG devices. */
+void units_fail(struct unit_group *group, const char *reason, uint64_t now_ms);
 
 /* The driver was unloaded or replaced: health_release() for all. */
 void units_release(struct units *units);

@@ -28,16 +28,53 @@ void watch_done(struct watch *watch)
 
 void watch_close(struct watch *watch)
 {
-        if (watch->set)
-                NVML_CALL(watch->nvml, event_set_free, watch->set);
-        watch->set = NULL;
-        watch->n_registered = 0;
+        if (watch->nvml && watch->ears.set && watch->ears.set != watch->disowned)
+                NVML_RELEASE(watch->nvml, event_set_free, watch->ears.set);
+        free(watch->ears.gpus);
+        watch->ears = (struct watch_ears){0};
+        watch->disowned = NULL;
+        watch->must_sweep = false;
         watch->wait_errors = 0;
         watch->is_unheard = false;
         watch->unheard[0] = '\0';
-        free(watch->devices);
-        watch->devices = NULL;
         watch->nvml = nvml_close(watch->nvml);
+}
+
+/* ---- from one watch to another ---- */
+
+static struct watch_ears copy_ears(const struct watch_ears *ears)
+{
+        struct watch_ears copy = *ears;
+
+        copy.gpus = xcalloc(ears->n_gpus, sizeof(*copy.gpus));
+        for (size_t i = 0; i < ears->n_gpus; i++)
+                copy.gpus[i] = ears->gpus[i];
+        return copy;
+}
+
+void watch_inherit(struct watch *heir, struct watch *from, bool with_ears)
+{
+        heir->is_heir = true;
+        heir->must_tell = true; /* what |from| had put into its mail is lost with it */
+        heir->policy = from->policy;
+        heir->platform = from->platform;
+        heir->inventory = from->inventory ? inventory_copy(from->inventory) : NULL;
+        heir->units = units_copy(&from->units);
+        heir->skips = from->skips;
+        heir->was_away = from->was_away;
+        heir->is_out = from->is_out;
+        heir->wait_failures = from->wait_failures;
+        heir->empty_since_ms = from->empty_since_ms;
+        heir->library_path = from->library_path ? xstrdup(from->library_path) : NULL;
+        heir->mark = from->mark;
+        heir->stale = from->stale;
+        heir->gpus = from->gpus;
+        heir->recount_at_ms = from->recount_at_ms;
+        heir->recount_ms = from->recount_ms;
+        if (with_ears && from->ears.set) {
+                heir->ears = copy_ears(&from->ears);
+                from->disowned = from->ears.set;
+        }
 }
 
 /* ---- telling ---- */
@@ -72,17 +109,33 @@ void watch_put_out(struct watch *watch, const char *reason, struct mail *mail)
 
 /* ---- the driver ---- */
 
+/* The files are the driver's as well, and reading them may hang. */
+static void begin_reading(const struct watch *watch)
+{
+        (void)!call_trace_begin(watch->options->trace, "reading /proc/driver/nvidia", 0);
+}
+
 /* Where the library is looked for now, which is a path or leaves it to the linker; then it is where it was. */
 static struct driver_mark take_mark(const struct watch *watch)
 {
-        _free_ char *path = nvml_locate(watch->options->library, watch->options->paths.driver_root);
+        _free_ char *path = NULL;
+        struct driver_mark mark;
 
-        return driver_mark_take(strchr(path, '/') ? path : watch->library_path, watch->options->paths.system_root);
+        begin_reading(watch);
+        path = nvml_locate(watch->options->library, watch->options->paths.driver_root);
+        mark = driver_mark_take(strchr(path, '/') ? path : watch->library_path, watch->options->paths.system_root);
+        call_trace_end(watch->options->trace);
+        return mark;
 }
 
 static struct driver_gpus take_gpus(const struct watch *watch)
 {
-        return driver_gpus_take(watch->options->paths.system_root);
+        struct driver_gpus gpus;
+
+        begin_reading(watch);
+        gpus = driver_gpus_take(watch->options->paths.system_root);
+        call_trace_end(watch->options->trace);
+        return gpus;
 }
 
 static bool is_outdated(struct watch *watch)
@@ -151,7 +204,8 @@ static int read_inventory(struct watch *watch, struct inventory **ret, struct er
 {
         struct inventory *fresh = NULL;
 
-        if (check_library(watch, err) < 0 || nvml_read(&fresh, watch->nvml, &watch->options->paths, err) < 0)
+        if (check_library(watch, err) < 0 ||
+                nvml_read_but(&fresh, watch->nvml, &watch->options->paths, &watch->skips, err) < 0)
                 return -1;
         if (watch->inventory)
                 inventory_keep(fresh, watch->inventory);
@@ -209,7 +263,7 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
         is_news = keep_inventory(watch, fresh);
         tell = is_news || watch->must_tell || watch->is_out;
         watch->refresh_at_ms = MIN(watch_now_ms() + watch->options->refresh_ms, watch->recount_at_ms);
-        if (is_news || !watch->set)
+        if (is_news || !watch->ears.set)
                 watch_register(watch);
         /* Neither a restart nor another driver may turn a GPU that waits for its reset into a healthy one, and not every
          * fault has an event. */
@@ -229,11 +283,14 @@ int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct erro
 
 static int open_library(struct watch *watch, struct error *err)
 {
-        struct driver_mark mark = take_mark(watch);
-        struct driver_gpus gpus = take_gpus(watch);
+        bool is_heir = watch->is_heir;
+        struct driver_mark mark = is_heir ? watch->mark : take_mark(watch);
+        struct driver_gpus gpus = is_heir ? watch->gpus : take_gpus(watch);
         bool knows_path = watch->library_path;
+        const struct watch_options *options = watch->options;
 
-        if (nvml_open(&watch->nvml, watch->options->library, watch->options->paths.driver_root, err) < 0)
+        watch->is_heir = false;
+        if (nvml_open_traced(&watch->nvml, options->library, options->paths.driver_root, options->trace, err) < 0)
                 return -1;
         free(watch->library_path);
         watch->library_path = driver_library_path(watch->nvml);
@@ -245,20 +302,6 @@ static int open_library(struct watch *watch, struct error *err)
                 units_release(&watch->units);
         watch->was_away = false;
         return 0;
-}
-
-static int open_nvml(struct watch *watch, struct mail *mail, struct error *err)
-{
-        nvmlReturn_t code;
-
-        if (open_library(watch, err) < 0)
-                return -1;
-        watch->nvml_count = 0;
-        code = watch->nvml->device_get_count(&watch->nvml_count);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(watch->nvml, code, "nvmlDeviceGetCount", err);
-        plan_recount(watch);
-        return refresh(watch, mail, err);
 }
 
 int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *err)
@@ -274,11 +317,27 @@ int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *
                 fix(watch, watch->platform, mail);
                 return 0;
         }
-        if (open_nvml(watch, mail, err) < 0) {
+        if (open_library(watch, err) < 0) {
                 watch_close(watch);
                 return -1;
         }
+        watch_hear(watch);
+        tell_news(watch, false, mail);
         return 0;
+}
+
+int watch_begin(struct watch *watch, struct mail *mail, struct error *err)
+{
+        nvmlReturn_t code;
+
+        if (watch_is_fixed(watch))
+                return 0;
+        watch->nvml_count = 0;
+        code = NVML_CALL(watch->nvml, device_get_count, &watch->nvml_count);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(watch->nvml, code, "nvmlDeviceGetCount", err);
+        plan_recount(watch);
+        return refresh(watch, mail, err);
 }
 
 /* ---- requests ---- */
@@ -286,6 +345,26 @@ int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *
 void watch_look(struct watch *watch)
 {
         watch->refresh_at_ms = MIN(watch->refresh_at_ms, watch_now_ms() + SETTLE_MS);
+}
+
+void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail *mail)
+{
+        struct skips before = watch->skips;
+        uint64_t now = watch_now_ms();
+
+        watch->skips = *skips;
+        watch->refresh_at_ms = 0;
+        for (size_t i = 0; i < watch->units.n_groups; i++) {
+                struct unit_group *group = &watch->units.groups[i];
+                const struct skipped_gpu *skipped = skips_find(skips, group->units[0].uuid);
+                bool was_skipped = skips_find(&before, group->units[0].uuid);
+
+                if (skipped && !was_skipped)
+                        units_fail(group, skipped->reason, now);
+                for (size_t u = 0; !skipped && was_skipped && u < group->n_units; u++)
+                        health_look_soon(&group->units[u].health, now);
+        }
+        tell_news(watch, false, mail);
 }
 
 void watch_set_policy(struct watch *watch, const struct health_policy *policy)
@@ -326,7 +405,8 @@ static unsigned int time_left(const struct watch *watch)
 static bool needs_reading(const struct watch *watch, uint64_t now)
 {
         for (size_t i = 0; i < watch->units.n_groups; i++)
-                if (watch->inventory->gpus[i].failure && probe_at(watch, i) <= now)
+                if (watch->inventory->gpus[i].failure && probe_at(watch, i) <= now &&
+                        !skips_find(&watch->skips, watch->inventory->gpus[i].uuid))
                         return true;
         return false;
 }
@@ -343,6 +423,8 @@ int watch_do_due(struct watch *watch, struct mail *mail, struct error *err)
 {
         uint64_t now = watch_now_ms();
 
+        watch_do_looks(watch);
+        tell_news(watch, false, mail);
         if ((watch->refresh_at_ms <= now || needs_reading(watch, now)) && watch_refresh(watch, false, mail, err) < 0)
                 return -1;
         if (next_due(watch) <= now && watch->set_error.kind != ERROR_NONE)

@@ -13,7 +13,9 @@
  */
 #pragma once
 
+#include "gpu/call_trace.h"
 #include "gpu/driver_change.h"
+#include "gpu/hangs.h"
 #include "gpu/mail.h"
 #include "gpu/nvml.h"
 #include "gpu/paths.h"
@@ -32,6 +34,17 @@ struct watch_options {
         uint64_t empty_ms;
         uint64_t unheard_ms;
         const struct health_policy *policy; /* the first one, copied */
+        struct call_trace *trace;           /* what the watch is doing in the driver; or NULL */
+};
+
+/* The GPUs whose events arrive, and where. By UUID, so that it holds whatever the inventory is. */
+struct watch_ears {
+        nvmlEventSet_t set; /* NULL: none */
+        struct watch_ear {
+                nvmlDevice_t device;
+                char uuid[CALL_GPU_SIZE];
+        } * gpus;
+        size_t n_gpus;
 };
 
 struct watch {
@@ -41,10 +54,12 @@ struct watch {
         struct nvml *nvml;           /* NULL: closed */
         struct inventory *inventory; /* the last one read, completed by what was known before; NULL: none yet */
         struct units units;
-        nvmlEventSet_t set;    /* NULL: none */
-        nvmlDevice_t *devices; /* by position in the inventory; NULL where no events are registered */
-        size_t n_registered;
-        struct error set_error; /* why there is no event set; ERROR_NONE: there is one, or the driver has none */
+        struct watch_ears ears;
+        nvmlEventSet_t disowned; /* a set that another watch has taken over; NULL: none */
+        struct error set_error;  /* why there is no event set; ERROR_NONE: there is one, or the driver has none */
+        struct skips skips;      /* what is not asked, since it hangs */
+        bool is_heir;            /* not opened yet, and what is known of the driver is another watch's */
+        bool must_sweep;         /* the waits fail: probe all, and leave out who is to blame */
         uint64_t refresh_at_ms;
         uint64_t sweep_at_ms;      /* not before this are all GPUs probed for a failing wait */
         unsigned int wait_errors;  /* in a row */
@@ -71,11 +86,26 @@ void watch_init(struct watch *watch, const struct watch_options *options);
 void watch_done(struct watch *watch);
 
 /*
- * Opens the library, reads the inventory and registers for events. The inventory is put into |mail| when it is news, when |tell|
+ * |heir|, just initialised, goes on where |from| is stuck inside a call, which must not return meanwhile (call_trace_dismiss()): with
+ * what is known of GPUs, health and driver, and |with_ears| with the event set, so that no event is lost. |from| is then only to be
+ * done with; before that, the heir has to be open, or the driver may forget the set.
+ */
+void watch_inherit(struct watch *heir, struct watch *from, bool with_ears);
+
+/*
+ * What must not be asked from now on. The units of a GPU that is new among them are told to be unhealthy, before any call is made;
+ * one that is no more among them is read and probed at once.
+ */
+void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail *mail);
+
+/*
+ * Opens the library, without a question to a GPU; an heir then hears of what came meanwhile. An error leaves it closed. After it comes
+ * watch_begin(), which reads the inventory and registers for events. The inventory is put into |mail| when it is news, when |tell|
  * says so, and when NVML is back. When there is no GPU the watch is open, and there is nothing to step through; but GPUs that
  * are all gone at once are taken for a driver that is not ready, an error, until that has lasted for |empty_ms|.
  */
 int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *err) MUST_USE;
+int watch_begin(struct watch *watch, struct mail *mail, struct error *err) MUST_USE;
 void watch_close(struct watch *watch);
 
 static inline bool watch_is_fixed(const struct watch *watch)
@@ -109,7 +139,7 @@ int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct erro
 /*
  * A step of the watch in two parts, each of which puts what became known into |mail|; an error ends the watch.
  *
- * The first one waits for events, for at most |wait_ms|. |ret_sleep_ms| is how long the caller must sleep before the next
+ * The first one waits for events, for at most |wait_ms|, and asks no GPU anything: so what it heard can be told even if that hangs. |ret_sleep_ms| is how long the caller must sleep before the next
  * step, because NVML cannot be waited on: it lacks events or returns errors at once. The second one probes and reads what is
  * due, which takes long where a GPU is ill: what the first one says must not wait for it.
  */

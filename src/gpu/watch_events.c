@@ -20,31 +20,51 @@
 
 /* ---- registering ---- */
 
+static const struct watch_ear *find_ear(const struct watch_ears *ears, const char *uuid)
+{
+        for (size_t i = 0; i < ears->n_gpus; i++)
+                if (strcmp(ears->gpus[i].uuid, uuid) == 0)
+                        return &ears->gpus[i];
+        return NULL;
+}
+
+static void add_ear(struct watch_ears *ears, const char *uuid, nvmlDevice_t device)
+{
+        struct watch_ear *ear;
+
+        if (find_ear(ears, uuid))
+                return;
+        ears->gpus = xrealloc(ears->gpus, (ears->n_gpus + 1) * sizeof(*ears->gpus));
+        ear = &ears->gpus[ears->n_gpus++];
+        *ear = (struct watch_ear){.device = device};
+        snprintf(ear->uuid, sizeof(ear->uuid), "%s", uuid);
+}
+
 /*
  * Makes events of this GPU arrive. Also 0 when they never will, because the board or the driver is too old for them; as
  * upstream, any other failure means that nothing would be heard of the GPU, so that it cannot be called healthy.
  */
-static int register_gpu(struct watch *watch, size_t position, struct error *err)
+static int register_gpu(struct watch *watch, struct watch_ears *ears, size_t position, struct error *err)
 {
         const struct nvml *nvml = watch->nvml;
+        const char *uuid = watch->inventory->gpus[position].uuid;
         unsigned long long supported = NVML_EVENT_TYPE_XID_CRITICAL_ERROR;
         nvmlDevice_t device;
         nvmlReturn_t code;
 
-        if (!watch->set) {
+        if (!ears->set) {
                 *err = watch->set_error;
                 return err->kind == ERROR_NONE ? 0 : -1;
         }
-        code = nvml->device_get_by_uuid(watch->inventory->gpus[position].uuid, &device);
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, &device);
         if (code == NVML_SUCCESS) {
                 (void)NVML_CALL(nvml, device_get_event_types, device, &supported);
                 if ((supported & EVENTS_WANTED) == 0)
                         return 0;
-                code = NVML_CALL(nvml, device_register_events, device, supported & EVENTS_WANTED, watch->set);
+                code = NVML_CALL(nvml, device_register_events, device, supported & EVENTS_WANTED, ears->set);
         }
         if (code == NVML_SUCCESS) {
-                watch->n_registered += !watch->devices[position];
-                watch->devices[position] = device;
+                add_ear(ears, uuid, device);
                 return 0;
         }
         if (nvml_is_unknown(code))
@@ -58,8 +78,13 @@ static struct probe_result find_whole(struct watch *watch, size_t position, bool
 {
         const struct gpu *gpu = &watch->inventory->gpus[position];
         struct probe_result result = {.finding = HEALTH_BAD};
+        const struct skipped_gpu *skipped = skips_find(&watch->skips, gpu->uuid);
         struct error err;
 
+        if (skipped) {
+                snprintf(result.reason, sizeof(result.reason), "%s", skipped->reason);
+                return result;
+        }
         if (gpu->failure) {
                 if (probe_gpu(watch->nvml, gpu->uuid, false).finding == HEALTH_GONE)
                         result.finding = HEALTH_GONE;
@@ -67,22 +92,37 @@ static struct probe_result find_whole(struct watch *watch, size_t position, bool
                 return result;
         }
         result = probe_gpu(watch->nvml, gpu->uuid, watch->policy.counts_remaps);
-        if (health_is_good(result.finding) && watch->is_unheard && watch->devices[position]) {
+        if (health_is_good(result.finding) && watch->is_unheard && find_ear(&watch->ears, gpu->uuid)) {
                 result.finding = HEALTH_BAD;
                 snprintf(result.reason, sizeof(result.reason), "%s", watch->unheard);
         }
-        if (health_is_good(result.finding) && !forced && register_gpu(watch, position, &err) < 0) {
+        if (health_is_good(result.finding) && !forced && register_gpu(watch, &watch->ears, position, &err) < 0) {
                 result.finding = HEALTH_BAD;
                 snprintf(result.reason, sizeof(result.reason), "%.*s", (int)sizeof(result.reason) - 1, err.text);
         }
         return result;
 }
 
+/* Whom the next calls are about. */
+static void ask_gpu(const struct watch *watch, size_t position)
+{
+        const struct gpu *gpu = &watch->inventory->gpus[position];
+
+        call_trace_ask(watch->options->trace, CALL_ON_GPU, gpu->index, gpu->uuid);
+}
+
+static void ask_driver(const struct watch *watch)
+{
+        call_trace_ask(watch->options->trace, CALL_ON_DRIVER, 0, NULL);
+}
+
 void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now)
 {
         struct unit_group *group = &watch->units.groups[position];
-        struct probe_result whole = find_whole(watch, position, forced);
+        struct probe_result whole;
 
+        ask_gpu(watch, position);
+        whole = find_whole(watch, position, forced);
         for (size_t i = 0; i < group->n_units; i++) {
                 struct unit_state *unit = &group->units[i];
                 bool is_due = !forced && unit->health.probe_at_ms <= now;
@@ -99,6 +139,7 @@ void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now
                 if (health_probe(&unit->health, own.finding, own.reason, now))
                         unit->is_news = true;
         }
+        ask_driver(watch);
 }
 
 void watch_probe_all(struct watch *watch)
@@ -109,63 +150,15 @@ void watch_probe_all(struct watch *watch)
 
 /* ---- events ---- */
 
-static void create_set(struct watch *watch)
-{
-        nvmlReturn_t code = NVML_CALL(watch->nvml, event_set_create, &watch->set);
-
-        watch->set_error = (struct error){0};
-        if (code == NVML_SUCCESS)
-                return;
-        watch->set = NULL;
-        if (!nvml_is_unknown(code))
-                (void)!nvml_fail(
-                        watch->nvml, code, "no health events can be had: nvmlEventSetCreate", &watch->set_error);
-}
-
-/* Nothing would be heard of this GPU. */
-static void fail_unheard(struct watch *watch, size_t position, const char *reason)
-{
-        struct unit_group *group = &watch->units.groups[position];
-
-        if (!health_policy_has_checks(&watch->policy))
-                return;
-        for (size_t i = 0; i < group->n_units; i++)
-                if (!group->units[i].health.suspect && health_fail(&group->units[i].health, reason, watch_now_ms()))
-                        group->units[i].is_news = true;
-}
-
-void watch_register(struct watch *watch)
-{
-        size_t n = watch->inventory->n_gpus;
-        nvmlEventSet_t old = watch->set;
-
-        free(watch->devices);
-        watch->devices = xcalloc(n, sizeof(*watch->devices));
-        watch->n_registered = 0;
-        create_set(watch);
-        for (size_t i = 0; i < n; i++) {
-                const struct gpu *gpu = &watch->inventory->gpus[i];
-                struct error err;
-
-                if (watch->units.groups[i].units[0].health.suspect &&
-                        (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
-                        continue;
-                if (register_gpu(watch, i, &err) < 0)
-                        fail_unheard(watch, i, err.text);
-        }
-        if (old)
-                (void)NVML_CALL(watch->nvml, event_set_free, old);
-}
-
 static size_t find_group(const struct watch *watch, nvmlDevice_t device)
 {
         char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
         size_t n = watch->units.n_groups;
 
-        for (size_t i = 0; i < n; i++)
-                if (watch->devices[i] == device)
-                        return i;
-        if (watch->nvml->device_get_uuid(device, uuid, sizeof(uuid)) != NVML_SUCCESS)
+        for (size_t i = 0; i < watch->ears.n_gpus; i++)
+                if (watch->ears.gpus[i].device == device)
+                        snprintf(uuid, sizeof(uuid), "%s", watch->ears.gpus[i].uuid);
+        if (!*uuid && NVML_CALL(watch->nvml, device_get_uuid, device, uuid, sizeof(uuid)) != NVML_SUCCESS)
                 return n;
         uuid[sizeof(uuid) - 1] = '\0';
         for (size_t i = 0; i < n; i++)
@@ -180,7 +173,7 @@ static void handle_xid(struct watch *watch, size_t group, const nvmlEventData_t 
         case XID_IGNORED:
                 break;
         case XID_LOOK:
-                watch_probe(watch, group, true, watch_now_ms());
+                watch->units.groups[group].must_look = true;
                 break;
         case XID_UNHEALTHY:
                 if (!units_xid(&watch->units, group, event->gpuInstanceId, event->computeInstanceId, event->eventData,
@@ -199,14 +192,98 @@ static void handle_event(struct watch *watch, const nvmlEventData_t *event)
         else if (event->eventType == NVML_EVENT_TYPE_XID_CRITICAL_ERROR)
                 handle_xid(watch, group, event);
         else if (event->eventType & EVENTS_LOOK && health_policy_has_checks(&watch->policy))
-                watch_probe(watch, group, true, watch_now_ms());
+                watch->units.groups[group].must_look = true;
 }
 
 static nvmlReturn_t wait_event(struct watch *watch, nvmlEventData_t *event, unsigned int timeout_ms)
 {
         /* The oldest form of the call leaves the instance fields as they are. */
         *event = (nvmlEventData_t){.gpuInstanceId = NVML_NO_INSTANCE, .computeInstanceId = NVML_NO_INSTANCE};
-        return NVML_CALL(watch->nvml, event_set_wait, watch->set, event, timeout_ms);
+        return NVML_CALL_LASTING(watch->nvml, timeout_ms, event_set_wait, watch->ears.set, event, timeout_ms);
+}
+
+void watch_hear(struct watch *watch)
+{
+        nvmlEventData_t event;
+
+        for (unsigned int i = 0; watch->ears.set && i < DRAIN_MAX; i++) {
+                if (wait_event(watch, &event, 0) != NVML_SUCCESS)
+                        return;
+                handle_event(watch, &event);
+        }
+}
+
+/* ---- the event set ---- */
+
+static void create_set(struct watch *watch, struct watch_ears *ears)
+{
+        nvmlReturn_t code = NVML_CALL(watch->nvml, event_set_create, &ears->set);
+
+        watch->set_error = (struct error){0};
+        if (code == NVML_SUCCESS)
+                return;
+        ears->set = NULL;
+        if (!nvml_is_unknown(code))
+                (void)!nvml_fail(
+                        watch->nvml, code, "no health events can be had: nvmlEventSetCreate", &watch->set_error);
+}
+
+/* Nothing would be heard of this GPU. */
+static void fail_unheard(struct watch *watch, size_t position, const char *reason)
+{
+        struct unit_group *group = &watch->units.groups[position];
+
+        if (!health_policy_has_checks(&watch->policy))
+                return;
+        for (size_t i = 0; i < group->n_units; i++)
+                if (!group->units[i].health.suspect && health_fail(&group->units[i].health, reason, watch_now_ms()))
+                        group->units[i].is_news = true;
+}
+
+/* Built beside the old one: whoever takes this watch over in the middle finds one that is whole. */
+void watch_register(struct watch *watch)
+{
+        struct watch_ears ears = {0};
+        struct watch_ears old;
+
+        create_set(watch, &ears);
+        for (size_t i = 0; i < watch->inventory->n_gpus; i++) {
+                const struct gpu *gpu = &watch->inventory->gpus[i];
+                struct error err;
+
+                if (skips_find(&watch->skips, gpu->uuid))
+                        continue;
+                ask_gpu(watch, i);
+                if (watch->units.groups[i].units[0].health.suspect &&
+                        (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
+                        continue;
+                if (register_gpu(watch, &ears, i, &err) < 0)
+                        fail_unheard(watch, i, err.text);
+        }
+        ask_driver(watch);
+        watch_hear(watch);
+        old = watch->ears;
+        watch->ears = ears;
+        if (old.set && old.set != watch->disowned)
+                NVML_RELEASE(watch->nvml, event_set_free, old.set);
+        free(old.gpus);
+}
+
+/* ---- waiting ---- */
+
+void watch_do_looks(struct watch *watch)
+{
+        if (watch->must_sweep) {
+                watch->must_sweep = false;
+                watch_probe_all(watch);
+                watch_register(watch);
+        }
+        for (size_t i = 0; i < watch->units.n_groups; i++) {
+                if (!watch->units.groups[i].must_look)
+                        continue;
+                watch->units.groups[i].must_look = false;
+                watch_probe(watch, i, true, watch_now_ms());
+        }
 }
 
 static void end_unheard(struct watch *watch)
@@ -227,7 +304,7 @@ static void note_unheard(struct watch *watch, nvmlReturn_t code, uint64_t lasted
         snprintf(watch->unheard, sizeof(watch->unheard), "%.*s", (int)sizeof(watch->unheard) - 1, err.text);
         watch->is_unheard = lasted_ms >= watch->options->unheard_ms && health_policy_has_checks(&watch->policy);
         for (size_t i = 0; watch->is_unheard && i < watch->units.n_groups; i++)
-                if (watch->devices[i])
+                if (find_ear(&watch->ears, watch->units.groups[i].units[0].uuid))
                         fail_unheard(watch, i, watch->unheard);
 }
 
@@ -243,8 +320,7 @@ static uint64_t handle_wait_error(struct watch *watch, nvmlReturn_t code)
         watch->wait_errors = MIN(watch->wait_errors + 1, 8U);
         if (now >= watch->sweep_at_ms) {
                 watch->sweep_at_ms = now + SWEEP_MS;
-                watch_probe_all(watch);
-                watch_register(watch);
+                watch->must_sweep = true;
         }
         return MIN((uint64_t)ERROR_SLEEP_MS << (watch->wait_errors - 1), (uint64_t)ERROR_SLEEP_MAX_MS);
 }
@@ -255,7 +331,7 @@ int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep
         nvmlEventData_t event;
 
         *ret_sleep_ms = 0;
-        if (!watch->set || watch->n_registered == 0) {
+        if (!watch->ears.set || watch->ears.n_gpus == 0) {
                 *ret_sleep_ms = timeout_ms;
                 return 0;
         }

@@ -27,7 +27,8 @@ void watch_probe_all(struct watch *watch); /* forced */
 
 /*
  * Makes a new event set with every GPU that is not out of reach. One lost GPU in a set makes each wait fail, so it must not
- * stay; it is registered again by the probe that finds it back. The old set goes last, so that no event falls between the two.
+ * stay; it is registered again by the probe that finds it back. The old set goes last, and is heard to its end, so that no event falls
+ * between the two.
  */
 void watch_register(struct watch *watch);
 
@@ -37,6 +38,12 @@ static inline bool watch_error_is_fatal(nvmlReturn_t code)
         return code == NVML_ERROR_UNINITIALIZED || code == NVML_ERROR_DRIVER_NOT_LOADED ||
                code == NVML_ERROR_LIB_RM_VERSION_MISMATCH;
 }
+
+/* Probes what an event, or waits that fail, gave cause to look at. */
+void watch_do_looks(struct watch *watch);
+
+/* Handles the events that are there, without waiting. */
+void watch_hear(struct watch *watch);
 
 /* Waits for events and handles them; see watch_listen(). */
 int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep_ms, struct error *err) MUST_USE;

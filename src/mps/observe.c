@@ -460,7 +460,7 @@ static nvmlReturn_t read_processes_of(
 
         if (code == NVML_SUCCESS || is_lost(code))
                 return code;
-        other = nvml->device_get_memory(device, &memory);
+        other = NVML_CALL(nvml, device_get_memory, device, &memory);
         return is_lost(other) ? other : code;
 }
 
@@ -469,7 +469,7 @@ static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, cons
 {
         nvmlDevice_t device;
         unsigned int count = PROCESSES_MAX;
-        nvmlReturn_t code = nvml->device_get_by_uuid(unit->uuid, &device);
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_by_uuid, unit->uuid, &device);
         struct error err;
 
         if (code == NVML_SUCCESS)

@@ -179,6 +179,34 @@ static void test_a_pod_is_told_once_while_its_daemon_is_at_fault(void **state UN
         assert_int_equal(count_lines(well, "warpshare_mps_fault_pod{"), 0);
 }
 
+/* Two threads in the same call are one series: that of the one that has been there for longer. */
+static void test_calls_that_hang_are_told_with_their_gpu(void **state UNUSED)
+{
+        const struct gpu_hang hangs[] = {
+                {.call = {.call = "nvmlDeviceGetMemoryInfo",
+                         .subject = CALL_ON_GPU,
+                         .index = 2,
+                         .gpu = "GPU-2",
+                         .since_ms = 1000}},
+                {.call = {.call = "nvmlSystemGetDriverVersion", .since_ms = 30000}},
+                {.call = {.call = "nvmlSystemGetDriverVersion", .since_ms = 20000}},
+        };
+        const struct agent_metrics metrics = {.version = "0.1.0",
+                .commit = "unknown",
+                .hangs = hangs,
+                .n_hangs = ARRAY_SIZE(hangs),
+                .hangs_total = 4,
+                .now_ms = 61000};
+        _free_ char *text = agent_metrics_write(&metrics);
+        static const char *const lines[] = {
+                "warpshare_nvml_call_hanging_seconds{call=\"nvmlDeviceGetMemoryInfo\",gpu=\"GPU-2\",index=\"2\"} 60",
+                "warpshare_nvml_call_hanging_seconds{call=\"nvmlSystemGetDriverVersion\"} 41",
+                "warpshare_nvml_hangs_total 4"};
+
+        assert_lines(text, lines, ARRAY_SIZE(lines));
+        assert_int_equal(count_lines(text, "warpshare_nvml_call_hanging_seconds{"), 2);
+}
+
 static void test_nothing_is_a_page_too(void **state UNUSED)
 {
         const struct agent_metrics metrics = {.version = "0.1.0", .commit = "unknown"};
@@ -224,6 +252,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_the_page_tells_all_of_the_node, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_pod_is_told_once_while_its_daemon_is_at_fault, set_up, tear_down),
+                cmocka_unit_test(test_calls_that_hang_are_told_with_their_gpu),
                 cmocka_unit_test(test_nothing_is_a_page_too),
                 cmocka_unit_test_setup_teardown(test_prometheus_finds_no_fault_with_it, set_up, tear_down),
         };

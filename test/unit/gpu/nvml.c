@@ -99,7 +99,7 @@ static void test_a_library_may_need_what_we_never_call(void **state UNUSED)
         struct error err;
 
         assert_ok(nvml_open(&nvml, getenv("WARPSHARE_UNDEFINED_NVML"), "", &err), &err);
-        assert_null(nvml->device_get_remapped_rows);
+        assert_null(nvml->functions.device_get_remapped_rows);
         nvml_close(nvml);
 }
 

@@ -626,8 +626,8 @@ static nvmlComputeMode_t mode_of(const char *uuid)
         struct error err;
 
         assert_ok(nvml_open(&nvml, getenv("WARPSHARE_SIM_NVML"), "", &err), &err);
-        assert_int_equal(nvml->device_get_by_uuid(uuid, &device), NVML_SUCCESS);
-        assert_int_equal(nvml->device_get_compute_mode(device, &mode), NVML_SUCCESS);
+        assert_int_equal(NVML_CALL(nvml, device_get_by_uuid, uuid, &device), NVML_SUCCESS);
+        assert_int_equal(NVML_CALL(nvml, device_get_compute_mode, device, &mode), NVML_SUCCESS);
         return mode;
 }
 

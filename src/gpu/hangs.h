@@ -1,0 +1,52 @@
+/*
+ * What follows from a call into the driver that does not return: who is to blame, whether another thread goes on without it, and what that
+ * one must not ask. Pure: values in, values out.
+ *
+ * A thread inside a call that hangs cannot be ended. It is dismissed, and left where it is; a successor goes on and asks everything but
+ * the GPU that hangs. So each GPU costs one thread at most, and HANGS_MAX are the most in all: beyond that, and where another thread
+ * would only hang in the same place, the thread is waited for, and what was known last stays.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "gpu/call_trace.h"
+#include "gpu/inventory.h"
+
+#define HANGS_MAX 16U /* dismissed threads */
+
+enum hang_answer {
+        HANG_WAIT,    /* until it returns nothing is heard of any GPU */
+        HANG_REPLACE, /* another thread can go on */
+};
+
+/* |dismissed|: the calls of the threads that were dismissed before. */
+enum hang_answer hang_judge(const struct call_info *call, const struct call_info *dismissed, size_t n_dismissed);
+
+/* Which GPU it is: one that has not told its UUID is known by its index, where |inventory| (or NULL) has it. */
+void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
+
+/* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)". */
+void hang_print(const struct call_info *call, char *text, size_t size);
+
+/* For how long it has not returned. */
+uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms);
+
+/* What must not be asked. */
+struct skipped_gpu {
+        unsigned int index;
+        char uuid[CALL_GPU_SIZE]; /* "": unknown */
+        char reason[160];         /* for people */
+};
+
+struct skips {
+        struct skipped_gpu gpus[HANGS_MAX];
+        size_t n_gpus;
+        bool pairs; /* links between GPUs */
+};
+
+struct skips hang_skips(const struct call_info *dismissed, size_t n_dismissed);
+
+/* By its place, or by its UUID; NULL: it may be asked. |skips| NULL: all may. */
+const struct skipped_gpu *skips_at(const struct skips *skips, unsigned int index);
+const struct skipped_gpu *skips_find(const struct skips *skips, const char *uuid);

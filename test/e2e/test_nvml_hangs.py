@@ -1,0 +1,86 @@
+"""A call into NVML that does not return, played by the delays of the simulated one (docs/simulator.md)."""
+from node import GPU, sharing, v100s
+from test_agent_metrics import get, value
+
+FOR_EVER = '600s'
+# From the begin of a call to the report of it, and then some.
+PATIENCE = 60.0
+
+
+def unhealthy_gpus(node):
+    return {device.split('::')[0] for device in node.kubelet.ids(GPU, healthy=False)}
+
+
+def uuids(node):
+    return [node.agent.wait_log(r'GPU index=%d gpu=(\S+)' % i).group(1) for i in range(4)]
+
+
+def ailment(node):
+    status, text = get(node.agent, '/healthz')
+    return text if status != 200 else ''
+
+
+def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
+    config = sharing('timeSlicing', 5)
+    kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0')
+    node.wait_counts(20)
+    gpus = v100s()
+    gpus[1]['delays'] = {'nvmlDeviceGetMemoryInfo': FOR_EVER}
+    node.scenario(gpus)
+    node.agent.hang_up()
+    hung = uuids(node)[1]
+    # The Xid comes while the thread that hears of Xids is inside the call that hangs.
+    node.agent.wait_log('signal received')
+    gpus[3]['lost'] = True
+    node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
+    node.agent.wait_log('a call into NVML does not return.* call=nvmlDeviceGetMemoryInfo gpu=%s' % hung,
+                        timeout=PATIENCE)
+    node.wait_counts(10, 20)
+    assert unhealthy_gpus(node) == {hung, uuids(node)[3]}
+    node.agent.wait_log('unhealthy unit=%s reason="nvmlDeviceGetMemoryInfo does not return' % hung)
+    node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % uuids(node)[3])
+    assert ailment(node).startswith('nvmlDeviceGetMemoryInfo of GPU 1 (%s) has not returned for ' % hung)
+    assert get(node.agent, '/livez')[0] == 200
+    text = get(node.agent, '/metrics')[1]
+    assert value(text, 'warpshare_nvml_call_hanging_seconds', call='nvmlDeviceGetMemoryInfo', gpu=hung) >= 10
+    # What is new meanwhile reaches kubelet, with what is known of each GPU.
+    node.config(sharing('timeSlicing', 8))
+    node.agent.hang_up()
+    node.wait_counts(16, 32)
+    assert unhealthy_gpus(node) == {hung, uuids(node)[3]}
+    events = [{'gpu': 3, 'xid': 79}, {'gpu': 2, 'xid': 95}]
+    node.scenario(gpus, events=events)
+    node.wait(lambda: uuids(node)[2] in unhealthy_gpus(node), 'the GPU with Xid 95 is unhealthy')
+    # It is back when the call has returned.
+    del gpus[1]['delays']
+    node.scenario(gpus, events=events)
+    node.agent.wait_log('the call into NVML has returned.* call=nvmlDeviceGetMemoryInfo gpu=%s' % hung)
+    node.agent.wait_log('healthy again unit=%s' % hung)
+    node.wait(lambda: ailment(node) == '', 'all is well again')
+    assert len(kubelet.registered) == 1
+
+
+def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node):
+    node.scenario(v100s(), init={'delay': FOR_EVER})
+    node.config(sharing('timeSlicing', 5))
+    node.kubelet.start()
+    node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true')
+    node.agent.wait_log('a call into NVML does not return.* call=nvmlInit', timeout=PATIENCE)
+    assert 'nvmlInit' in ailment(node) and 'has not returned for' in ailment(node)
+    gpus = v100s()
+    gpus[3]['lost'] = True
+    node.scenario(v100s())
+    node.wait_counts(20)
+    node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
+    node.wait_counts(15, 20)
+    assert ailment(node) == ''
+    lost = unhealthy_gpus(node)
+    node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}],
+                  delays={'nvmlSystemGetDriverVersion': {'time': FOR_EVER, 'blocks': True}})
+    node.config(sharing('timeSlicing', 8))
+    node.agent.hang_up()
+    node.agent.wait_log('does not return.* call=nvmlSystemGetDriverVersion', timeout=PATIENCE)
+    node.wait_counts(24, 32, timeout=PATIENCE)
+    assert unhealthy_gpus(node) == lost
+    assert 'nvmlSystemGetDriverVersion has not returned for' in ailment(node)
+    node.agent.stop()

@@ -1,0 +1,104 @@
+#include "unit.h"
+
+#include <stdio.h>
+
+#include "gpu/hangs.h"
+
+static struct call_info about(enum call_subject subject, unsigned int index)
+{
+        struct call_info call = {.call = "nvmlDeviceGetMemoryInfo", .subject = subject, .index = index};
+
+        if (subject == CALL_ON_GPU)
+                snprintf(call.gpu, sizeof(call.gpu), "GPU-%u", index);
+        return call;
+}
+
+static void test_another_thread_goes_on_unless_it_would_hang_as_well(void **state UNUSED)
+{
+        const struct call_info driver = about(CALL_ON_DRIVER, 0);
+        const struct call_info pair = about(CALL_ON_PAIR, 0);
+        const struct call_info first = about(CALL_ON_GPU, 0);
+        const struct {
+                struct call_info call;
+                struct call_info dismissed[2];
+                size_t n_dismissed;
+                enum hang_answer answer;
+        } table[] = {
+                {about(CALL_ON_GPU, 0), {{0}}, 0, HANG_REPLACE},
+                {about(CALL_ON_GPU, 1), {first, driver}, 2, HANG_REPLACE},
+                {about(CALL_ON_GPU, 0), {driver, first}, 2, HANG_WAIT},
+                {about(CALL_ON_DRIVER, 0), {first}, 1, HANG_REPLACE},
+                {about(CALL_ON_DRIVER, 0), {driver}, 1, HANG_WAIT},
+                {about(CALL_ON_PAIR, 0), {driver}, 1, HANG_REPLACE},
+                {about(CALL_ON_PAIR, 0), {pair}, 1, HANG_WAIT},
+                {about(CALL_TO_OPEN, 0), {{0}}, 0, HANG_WAIT},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                assert_int_equal(hang_judge(&table[i].call, table[i].dismissed, table[i].n_dismissed), table[i].answer);
+}
+
+static void test_there_are_so_many_threads_and_no_more(void **state UNUSED)
+{
+        struct call_info dismissed[HANGS_MAX];
+        const struct call_info call = about(CALL_ON_GPU, HANGS_MAX);
+
+        for (unsigned int i = 0; i < HANGS_MAX; i++)
+                dismissed[i] = about(CALL_ON_GPU, i);
+        assert_int_equal(hang_judge(&call, dismissed, HANGS_MAX - 1), HANG_REPLACE);
+        assert_int_equal(hang_judge(&call, dismissed, HANGS_MAX), HANG_WAIT);
+}
+
+static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
+{
+        const struct call_info dismissed[] = {about(CALL_ON_DRIVER, 0), about(CALL_ON_GPU, 3)};
+        const struct call_info pair = about(CALL_ON_PAIR, 0);
+        struct skips skips = hang_skips(dismissed, ARRAY_SIZE(dismissed));
+
+        assert_int_equal(skips.n_gpus, 1);
+        assert_false(skips.pairs);
+        assert_string_equal(skips_at(&skips, 3)->reason,
+                "nvmlDeviceGetMemoryInfo does not return; nothing is asked of this GPU until it does");
+        assert_ptr_equal(skips_find(&skips, "GPU-3"), skips_at(&skips, 3));
+        assert_null(skips_at(&skips, 0));
+        assert_null(skips_find(&skips, "GPU-0"));
+        assert_null(skips_find(NULL, "GPU-3"));
+        skips = hang_skips(&pair, 1);
+        assert_true(skips.pairs);
+        assert_int_equal(skips.n_gpus, 0);
+}
+
+static void test_a_gpu_that_has_not_told_its_name_is_known_by_its_place(void **state UNUSED)
+{
+        struct inventory *inventory = inventory_new();
+        struct call_info call = {.call = "nvmlDeviceGetUUID", .subject = CALL_ON_GPU, .index = 5};
+        char text[100];
+
+        inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, 1);
+        inventory->gpus[0] = inventory_unknown_gpu("GPU-x");
+        inventory->gpus[0].index = 5;
+        inventory->n_gpus = 1;
+        hang_print(&call, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetUUID of GPU 5");
+        hang_name_gpu(&call, NULL);
+        assert_string_equal(call.gpu, "");
+        hang_name_gpu(&call, inventory);
+        hang_print(&call, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetUUID of GPU 5 (GPU-x)");
+        call.subject = CALL_ON_DRIVER;
+        hang_print(&call, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetUUID");
+        inventory_free(inventory);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_another_thread_goes_on_unless_it_would_hang_as_well),
+                cmocka_unit_test(test_there_are_so_many_threads_and_no_more),
+                cmocka_unit_test(test_what_hangs_is_skipped_by_place_and_by_uuid),
+                cmocka_unit_test(test_a_gpu_that_has_not_told_its_name_is_known_by_its_place),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

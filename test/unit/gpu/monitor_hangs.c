@@ -1,0 +1,354 @@
+/* Calls into NVML that do not return: who is told what, and what goes on without them. */
+#include "unit.h"
+
+#include <dirent.h>
+
+#include "monitor_fixture.h"
+
+#define C "GPU-00000000-0000-4000-8000-00000000000c"
+#define THREE(a, b, c)                                                                                                 \
+        TELLS "gpus:\n- {model: T4, uuid: " A a "}\n- {model: T4, uuid: " B b "}\n- {model: T4, uuid: " C c "}\n"
+#define MEMORY_HANGS ", delays: {nvmlDeviceGetMemoryInfo: 600s}"
+#define HANG_REASON " nvmlDeviceGetMemoryInfo does not return"
+#define HANG_MS 300
+
+static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        struct fixture *fixture = data;
+        char text[200];
+
+        hang_print(&hang->call, text, sizeof(text));
+        snprintf(next_line(fixture), sizeof(fixture->told[0]), "%s %s%s", has_returned ? "returned" : "hangs", text,
+                hang->is_waited_for ? " and is waited for" : "");
+}
+
+static struct gpu_monitor_options watchful(struct fixture *fixture)
+{
+        struct gpu_monitor_options options = quick(fixture);
+
+        options.hang_ms = HANG_MS;
+        options.refresh_ms = 100;
+        options.on_hang = on_hang;
+        return options;
+}
+
+static void begin(struct fixture *fixture, const char *scenario)
+{
+        struct gpu_monitor_options options = watchful(fixture);
+
+        start_with(fixture, scenario, &options);
+}
+
+static size_t count_threads(void)
+{
+        DIR *folder = opendir("/proc/self/task");
+        size_t count = 0;
+
+        assert_non_null(folder);
+        while (readdir(folder))
+                count++;
+        closedir(folder);
+        return count;
+}
+
+static size_t threads_before;
+
+static void do_nothing(void *data UNUSED)
+{
+}
+
+/* The first thread of a process brings one of ThreadSanitizer's along, which is to be counted before. */
+static int setup_group(void **state)
+{
+        uv_thread_t thread;
+
+        if (uv_thread_create(&thread, do_nothing, NULL) < 0 || uv_thread_join(&thread) < 0)
+                return -1;
+        return scenario_setup(state);
+}
+
+static int setup_hangs(void **state)
+{
+        threads_before = count_threads();
+        return setup(state);
+}
+
+/* What was left behind in a call that hangs ends when that returns, and must not touch what is freed by then. */
+static int teardown_hangs(void **state)
+{
+        uv_loop_t loop;
+
+        scenario_write(TWO_GPUS);
+        teardown(state);
+        uv_loop_init(&loop);
+        for (unsigned int ms = 0; ms < PATIENCE_MS && count_threads() > threads_before; ms += 10)
+                loop_run_until(&loop, never, NULL, 10);
+        assert_true(count_threads() <= threads_before);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        assert_int_equal(uv_loop_close(&loop), 0);
+        return 0;
+}
+
+static size_t expect_not(struct fixture *fixture, size_t from, const char *text)
+{
+        for (size_t i = from; i < fixture->n_told; i++)
+                if (strncmp(fixture->told[i], text, strlen(text)) == 0)
+                        fail_msg("told: %s", fixture->told[i]);
+        return fixture->n_told;
+}
+
+static size_t count_hangs(struct fixture *fixture)
+{
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+
+        return gpu_monitor_hangs(fixture->monitor, hangs);
+}
+
+static void test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, THREE("", "", ""));
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", MEMORY_HANGS, ""));
+        at = expect(fixture, 1, "hangs nvmlDeviceGetMemoryInfo of GPU 1 (" B ")");
+        assert_null(strstr(fixture->told[at], "waited for"));
+        expect(fixture, 1, "- " B HANG_REASON);
+        assert_int_equal(count_hangs(fixture), 1);
+        /* The inventory that another thread reads has it as it was, with this failure. */
+        at = expect(fixture, at, "inventory 3");
+        expect(fixture, at, "- " B HANG_REASON);
+        assert_string_equal(fixture->inventory->gpus[1].name, "Tesla T4");
+        run_for(fixture, 500);
+        expect_not(fixture, 0, "+ ");
+        scenario_write(THREE("", "", ""));
+        at = expect(fixture, at, "returned nvmlDeviceGetMemoryInfo of GPU 1 (" B ")");
+        expect(fixture, at, "+ " B);
+        assert_int_equal(count_hangs(fixture), 0);
+        expect_not(fixture, 0, "- " A);
+        expect_not(fixture, 0, "- " C);
+}
+
+static void test_the_others_are_heard_meanwhile_and_what_came_before_is_not_lost(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, THREE("", "", ""));
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", MEMORY_HANGS, ""));
+        run_for(fixture, HANG_MS / 2); /* the thread that hears is in the call now, or soon will be */
+        scenario_write(THREE("", MEMORY_HANGS, "") "events: [{gpu: 2, xid: 95}]\n");
+        at = expect(fixture, 1, "- " C " Xid 95");
+        expect(fixture, 1, "hangs nvmlDeviceGetMemoryInfo of GPU 1");
+        expect(fixture, at, "+ " C);
+        scenario_write(THREE("", MEMORY_HANGS, "") "events: [{gpu: 2, xid: 95}, {gpu: 0, xid: 48}]\n");
+        expect(fixture, at, "- " A " Xid 48");
+}
+
+/* An event that asks for a look comes with one that says all: the look must not hold that up. */
+static void test_a_look_that_hangs_holds_up_no_xid(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+        size_t at;
+
+        options.refresh_ms = 0;
+        options.hang_ms = 60000;
+        start_with(fixture, THREE("", "", ""), &options);
+        expect(fixture, 0, "inventory 3");
+        run_for(fixture, 100);
+        scenario_write(THREE("", MEMORY_HANGS, "") "events: [{gpu: 1, xid: 154}, {gpu: 2, xid: 95}]\n");
+        at = expect(fixture, 1, "- " C " Xid 95");
+        expect_not(fixture, 0, "hangs");
+        scenario_write(THREE("", "", "") "events: [{gpu: 1, xid: 154}, {gpu: 2, xid: 95}]\n");
+        expect(fixture, at, "+ " C);
+}
+
+static void test_a_gpu_that_hangs_at_start_joins_when_it_answers(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, THREE(", delays: {nvmlDeviceGetUUID: 600s}", "", ""));
+        at = expect(fixture, 0, "hangs nvmlDeviceGetUUID of GPU 0");
+        assert_int_equal(at, 0);
+        expect(fixture, 1, "inventory 2");
+        assert_string_equal(fixture->inventory->gpus[0].uuid, B);
+        assert_int_equal(fixture->inventory->n_unnamed_failures, 1);
+        scenario_write(THREE("", "", ""));
+        at = expect(fixture, 1, "returned nvmlDeviceGetUUID of GPU 0");
+        expect(fixture, at, "inventory 3");
+}
+
+static void test_two_gpus_that_hang_leave_the_third(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, THREE("", "", ""));
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE(MEMORY_HANGS, MEMORY_HANGS, ""));
+        expect(fixture, 1, "- " A HANG_REASON);
+        at = expect(fixture, 1, "- " B HANG_REASON);
+        expect_not(fixture, 0, "- " C);
+        assert_int_equal(count_hangs(fixture), 2);
+        scenario_write(THREE(MEMORY_HANGS, "", "") "events: [{gpu: 2, xid: 95}]\n");
+        expect(fixture, at, "+ " B);
+        expect(fixture, at, "- " C " Xid 95");
+        expect_not(fixture, at, "+ " A);
+        assert_int_equal(count_hangs(fixture), 1);
+}
+
+static void test_what_waits_for_a_reset_still_does_after_a_hang(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        /* Driver 535: no sign that the reset was made. */
+        begin(fixture, TWO_T4S);
+        expect(fixture, 0, "inventory 2");
+        scenario_write(TWO_T4S "events: [{gpu: 0, xid: 79}]\n");
+        expect(fixture, 1, "- " A " Xid 79");
+        scenario_write("gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n"
+                       "events: [{gpu: 0, xid: 79}]\n");
+        at = expect(fixture, 1, "- " B HANG_REASON);
+        scenario_write(TWO_T4S "events: [{gpu: 0, xid: 79}]\n");
+        expect(fixture, at, "+ " B);
+        run_for(fixture, 300);
+        expect_not(fixture, 0, "+ " A);
+}
+
+/* Who asks gets the last inventory; those not heard of after it are healthy, so what is known has to be told with it. */
+static void test_while_all_hangs_a_rescan_is_answered_with_what_is_known(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, TWO_T4S);
+        expect(fixture, 0, "inventory 2");
+        scenario_write(TWO_T4S "events: [{gpu: 1, xid: 79}]\n");
+        expect(fixture, 1, "- " B " Xid 79");
+        scenario_write(TWO_T4S "events: [{gpu: 1, xid: 79}]\n"
+                               "delays: {nvmlSystemGetDriverVersion: {time: 600s, blocks: true}}\n");
+        at = expect(fixture, 1, "hangs nvmlSystemGetDriverVersion");
+        at = expect(fixture, at, "hangs ");
+        while (!strstr(fixture->told[at], "is waited for"))
+                at = expect(fixture, at + 1, "hangs ");
+        at = fixture->n_told;
+        gpu_monitor_rescan(fixture->monitor);
+        assert_int_equal(fixture->n_told, at); /* not from inside the question */
+        at = expect(fixture, at, "inventory 2");
+        at = expect(fixture, at, "- " B " Xid 79");
+        gpu_monitor_rescan(fixture->monitor);
+        at = expect(fixture, at, "inventory 2");
+        expect(fixture, at, "- " B " Xid 79");
+        expect_not(fixture, 0, "unavailable");
+        expect_not(fixture, 0, "+ ");
+        expect_not(fixture, 0, "- " A);
+        scenario_write(TWO_T4S "events: [{gpu: 1, xid: 79}]\n");
+        expect(fixture, at, "returned ");
+}
+
+static void test_a_rescan_that_hangs_itself_is_answered(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+        size_t at;
+
+        options.refresh_ms = 0;
+        start_with(fixture, TWO_GPUS, &options);
+        expect(fixture, 0, "inventory 2");
+        scenario_write(TELLS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n");
+        gpu_monitor_rescan(fixture->monitor);
+        at = expect(fixture, 1, "hangs ");
+        at = expect(fixture, at, "inventory 2");
+        expect(fixture, at, "- " B HANG_REASON);
+}
+
+static void test_a_start_that_hangs_says_so_and_pretends_nothing(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, "init: {delay: 600s}\n" TWO_GPUS);
+        at = expect(fixture, 0, "hangs nvmlInit_v2 and is waited for");
+        assert_int_equal(at, 0);
+        gpu_monitor_rescan(fixture->monitor);
+        run_for(fixture, 200);
+        assert_int_equal(fixture->n_told, 1);
+        scenario_write(TWO_GPUS);
+        expect(fixture, 1, "returned nvmlInit_v2");
+        expect(fixture, 1, "inventory 2");
+}
+
+static void test_a_wait_for_events_has_its_own_time(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+
+        options.wait_ms = 2 * HANG_MS;
+        options.refresh_ms = 0;
+        start_with(fixture, TWO_GPUS, &options);
+        expect(fixture, 0, "inventory 2");
+        run_for(fixture, 4 * HANG_MS);
+        expect_not(fixture, 0, "hangs");
+        scenario_write(TWO_GPUS "delays: {nvmlEventSetWait: 600s}\n");
+        expect(fixture, 1, "hangs nvmlEventSetWait_v2");
+        expect_not(fixture, 0, "- ");
+}
+
+static void test_it_closes_at_once_though_calls_hang(void **state)
+{
+        struct fixture *fixture = *state;
+
+        begin(fixture, THREE("", MEMORY_HANGS, ""));
+        expect(fixture, 0, "- " B HANG_REASON);
+        gpu_monitor_close(fixture->monitor, on_closed, fixture);
+        wait_closed(fixture);
+}
+
+static void test_it_closes_at_once_though_all_hangs(void **state)
+{
+        struct fixture *fixture = *state;
+
+        begin(fixture, "init: {delay: 600s}\n" TWO_GPUS);
+        expect(fixture, 0, "hangs");
+        gpu_monitor_close(fixture->monitor, on_closed, fixture);
+        wait_closed(fixture);
+}
+
+static void test_a_call_that_hangs_at_the_end_is_left_behind(void **state)
+{
+        struct fixture *fixture = *state;
+
+        begin(fixture, "init: {delay: 600s}\n" TWO_GPUS);
+        run_for(fixture, 50);
+        gpu_monitor_close(fixture->monitor, on_closed, fixture);
+        wait_closed(fixture);
+        assert_int_equal(fixture->n_told, 0);
+}
+
+#define HANG_TEST(name) cmocka_unit_test_setup_teardown(name, setup_hangs, teardown_hangs)
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                HANG_TEST(test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned),
+                HANG_TEST(test_the_others_are_heard_meanwhile_and_what_came_before_is_not_lost),
+                HANG_TEST(test_a_look_that_hangs_holds_up_no_xid),
+                HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
+                HANG_TEST(test_two_gpus_that_hang_leave_the_third),
+                HANG_TEST(test_what_waits_for_a_reset_still_does_after_a_hang),
+                HANG_TEST(test_while_all_hangs_a_rescan_is_answered_with_what_is_known),
+                HANG_TEST(test_a_rescan_that_hangs_itself_is_answered),
+                HANG_TEST(test_a_start_that_hangs_says_so_and_pretends_nothing),
+                HANG_TEST(test_a_wait_for_events_has_its_own_time),
+                HANG_TEST(test_it_closes_at_once_though_calls_hang),
+                HANG_TEST(test_it_closes_at_once_though_all_hangs),
+                HANG_TEST(test_a_call_that_hangs_at_the_end_is_left_behind),
+        };
+
+        return cmocka_run_group_tests(tests, setup_group, scenario_teardown);
+}
