@@ -102,6 +102,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->driver_root_ctr = copy(merge, arena, "driver-root-ctr-path");
         config->mps_root = copy(merge, arena, "mps-root");
         config->mps_directory = copy(merge, arena, "mps-directory");
+        config->mps_pipes_writable = merged_is(merge, "mps-pipes-writable", "true");
         config->mps_control = copy(merge, arena, "mps-control");
         config->pod_resources = copy(merge, arena, "pod-resources-socket");
         config->cdi_annotation_prefix = copy(merge, arena, "cdi-annotation-prefix");

@@ -190,6 +190,7 @@ struct config {
         const char *driver_root_ctr; /* where the driver root is mounted here */
         const char *mps_root;        /* on the host, "" unset */
         const char *mps_directory;   /* where the MPS root is mounted here: "/mps" */
+        bool mps_pipes_writable;     /* for tenants, who by default may connect and no more */
         const char *mps_control;     /* the program nvidia-cuda-mps-control: a name that is looked up, or a path */
         const char *pod_resources;   /* kubelet's socket that tells which container holds what */
 

@@ -52,6 +52,8 @@ static json_t *print_flags(const struct config *config)
         json_object_set_new(flags, "migStrategy", text(mig_strategy_name(config->mig_strategy)));
         json_object_set_new(flags, "failOnInitError", json_boolean(config->fail_on_init_error));
         json_object_set_new(flags, "mpsRoot", text(config->mps_root));
+        if (config->mps_pipes_writable)
+                json_object_set_new(flags, "mpsPipesWritable", json_true());
         json_object_set_new(flags, "nvidiaDriverRoot", text(config->driver_root));
         json_object_set_new(flags, "nvidiaDevRoot", text(config->dev_root));
         json_object_set_new(flags, "gdrcopyEnabled", json_boolean(config->extras & EXTRA_GDRCOPY));

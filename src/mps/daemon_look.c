@@ -29,6 +29,17 @@ static bool is_lost(struct mps_run *run)
         return true;
 }
 
+/* True when it was reported. Who connects would come to somebody else, and so would we. */
+static bool is_changed(struct mps_run *run)
+{
+        const char *door = mps_folder_changed_door(&run->folder);
+
+        if (door)
+                run_report(run, MPS_EVENT_LOST, "'%s/%s' is not what its control daemon made: somebody replaced it",
+                        run->folder.pipe, door);
+        return door != NULL;
+}
+
 bool run_is_silent(struct mps_run *run, const struct error *err)
 {
         if (run->launch && !identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
@@ -142,7 +153,7 @@ static void look(struct mps_run *run)
                 .data = run,
         };
 
-        if (is_lost(run))
+        if (is_lost(run) || is_changed(run))
                 return;
         if (!run->look)
                 run->look = mps_look_start(&options);
@@ -166,6 +177,7 @@ static void on_first_answer(const struct error *err, const char *answer, void *d
         struct mps_run *run = data;
 
         if (!err && is_answer(run, answer)) {
+                mps_folder_note_doors(&run->folder);
                 run_report(run, MPS_EVENT_ANSWERED, NULL);
                 return;
         }

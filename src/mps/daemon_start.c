@@ -77,6 +77,7 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
         else
                 *ret_same = has_units(pid, &run->wanted);
         run->log_start = mps_folder_log_size(&run->folder);
+        mps_folder_note_doors(&run->folder);
         log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
         return true;
 }

@@ -113,6 +113,42 @@ int mps_folder_make(struct mps_folder *folder, const char *root, struct error *e
         return pin(folder, err);
 }
 
+/* ---- what is in the pipe directory ---- */
+
+static const struct {
+        const char *name;
+        mode_t type;
+} doors[MPS_DOORS] = {{"control", S_IFSOCK}, {"control_privileged", S_IFSOCK}, {"control_lock", S_IFREG}};
+
+/* All zeros: there is none of that kind and of our user. */
+static struct mps_door look_at_door(const struct mps_folder *folder, size_t position)
+{
+        struct mps_door door = {0};
+        struct stat status;
+
+        if (fstatat(folder->pin, doors[position].name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                (status.st_mode & S_IFMT) == doors[position].type && status.st_uid == geteuid())
+                door = (struct mps_door){status.st_dev, status.st_ino};
+        return door;
+}
+
+void mps_folder_note_doors(struct mps_folder *folder)
+{
+        for (size_t i = 0; i < MPS_DOORS; i++)
+                folder->doors[i] = look_at_door(folder, i);
+}
+
+const char *mps_folder_changed_door(const struct mps_folder *folder)
+{
+        for (size_t i = 0; i < MPS_DOORS; i++) {
+                const struct mps_door door = look_at_door(folder, i);
+
+                if (door.device != folder->doors[i].device || door.inode != folder->doors[i].inode)
+                        return doors[i].name;
+        }
+        return NULL;
+}
+
 static bool is_out_of_the_way(int directory, const char *name)
 {
         char aside[64];

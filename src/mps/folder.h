@@ -14,6 +14,13 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
+/* What a daemon makes in its pipe directory and keeps while it serves: two sockets and the file of its lock. */
+#define MPS_DOORS 3U
+struct mps_door {
+        dev_t device;
+        ino_t inode; /* 0: it was not there */
+};
+
 struct mps_folder {
         char *path; /* <root>/<name> */
         char *pipe;
@@ -23,6 +30,7 @@ struct mps_folder {
         int pin;      /* |pipe| itself: while it is open, no other directory gets its number; -1: not made yet */
         dev_t device; /* of |pipe|, since mps_folder_make() */
         ino_t inode;
+        struct mps_door doors[MPS_DOORS]; /* since mps_folder_note_doors() */
 };
 
 void mps_folder_init(struct mps_folder *folder, const char *root, const char *name);
@@ -36,6 +44,13 @@ int mps_folder_make(struct mps_folder *folder, const char *root, struct error *e
  * lock that somebody else has left there. What cannot be removed, as a folder with something in it, gets another name.
  */
 int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_USE;
+
+/*
+ * Remembers the sockets and the lock that a daemon has made. They are the same for its life, so another one is somebody else's:
+ * mps_folder_changed_door() names the first that is not the one of then, of another kind or owner, or gone; NULL: none.
+ */
+void mps_folder_note_doors(struct mps_folder *folder);
+const char *mps_folder_changed_door(const struct mps_folder *folder);
 
 /* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */
 int mps_folder_make_path(const char *root, const char *path, struct error *err) MUST_USE;

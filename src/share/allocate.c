@@ -54,10 +54,13 @@ static void add_pair(const struct request *request, const char *name, const char
                 (struct allocate_pair){.name = name, .value = value};
 }
 
-static void add_mount(const struct request *request, const char *container_path, const char *host_path)
+static struct allocate_mount *add_mount(
+        const struct request *request, const char *container_path, const char *host_path)
 {
-        request->allocation->mounts[request->allocation->n_mounts++] =
-                (struct allocate_mount){.container_path = container_path, .host_path = host_path};
+        struct allocate_mount *mount = &request->allocation->mounts[request->allocation->n_mounts++];
+
+        *mount = (struct allocate_mount){.container_path = container_path, .host_path = host_path};
+        return mount;
 }
 
 static const char *join(struct arena *arena, const char *const *items, size_t count)
@@ -263,7 +266,8 @@ static void add_mps(const struct request *request, const struct unit *unit)
         if (request->binding && request->binding->pipe)
                 path = arena_printf(request->arena, "/%s", request->binding->pipe);
         add_pair(request, "CUDA_MPS_PIPE_DIRECTORY", pipe);
-        add_mount(request, pipe, below(request, request->config->mps_root, path));
+        add_mount(request, pipe, below(request, request->config->mps_root, path))->read_only =
+                !request->config->mps_pipes_writable;
         add_mount(request, "/dev/shm", below(request, request->config->mps_root, "/shm"));
 }
 

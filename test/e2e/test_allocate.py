@@ -87,7 +87,7 @@ def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads
         'WARPSHARE_TIER': 'verified',
     }
     assert [(mount.container_path, mount.host_path, mount.read_only) for mount in response.mounts] == [
-        ('/mps/%s/pipe' % uuid, '/run/nvidia/mps/%s/pipe' % uuid, False),
+        ('/mps/%s/pipe' % uuid, '/run/nvidia/mps/%s/pipe' % uuid, True),
         ('/dev/shm', '/run/nvidia/mps/shm', False)]
 
 

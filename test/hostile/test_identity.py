@@ -84,7 +84,8 @@ def test_whom_a_tenant_names_as_a_server_is_not_ended(served, tenants, bystander
         os.rename(os.path.join(pipe, door), os.path.join(real, door))
         os.rename(os.path.join(own, door), os.path.join(pipe, door))
     asked = count(os.path.join(own, 'control.log'), 'get_server_list')
-    wait(lambda: count(os.path.join(own, 'control.log'), 'get_server_list') > asked + 1, 'the supervisor has asked the tenant')
+    wait(lambda: count(os.path.join(own, 'control.log'), 'get_server_list') > asked + 1 or
+         served.supervisor.count('somebody replaced it'), 'the supervisor has asked the tenant, or knows better')
     tenants.run(ROOT, ['sh', '-c', 'echo quit -t 0 | nvidia-cuda-mps-control'], environment=control(real))
     served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
     assert bystander.poll() is None
@@ -118,6 +119,21 @@ while True:
         os.kill(before, 9)
         served.agent.wait_daemon(FIRST, lambda one, before=before: one['pid'] != before, 'another process')
         assert os.readlink('/proc/%d/ns/pid' % served.agent.wait_ready(FIRST)['pid']) == os.readlink('/proc/self/ns/pid')
+    served.client(FIRST)
+
+
+@pytest.mark.parametrize('door', ['control', 'control_privileged', 'control_lock'])
+def test_a_door_that_somebody_replaced_is_a_fault(served, door):
+    """Though whatever stands there now answers."""
+    path = served.path(FIRST, 'pipe', door)
+    os.rename(path, path + '.true')
+    if door == 'control_lock':
+        with open(path, 'w', encoding='utf-8'):
+            pass
+    else:
+        os.symlink(path + '.true', path)
+    served.agent.wait_daemon(FIRST, lambda one: 'somebody replaced it' in (one.get('reason') or ''), 'told')
+    served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
     served.client(FIRST)
 
 

@@ -45,7 +45,7 @@ static void assert_answer(struct node *node, const char *ids, const char *expect
 }
 
 #define MOUNTS_OF(daemon)                                                                                              \
-        "/run/nvidia/mps/" daemon "/pipe -> /mps/" daemon "/pipe\n"                                                    \
+        "/run/nvidia/mps/" daemon "/pipe -> /mps/" daemon "/pipe (ro)\n"                                                  \
         "/run/nvidia/mps/shm -> /dev/shm\n"
 #define MOUNTS MOUNTS_OF("nvidia.com/gpu")
 #define PIPE_OF(daemon) "CUDA_MPS_PIPE_DIRECTORY=/mps/" daemon "/pipe\n"
@@ -251,7 +251,7 @@ static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **stat
                 "cdi " VENDOR "/gpu=GPU-1\n" PIPE_OF("GPU-1")
                         LIMITS("50", "0=11904M") "WARPSHARE_GRANT=g2\n" FACTS("2/4", "0.5", MEMORY("11904"), "50.0",
                                 "namespace") "NVIDIA_VISIBLE_DEVICES=GPU-1\n"
-                                             "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe\n"
+                                             "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe (ro)\n"
                                              "/run/nvidia/mps/shm -> /dev/shm\n"
                                              "/dev/nvidia5 => /dev/nvidia5 (rw)\n");
         assert_ok(request(&node, "GPU-0::3 GPU-0::1 GPU-1::0", &allocation), &node.err);
