@@ -11,7 +11,7 @@
 
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
-#define LOOKS_BETWEEN_TRIMS 64U
+#define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
 #define LOOKS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
 
@@ -66,6 +66,22 @@ bool run_is_looking(const struct mps_run *run)
 
         return machine->state == MPS_READY || mps_machine_is_server_fault(machine) ||
                (machine->state == MPS_DRAINING && machine->phase == MPS_PHASE_PLAIN);
+}
+
+void run_on_log(void *data)
+{
+        struct mps_run *run = data;
+        const int64_t now = (int64_t)uv_now(run->context->loop);
+
+        if (!mps_folder_trim_log(&run->folder))
+                return;
+        if (run->trimmed_at && now - run->trimmed_at < FLOOD_MS) {
+                run_set_text(&run->tampered,
+                        xstrdup("its log is flooded and is cut again and again: somebody asks its control socket "
+                                "without end"));
+                run->tampered_looks = RUN_TAMPERED_LOOKS;
+        }
+        run->trimmed_at = MAX(now, 1);
 }
 
 /* What is worth telling though the daemon serves. */
@@ -127,8 +143,7 @@ static void on_looked(struct mps_observation *observation, const struct error *e
         mps_observation_free(run->seen);
         run->seen = observation;
         note_observation(run);
-        if (run->looks++ % LOOKS_BETWEEN_TRIMS == 0)
-                mps_folder_trim_log(&run->folder);
+        run->looks++;
         judge_observation(run);
         if (run->looks % LOOKS_BETWEEN_VERIFICATIONS == 0)
                 run_verify(run);

@@ -9,6 +9,7 @@
 #include "mps/folder.h"
 #include "mps/journal.h"
 #include "mps/launch.h"
+#include "mps/log_watch.h"
 #include "mps/observe.h"
 
 struct prepare;
@@ -30,9 +31,11 @@ struct mps_run {
         struct arena recorded_arena;
         struct mps_record_daemon recorded; /* pid 0: none */
         struct mps_launch *launch;         /* NULL: no process */
-        off_t log_start;                   /* of control.log, when it was started */
-        struct mps_control *control;       /* for its state; renewed with each process */
-        struct mps_control *requests;      /* for what others ask; lives as long as we do */
+        struct mps_log_watch *log_watch;
+        int64_t trimmed_at;           /* the log was cut, by the loop's clock; 0: never */
+        off_t log_start;              /* of control.log, when it was started */
+        struct mps_control *control;  /* for its state; renewed with each process */
+        struct mps_control *requests; /* for what others ask; lives as long as we do */
 
         struct prepare *prepare;       /* NVML is being asked before a start */
         struct configure *configure;   /* it is being configured */
@@ -92,6 +95,8 @@ void run_look_again(struct mps_run *run, uint64_t ms);
 void run_ask_until_it_answers(struct mps_run *run);
 /* |run_prepare_is_late| comes after |ms|. */
 void run_wait(struct mps_run *run, uint64_t ms);
+/* Its log has changed: it is cut if it has grown too long. */
+void run_on_log(void *data);
 /* It stays as it is until mps_run_poke(). */
 void run_wait_for_units(struct mps_run *run, const char *blocker);
 

@@ -383,7 +383,8 @@ int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const cha
         uv_timer_init(context->loop, &run->deadline);
         uv_timer_init(context->loop, &run->turn);
         run->deadline.data = run->turn.data = run;
-        run->open = 2;
+        run->log_watch = mps_log_watch_new(context->loop, run_on_log, run);
+        run->open = 3;
         if (recorded) {
                 run->recorded = *recorded;
                 mps_daemon_wanted_copy(&run->recorded.settings, &run->recorded_arena, &recorded->settings);
@@ -433,6 +434,7 @@ void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
         run_drop_control(run);
         close_control(run, TAKE_PTR(run->requests));
         run->launch = mps_launch_forget(run->launch);
+        mps_log_watch_close(run->log_watch, on_control_closed, run);
         uv_close((uv_handle_t *)&run->deadline, on_timer_closed);
         uv_close((uv_handle_t *)&run->turn, on_timer_closed);
 }

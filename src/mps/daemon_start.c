@@ -78,6 +78,8 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
                 *ret_same = has_units(pid, &run->wanted);
         run->log_start = mps_folder_log_size(&run->folder);
         mps_folder_note_doors(&run->folder);
+        if (run->log_start) /* it writes there */
+                mps_log_watch_follow(run->log_watch, run->folder.control_log);
         log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
         return true;
 }
@@ -329,6 +331,7 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         strbuf_done(&units);
         run->log_start = mps_folder_log_size(&run->folder);
         mps_journal_skip(run->journal);
+        mps_log_watch_follow(run->log_watch, run->folder.control_log);
         return mps_launch_start(&run->launch,
                 &(struct mps_launch_options){context->loop, argv, environment, log, on_process_exit, run}, err);
 }

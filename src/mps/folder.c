@@ -15,6 +15,7 @@
 #include "base/log.h"
 
 #define LOG_LIMIT ((off_t)8 * 1024 * 1024)
+#define LOG_KEPT ((off_t)1024 * 1024)
 #define LOG_TAIL ((off_t)4096)
 #define SELINUX "/sys/fs/selinux/enforce"
 #define SELINUX_CONTEXT "system_u:object_r:container_file_t:s0"
@@ -196,29 +197,26 @@ off_t mps_folder_log_size(const struct mps_folder *folder)
 }
 
 /* The daemon keeps writing to the same file: it is copied, then cut. A line that comes between is lost. */
-void mps_folder_trim_log(const struct mps_folder *folder)
+bool mps_folder_trim_log(const struct mps_folder *folder)
 {
         _free_ char *old = xasprintf("%s.1", folder->control_log);
         _close_ int from = -1;
         _close_ int to = -1;
-        off_t size = mps_folder_log_size(folder);
+        const off_t size = mps_folder_log_size(folder);
+        off_t at = size - LOG_KEPT;
 
         if (size <= LOG_LIMIT)
-                return;
+                return false;
         from = open(folder->control_log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-        if (from < 0 || to < 0)
-                return;
-        while (size > 0) {
-                ssize_t sent = sendfile(to, from, NULL, (size_t)size);
-
-                if (sent <= 0)
-                        break;
-                size -= sent;
-        }
+        if (from < 0)
+                return false;
+        while (to >= 0 && at < size && sendfile(to, from, &at, (size_t)(size - at)) > 0)
+                ;
         if (ftruncate(from, 0) < 0)
                 log_warn("cannot cut the log of an MPS control daemon", LOG_STR("path", folder->control_log),
                         LOG_STR("error", strerror(errno)));
+        return true;
 }
 
 void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text)

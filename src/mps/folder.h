@@ -64,8 +64,11 @@ bool mps_folder_is_same(const struct mps_folder *folder);
 /* For the daemon's standard output; appending, so that it can be cut while the daemon writes. -1 with |err|. */
 int mps_folder_open_log(const struct mps_folder *folder, struct error *err) MUST_USE;
 
-/* Each command that is asked leaves four lines in control.log: one that has grown over 8 MiB becomes control.log.1. */
-void mps_folder_trim_log(const struct mps_folder *folder);
+/*
+ * Each command that is asked leaves four lines in control.log: one that has grown over 8 MiB is cut to nothing, and its last MiB becomes
+ * control.log.1. True: that was done.
+ */
+bool mps_folder_trim_log(const struct mps_folder *folder);
 
 /* The end of control.log, from |offset|, at most 4 KiB. */
 void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text);
