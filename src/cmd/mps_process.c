@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "cmd/command.h"
 #include "cmd/mps_echo.h"
 #include "cmd/signals.h"
+#include "gpu/hangs.h"
 #include "metrics/http.h"
 #include "mps/message.h"
 
@@ -70,7 +72,14 @@ static char *find_ailment(void *data)
 {
         struct mps_process *process = data;
         const struct mps_status *status = mps_supervisor_status(process->supervisor);
+        struct call_info call;
+        char text[200];
 
+        if (mps_supervisor_hang(process->supervisor, &call)) {
+                hang_print(&call, text, sizeof(text));
+                return xasprintf("%s has not returned for %" PRIu64 " s: what needs NVML waits for it", text,
+                        hang_seconds(&call, call_trace_now_ms()));
+        }
         for (size_t i = 0; i < status->n_daemons; i++)
                 if (!is_good(&status->daemons[i]))
                         return xasprintf("the MPS daemon %s is in state %s: %s", status->daemons[i].name,

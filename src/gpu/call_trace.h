@@ -30,12 +30,13 @@ enum call_subject {
         CALL_TO_OPEN, /* the library is loaded and initialised: another thread would wait as well */
 };
 
+#define CALL_NO_INDEX UINT32_MAX
 #define CALL_GPU_SIZE 96U /* as NVML_DEVICE_UUID_V2_BUFFER_SIZE */
 
 struct call_info {
         const char *call; /* "nvmlDeviceGetMemoryInfo": a constant */
         enum call_subject subject;
-        unsigned int index;      /* of the GPU as NVML counts */
+        unsigned int index;      /* of the GPU as NVML counts, or CALL_NO_INDEX */
         char gpu[CALL_GPU_SIZE]; /* its UUID; "": it has not told that yet */
         uint64_t since_ms;       /* CLOCK_MONOTONIC */
 };

@@ -34,6 +34,8 @@ void hang_print(const struct call_info *call, char *text, size_t size)
 {
         if (call->subject != CALL_ON_GPU)
                 snprintf(text, size, "%s", call->call);
+        else if (call->index == CALL_NO_INDEX)
+                snprintf(text, size, "%s of %s", call->call, call->gpu);
         else if (call->gpu[0])
                 snprintf(text, size, "%s of GPU %u (%s)", call->call, call->index, call->gpu);
         else

@@ -26,7 +26,7 @@ enum hang_answer hang_judge(const struct call_info *call, const struct call_info
 /* Which GPU it is: one that has not told its UUID is known by its index, where |inventory| (or NULL) has it. */
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
 
-/* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)". */
+/* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)", "… of GPU-…" where the index is not known. */
 void hang_print(const struct call_info *call, char *text, size_t size);
 
 /* For how long it has not returned. */

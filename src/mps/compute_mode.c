@@ -17,8 +17,10 @@ const char *compute_mode_name(nvmlComputeMode_t mode)
 
 static int find(const struct nvml *nvml, const char *uuid, nvmlDevice_t *device, struct error *err)
 {
-        nvmlReturn_t code = NVML_CALL(nvml, device_get_by_uuid, uuid, device);
+        nvmlReturn_t code;
 
+        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, device);
         return code == NVML_SUCCESS ? 0 : nvml_fail(nvml, code, "nvmlDeviceGetHandleByUUID", err);
 }
 

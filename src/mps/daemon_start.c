@@ -192,6 +192,7 @@ static void read_capability(struct prepare *prepare, const struct nvml *nvml, co
         int major;
         int minor;
 
+        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
         if (NVML_CALL(nvml, device_get_by_uuid, uuid, &device) == NVML_SUCCESS &&
                 NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS &&
                 (!prepare->major || major < prepare->major))

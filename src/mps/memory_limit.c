@@ -26,6 +26,7 @@ static enum memory_limit_outcome find(
 
         if (access(folder, F_OK) < 0 && errno == ENOENT)
                 return MEMORY_LIMIT_GONE;
+        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
         code = NVML_CALL(nvml, device_get_by_uuid, uuid, device);
         return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE : fail(nvml, code, "nvmlDeviceGetHandleByUUID", folder, err);
 }

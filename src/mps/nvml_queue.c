@@ -4,8 +4,13 @@
  */
 #include "mps/nvml_queue.h"
 
+#include <errno.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/log.h"
+#include "gpu/hangs.h"
 
 struct nvml_queue {
         uv_mutex_t lock;
@@ -14,10 +19,16 @@ struct nvml_queue {
         struct list finished;
         bool stop;
         bool has_ended;
+        bool has_returned; /* a call that hung */
+        struct call_trace trace;
         uv_thread_t thread;
         char *library;
         char *driver_root;
 
+        int timer;
+        uv_poll_t poll; /* |timer|: a call has lasted for too long */
+        bool is_hung;
+        struct call_info hung;
         uv_async_t async;
         uv_timer_t patience;
         unsigned int open_handles;
@@ -63,6 +74,17 @@ static bool give_back(struct nvml_queue *queue, struct nvml_job *job)
         return !is_left;
 }
 
+static void on_call_ended(void *data)
+{
+        struct nvml_queue *queue = data;
+
+        uv_mutex_lock(&queue->lock);
+        queue->has_returned = true;
+        if (!queue->is_left)
+                uv_async_send(&queue->async);
+        uv_mutex_unlock(&queue->lock);
+}
+
 static void run(void *argument)
 {
         struct nvml_queue *queue = argument;
@@ -72,8 +94,9 @@ static void run(void *argument)
         while ((job = next_job(queue))) {
                 struct error err = {.kind = ERROR_NONE};
 
-                if (!nvml && nvml_open(&nvml, queue->library, queue->driver_root, &err) < 0)
+                if (!nvml && nvml_open_traced(&nvml, queue->library, queue->driver_root, &queue->trace, &err) < 0)
                         nvml = NULL;
+                call_trace_ask(&queue->trace, CALL_ON_DRIVER, 0, NULL);
                 job->reopen = false;
                 job->work(job, nvml, &err);
                 if (job->reopen)
@@ -95,8 +118,10 @@ static void on_handle_closed(uv_handle_t *handle)
 
         if (--queue->open_handles)
                 return;
+        close(queue->timer);
         if (!queue->is_left) {
                 uv_thread_join(&queue->thread);
+                call_trace_done(&queue->trace);
                 uv_cond_destroy(&queue->wake);
                 uv_mutex_destroy(&queue->lock);
                 free(queue->library);
@@ -111,6 +136,8 @@ static void close_handles(struct nvml_queue *queue)
         if (queue->is_closing)
                 return;
         queue->is_closing = true;
+        call_trace_forget_timer(&queue->trace);
+        uv_close((uv_handle_t *)&queue->poll, on_handle_closed);
         uv_close((uv_handle_t *)&queue->async, on_handle_closed);
         uv_close((uv_handle_t *)&queue->patience, on_handle_closed);
 }
@@ -129,31 +156,86 @@ static struct nvml_job *take_finished(struct nvml_queue *queue, bool *ret_has_en
         return job;
 }
 
+static void report(const struct call_info *call, bool has_returned)
+{
+        char text[200];
+        uint64_t seconds = hang_seconds(call, call_trace_now_ms());
+
+        hang_print(call, text, sizeof(text));
+        if (has_returned)
+                log_info("the call into NVML has returned", LOG_STR("call", text), LOG_UINT("seconds", seconds));
+        else
+                log_error("a call into NVML does not return, and what needs NVML waits for it", LOG_STR("call", text),
+                        LOG_UINT("seconds", seconds));
+}
+
+static void on_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        struct nvml_queue *queue = poll->data;
+        uint64_t count;
+
+        (void)!read(queue->timer, &count, sizeof(count));
+        if (!call_trace_over(&queue->trace, &queue->hung))
+                return;
+        queue->is_hung = true;
+        report(&queue->hung, false);
+}
+
+static void end_hang(struct nvml_queue *queue)
+{
+        bool has_returned;
+
+        uv_mutex_lock(&queue->lock);
+        has_returned = queue->has_returned;
+        queue->has_returned = false;
+        uv_mutex_unlock(&queue->lock);
+        if (!has_returned || !queue->is_hung)
+                return;
+        queue->is_hung = false;
+        report(&queue->hung, true);
+}
+
+bool nvml_queue_hang(const struct nvml_queue *queue, struct call_info *ret)
+{
+        if (queue->is_hung)
+                *ret = queue->hung;
+        return queue->is_hung;
+}
+
 static void on_async(uv_async_t *async)
 {
         struct nvml_queue *queue = async->data;
         struct nvml_job *job;
         bool has_ended;
 
+        end_hang(queue);
         while ((job = take_finished(queue, &has_ended)))
                 job->done(job);
         if (has_ended)
                 close_handles(queue);
 }
 
-int nvml_queue_new(
-        struct nvml_queue **ret, uv_loop_t *loop, const char *library, const char *driver_root, struct error *err)
+int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library, const char *driver_root,
+        uint64_t hang_ms, struct error *err)
 {
         struct nvml_queue *queue = xcalloc(1, sizeof(*queue));
-        int rc = uv_async_init(loop, &queue->async, on_async);
+        int rc;
 
+        queue->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        rc = queue->timer < 0 ? -errno : uv_async_init(loop, &queue->async, on_async);
         if (rc < 0) {
+                if (queue->timer >= 0)
+                        close(queue->timer);
                 free(queue);
                 return error_errno(err, -rc, "prepare the thread for NVML");
         }
         uv_timer_init(loop, &queue->patience);
-        queue->async.data = queue->patience.data = queue;
-        queue->open_handles = 2;
+        if (uv_poll_init(loop, &queue->poll, queue->timer) < 0 ||
+                uv_poll_start(&queue->poll, UV_READABLE, on_timer) < 0)
+                abort(); /* a descriptor that epoll always takes: as out of memory */
+        queue->async.data = queue->patience.data = queue->poll.data = queue;
+        queue->open_handles = 3;
+        call_trace_init(&queue->trace, queue->timer, hang_ms, on_call_ended, queue);
         uv_mutex_init(&queue->lock);
         uv_cond_init(&queue->wake);
         list_init(&queue->waiting);
@@ -164,6 +246,7 @@ int nvml_queue_new(
         if (rc < 0)
                 abort(); /* as out of memory */
         uv_unref((uv_handle_t *)&queue->async);
+        uv_unref((uv_handle_t *)&queue->poll);
         *ret = queue;
         return 0;
 }

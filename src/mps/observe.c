@@ -469,9 +469,11 @@ static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, cons
 {
         nvmlDevice_t device;
         unsigned int count = PROCESSES_MAX;
-        nvmlReturn_t code = NVML_CALL(nvml, device_get_by_uuid, unit->uuid, &device);
+        nvmlReturn_t code;
         struct error err;
 
+        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, unit->uuid);
+        code = NVML_CALL(nvml, device_get_by_uuid, unit->uuid, &device);
         if (code == NVML_SUCCESS)
                 code = read_processes_of(nvml, device, &count, infos);
         if (is_lost(code)) {

@@ -137,6 +137,11 @@ static void renew_status(struct mps_supervisor *supervisor)
         supervisor->status = make_status(supervisor);
 }
 
+bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret)
+{
+        return nvml_queue_hang(supervisor->nvml, ret);
+}
+
 const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supervisor)
 {
         return supervisor->status;
@@ -372,7 +377,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         const char *path = options->path ? options->path : getenv("PATH");
         _free_ char *shm = NULL;
 
-        if (nvml_queue_new(&supervisor->nvml, options->loop, options->nvml_library, options->driver_root, err) < 0) {
+        if (nvml_queue_new(&supervisor->nvml, options->loop, options->nvml_library, options->driver_root, 0, err) < 0) {
                 free(supervisor);
                 return -1;
         }

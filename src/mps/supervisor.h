@@ -23,6 +23,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "gpu/call_trace.h"
 #include "mps/status.h"
 #include "share/mps_wanted.h"
 
@@ -56,6 +57,9 @@ int mps_supervisor_apply(struct mps_supervisor *supervisor, const struct mps_wan
 
 /* Borrowed, until the next turn of the loop. */
 const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supervisor);
+
+/* A call into NVML that does not return, if there is one. */
+bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
 
 /* |err| is NULL on success. */
 typedef void mps_done_fn(const struct error *err, void *data);

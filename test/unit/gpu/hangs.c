@@ -85,6 +85,9 @@ static void test_a_gpu_that_has_not_told_its_name_is_known_by_its_place(void **s
         hang_name_gpu(&call, inventory);
         hang_print(&call, text, sizeof(text));
         assert_string_equal(text, "nvmlDeviceGetUUID of GPU 5 (GPU-x)");
+        call.index = CALL_NO_INDEX;
+        hang_print(&call, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetUUID of GPU-x");
         call.subject = CALL_ON_DRIVER;
         hang_print(&call, text, sizeof(text));
         assert_string_equal(text, "nvmlDeviceGetUUID");
