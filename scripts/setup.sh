@@ -13,25 +13,35 @@ chosen=warpshare.dev/setup # a label: of nodes that are set up, and of the names
 before=setup.warpshare.dev/config-before
 configs=warpshare-setup
 most=60 # clients of one GPU, on the newest drivers and GPUs
+# What configurations are called here: a name says all that is in it, so that another run can make the ones that other nodes have.
+name_pattern='^mps\.(aggregate|individual)\.([0-9]+)(\.strict)?(\.max-([0-9]+))?$'
+# shellcheck source=scripts/cluster.sh
+. "$(dirname "$0")/cluster.sh"
 
 usage() {
         cat <<'TEXT'
 usage: scripts/setup.sh [OPTION...] REPLICAS [aggregate|individual] NODE|all [IMAGE-REPO [IMAGE-TAG [SECRET-NAME]]]
+       scripts/setup.sh [OPTION...] REPLICAS [aggregate|individual] NODE|all IMAGE-REPO:IMAGE-TAG [SECRET-NAME]
        scripts/setup.sh --remove [OPTION...] NODE|all
 
-Shares each GPU of NODE, or of all nodes that have one, among REPLICAS containers by MPS.
+Shares each GPU of NODE, or of all nodes that have one, in REPLICAS parts by MPS. A container that asks for K of them gets K/REPLICAS of one
+GPU's memory and threads.
 
   aggregate    one resource for all GPUs of a node: 4 GPUs with 20 replicas are nvidia.com/gpu: 80 (the default)
   individual   one resource a GPU: nvidia.com/gpu0: 20, nvidia.com/gpu1: 20, …
 
-  IMAGE-REPO   where the image is, as registry.example.com/warpshare    (or PLUGIN_IMAGE_REPO in the environment)
+  IMAGE-REPO   where the image is, as registry.example.com/warpshare    (or PLUGIN_IMAGE_REPO in the environment);
+               with :TAG or @sha256:DIGEST behind it the next word is the secret
   IMAGE-TAG    default: the version of these files                      (or PLUGIN_IMAGE_TAG)
   SECRET-NAME  of the namespace, to pull the image with                 (or IMAGE_PULL_SECRET_NAME)
 
+  --max-per-request K   no container may ask for more than K replicas (default: as many as a GPU has, or half with --strict)
+  --strict              aggregate only: advertise only so many replicas that every request finds one GPU with room. Without it all are
+                        advertised, and a pod that asks for several may be refused where no GPU has so many free
   --remove              take it back
   --dry-run             say what would be changed, and change nothing
   --namespace NAME      where to install (default warpshare, or WARPSHARE_NAMESPACE)
-  --timeout SECONDS     how long to wait for a node (default 300, or WARPSHARE_TIMEOUT)
+  --timeout SECONDS     how long to wait for all nodes together (default 300, or WARPSHARE_TIMEOUT)
   --runtime-class NAME  RuntimeClass of NVIDIA's container runtime, where that is not the default runtime of the nodes
   --no-wait             do not wait until nodes have their resources
   --force               go on where another device plugin serves the node, or, with --remove, where pods still have shares
@@ -64,11 +74,6 @@ fail() {
 misuse() {
         printf 'setup.sh: %s; --help says more\n' "$*" >&2
         exit 2
-}
-
-# "a b c" of lines.
-joined() {
-        paste -sd , - <<<"$1" | sed 's/,/, /g'
 }
 
 # ---- changes: made, or said with --dry-run ----
@@ -185,7 +190,7 @@ known_objects() {
 
 # The setup's manifest but its namespace, with our image, secret and namespace.
 manifest() {
-        awk -v image="$repo:$tag" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" '
+        awk -v image="$image" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" '
                 /^---$/ { is_past_first = 1 }
                 !is_past_first { next }
                 /^ *imagePullSecrets:$/ && secret == "" { getline; next }
@@ -215,84 +220,179 @@ metadata:
   labels: {app.kubernetes.io/name: warpshare}
 data:
 TEXT
-        printf '%s\n' "$others" "$name" | sort -u | while IFS=. read -r prefix scope replicas; do
-                case $prefix.$scope in mps.aggregate | mps.individual) ;; *) continue ;; esac
+        printf '%s\n' "$others" "$name" | sort -u | while read -r name; do
+                [[ $name =~ $name_pattern ]] || continue
                 cat <<TEXT
-  $prefix.$scope.$replicas: |
+  $name: |
     version: v1
     sharing:
       mps:
-        scope: $scope
+        scope: ${BASH_REMATCH[1]}
+        provisioning: weighted
+TEXT
+                case ${BASH_REMATCH[1]}${BASH_REMATCH[3]} in
+                aggregate) echo "        reserve: none" ;;
+                aggregate.strict) echo "        reserve: strict" ;;
+                esac
+                [ -z "${BASH_REMATCH[5]}" ] || echo "        maxPerRequest: ${BASH_REMATCH[5]}"
+                cat <<TEXT
+        memoryReserve: 0 # a replica has its part of the whole memory, as with NVIDIA's plugin
         resources:
         - name: nvidia.com/gpu
-          replicas: $replicas
+          replicas: ${BASH_REMATCH[2]}
 TEXT
         done
 }
 
 # ---- how it goes ----
 
-# "name=count" lines of what kubelet counts below nvidia.com/: allocatable or capacity.
-counts() { # node, field
-        kubectl get node "$1" -o "go-template={{range \$name, \$count := .status.$2}}{{\$name}}={{\$count}}{{\"\\n\"}}{{end}}" |
-                grep '^nvidia\.com/' || true
-}
-
-# What is in the way of "all of the node's replicas can be used", or nothing. Sets $found.
+# What is in the way of "the node's replicas can be used", or nothing.
 missing() { # node
-        local told pattern
+        local told status what
         told=$(kubectl get node "$1" -o \
                 'jsonpath={.metadata.annotations.warpshare\.dev/config} {.metadata.annotations.warpshare\.dev/config-status}') || {
                 echo "the node cannot be asked"
                 return
         }
-        found=
         case $told in
         "$config accepted") ;;
         "$config "* | *" refused: "*) echo "the agent says: ${told#* }" && return ;;
         *) echo "the agent has not told yet that it has the configuration $config" && return ;;
         esac
-        case $scope in
-        aggregate) pattern='^nvidia\.com/gpu=' ;;
-        individual) pattern='^nvidia\.com/gpu[0-9]+=' ;;
-        esac
-        found=$(counts "$1" allocatable | grep -E "$pattern" || true)
-        if [ -z "$found" ] || [ "$found" != "$(counts "$1" capacity | grep -E "$pattern")" ] || grep -q '=0$' <<<"$found"; then
-                echo "kubelet counts ${found:-nothing} of $(counts "$1" capacity | grep -E "$pattern" || echo "nothing")" | paste -sd ' ' -
-        fi
+        compare_counts "$1" "$pattern" >"$work/counts.$1"
+        while read -r status what; do
+                # Without metrics a reserve is not told from a fault.
+                if [ "$status" = bad ] || { [ "$status" = note ] && [ -z "$strict" ]; }; then
+                        echo "${what%%; whether*}" && return
+                fi
+        done <"$work/counts.$1"
 }
 
-wait_for() { # node
-        local until why found=
+# Why a pod of ours on the node will not start with this image, in kubelet's words; or nothing.
+cannot_start() { # node
+        kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare --field-selector "spec.nodeName=$1" -o \
+                'jsonpath={range .items[*]}{"pod\t"}{.metadata.name}{"\t"}{.spec.containers[0].image}{"\n"}'"$(
+                        container_state initContainerStatuses
+                        container_state containerStatuses
+                )"'{end}' | awk -F '\t' -v image="$image" '
+                $1 == "pod" {
+                        pod = $2
+                        is_ours = $3 == image # not one that is about to be replaced
+                        is_open = 0
+                        next
+                }
+                $1 == "container" {
+                        is_open = 0
+                        if (!is_ours || why != "")
+                                next
+                        if ($2 ~ /^(ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|ImageInspectError|RunContainerError)$/)
+                                why = "pod " pod ": " $2 ": " $3
+                        else if ($4 ~ /^(StartError|ContainerCannotRun)$/)
+                                why = "pod " pod ": " $4 ": " $5
+                        is_open = why != ""
+                        next
+                }
+                is_open { # a message of several lines
+                        why = why " " $1
+                }
+                END {
+                        if (why != "")
+                                print why
+                }'
+}
+
+# The part of a template that prints why containers wait, and how they ended before.
+container_state() { # field
+        printf '%s' "{range .status.$1[*]}" '{"container\t"}{.state.waiting.reason}{"\t"}{.state.waiting.message}{"\t"}' \
+                '{.lastState.terminated.reason}{"\t"}{.lastState.terminated.message}{"\n"}{end}'
+}
+
+# Each node is told as soon as it is known; all have the same time.
+wait_for_nodes() {
+        local until why node left=$nodes next status=0
+        say "waiting until kubelet counts the shares, $timeout s at most"
         until=$(($(date +%s) + timeout))
         while :; do
-                missing "$1" >"$work/why" # not in a subshell: $found
-                why=$(cat "$work/why")
-                [ -n "$why" ] || break
-                [ "$(date +%s)" -lt "$until" ] || {
-                        say "$1: not shared after $timeout s: $why"
-                        say "$1: look with scripts/verify-mps-setup.sh $1; kubectl --namespace $namespace get pods -o wide"
+                next=
+                for node in $left; do
+                        missing "$node" >"$work/why.$node"
+                        why=$(cannot_start "$node")
+                        if [ ! -s "$work/why.$node" ]; then
+                                say "$node: $(joined "$(counts "$node" allocatable | grep -E "$pattern")")"
+                        elif [ -n "$why" ]; then
+                                say "$node: not shared: $why"
+                                tell_about_images
+                                status=1
+                        else
+                                next="$next $node"
+                        fi
+                done
+                left=$next
+                [ -n "$left" ] || break
+                if [ "$(date +%s)" -ge "$until" ]; then
+                        for node in $left; do
+                                say "$node: not shared after $timeout s: $(cat "$work/why.$node")"
+                                say "$node: look with scripts/verify-mps-setup.sh $node; kubectl --namespace $namespace get pods -o wide"
+                        done
                         return 1
-                }
+                fi
                 sleep 1
         done
-        say "$1: $(joined "$found")"
+        return $status
 }
 
-# The supervisor's pods are not replaced by a changed DaemonSet, since clients end with them.
+tell_about_images() {
+        [ -z "$is_told_about_images" ] || return 0
+        is_told_about_images=1
+        say "kubelet goes on trying. If the name '$image' is wrong, run this again with the right one. If the registry asks for a password:" \
+                "kubectl --namespace $namespace create secret docker-registry NAME --docker-server=… --docker-username=… --docker-password=…," \
+                "and run this again with NAME after the image"
+}
+
+# The supervisor's pods are not replaced by a changed DaemonSet, since clients end with them. One that never ran has no clients.
+replace_supervisors_that_never_ran() {
+        local pods pod phase its
+        pods=$(kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare,app.kubernetes.io/component=mps -o \
+                'jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.spec.containers[0].image}{"\n"}{end}') || return 0
+        while read -r pod phase its; do
+                if [ "$phase" = Pending ] && [ "$its" != "$image" ]; then
+                        kubectl --namespace "$namespace" delete pod "$pod" --ignore-not-found --wait=false
+                fi
+        done <<<"$pods"
+}
+
 tell_old_supervisors() {
         local old
         old=$(kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare,app.kubernetes.io/component=mps -o \
                 'jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.spec.containers[0].image}{"\n"}{end}') || return 0
-        while read -r pod node image; do
-                [ -z "$pod" ] || [ "$image" = "$repo:$tag" ] ||
-                        say "$node: the MPS supervisor still is $image. To change it, which ends MPS clients: drain the node, then" \
+        while read -r pod node its; do
+                [ -z "$pod" ] || [ "$its" = "$image" ] ||
+                        say "$node: the MPS supervisor still is $its. To change it, which ends MPS clients: drain the node, then" \
                                 "kubectl --namespace $namespace delete pod $pod"
         done <<<"$old"
 }
 
+# What the reserve means for pods: the last line.
+tell_reserve() {
+        local node counted reserved=
+        [ "$scope" = aggregate ] || return 0
+        if [ -n "$strict" ]; then
+                for node in $nodes; do
+                        counted=$(sed -n 's/^ok [^ ]*: [0-9]* of \([0-9]*\) (\([0-9]*\) reserved.*/\2 of \1/p' "$work/counts.$node")
+                        reserved=$reserved${counted:+, $counted on $node}
+                done
+                say "reserve: strict: every request for up to ${largest:-$(((replicas + 1) / 2))} of $replicas replicas finds one GPU with room;" \
+                        "the rest is reserved$reserved. A smaller --max-per-request reserves less"
+        else
+                say "reserve: none: all replicas are advertised, so a pod that asks for several may be refused on a node with several GPUs, where" \
+                        "none has so many free${largest:+; no container may ask for more than $largest of $replicas replicas}." \
+                        "--max-per-request K bounds what is asked for, --strict advertises fewer and refuses none"
+        fi
+}
+
 install() {
-        local node own config=mps.$scope.$replicas status=0
+        local node own status=0
+        local config=mps.$scope.$replicas${strict:+.strict}${largest:+.max-$largest}
         look_for_ours
         for node in $nodes; do
                 look_for_others "$node"
@@ -314,14 +414,13 @@ install() {
                 esac
                 change label node "$node" --overwrite "$chosen=true" "$label=$config"
         done
+        [ -n "$dry_run" ] || replace_supervisors_that_never_ran
         if [ -n "$dry_run" ] || [ -z "$wait" ]; then
                 return 0
         fi
-        say "waiting until kubelet counts the shares, $timeout s a node at most"
-        for node in $nodes; do
-                wait_for "$node" || status=1
-        done
+        wait_for_nodes || status=1
         tell_old_supervisors
+        [ $status != 0 ] || tell_reserve
         return $status
 }
 
@@ -451,6 +550,34 @@ uninstall() {
         say "kubelet goes on showing the resources with a count of 0 until it starts anew; that does no harm"
 }
 
+# ---- the image ----
+
+# Sets $image and $secret of REPO [TAG [SECRET]], or of REPO:TAG or REPO@DIGEST [SECRET].
+understand_image() {
+        local component='[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*' tag='[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}' host repo
+        image=${1:-${PLUGIN_IMAGE_REPO:-}}
+        [ $# = 0 ] || shift
+        [ -n "$image" ] || misuse "an image repository is needed, or PLUGIN_IMAGE_REPO in the environment"
+        if [[ ${image##*/} == *[:@]* ]]; then
+                [ $# -lt 2 ] || misuse "'$image' has a tag already, so '$2' is one word too many"
+                repo=${image%%@*}
+                [[ ${repo##*/} != *:* ]] || repo=${repo%:*}
+        else
+                repo=$image
+                image=$repo:${1:-${PLUGIN_IMAGE_TAG:-$(sed -n 's#.*image: "registry.example.com/warpshare:\([^ "]*\)".*#\1#p' "$manifest" |
+                        head -n 1)}}
+                [ $# = 0 ] || shift
+                [ $# -lt 2 ] || misuse "'$2' is one word too many"
+        fi
+        secret=${1:-${IMAGE_PULL_SECRET_NAME:-}}
+        host='([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:[0-9]+)?|[A-Za-z0-9-]+:[0-9]+|localhost)/'
+        [[ $image =~ ^($host)?$component(/$component)*(:$tag)?(@sha256:[0-9a-f]{64})?$ ]] ||
+                misuse "'$image' is no name of an image, as registry.example.com/warpshare:0.1.0"
+        [[ $secret =~ ^[a-z0-9.-]*$ ]] || misuse "'$secret' is no name of a secret"
+        [ "$repo" != nvcr.io/nvidia/k8s-device-plugin ] ||
+                misuse "'$repo' is NVIDIA's program; name the repository of your Warpshare image"
+}
+
 # ---- the command line ----
 
 dry_run=
@@ -458,6 +585,9 @@ wait=1
 force=
 remove=
 runtime_class=
+strict=
+largest=
+is_told_about_images=
 words=()
 while [ $# -gt 0 ]; do
         case $1 in
@@ -465,12 +595,14 @@ while [ $# -gt 0 ]; do
         --no-wait) wait= ;;
         --force) force=1 ;;
         --remove) remove=1 ;;
-        --namespace | --timeout | --runtime-class)
+        --strict) strict=1 ;;
+        --namespace | --timeout | --runtime-class | --max-per-request)
                 [ $# -gt 1 ] || misuse "$1 needs a value"
                 case $1 in
                 --namespace) namespace=$2 ;;
                 --timeout) timeout=$2 ;;
                 --runtime-class) runtime_class=$2 ;;
+                --max-per-request) largest=$2 ;;
                 esac
                 shift
                 ;;
@@ -490,10 +622,11 @@ command -v kubectl >/dev/null || fail "kubectl is not on the PATH"
 [ -r "$manifest" ] || fail "'$manifest' is not there: this script needs the files beside it"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-repo=registry.example.com/warpshare tag=none secret=
+image=none secret=
 
 if [ -n "$remove" ]; then
         [ ${#words[@]} = 1 ] || misuse "--remove takes one thing, a node or 'all'"
+        [ -z "$strict$largest" ] || misuse "--strict and --max-per-request go with REPLICAS"
         if [ "${words[0]}" = all ]; then
                 nodes=$(nodes_with "$chosen=true")
         else
@@ -519,16 +652,15 @@ if ! [[ $replicas =~ ^[1-9][0-9]?$ ]] || [ "$replicas" -gt $most ]; then
 fi
 target=${words[at]:-}
 [ -n "$target" ] || misuse "a node, or 'all', is needed"
-[ ${#words[@]} -le $((at + 4)) ] || misuse "'${words[at + 4]}' is one word too many"
-repo=${words[at + 1]:-${PLUGIN_IMAGE_REPO:-}}
-tag=${words[at + 2]:-${PLUGIN_IMAGE_TAG:-$(sed -n 's#.*image: "registry.example.com/warpshare:\([^ "]*\)".*#\1#p' "$manifest" | head -n 1)}}
-secret=${words[at + 3]:-${IMAGE_PULL_SECRET_NAME:-}}
-[ -n "$repo" ] || misuse "an image repository is needed, or PLUGIN_IMAGE_REPO in the environment"
-[[ $repo:$tag =~ ^[A-Za-z0-9./:@_-]+$ ]] || misuse "'$repo:$tag' is no name of an image"
-[[ $secret =~ ^[a-z0-9.-]*$ ]] || misuse "'$secret' is no name of a secret"
-case $repo in
-nvcr.io/nvidia/k8s-device-plugin) misuse "'$repo' is NVIDIA's program; name the repository of your Warpshare image" ;;
+case $scope in
+aggregate) pattern='^nvidia\.com/gpu[ =]' ;;
+individual) pattern='^nvidia\.com/gpu[0-9]+[ =]' ;;
 esac
+if [ -n "$largest" ] && { ! [[ $largest =~ ^[1-9][0-9]?$ ]] || [ "$largest" -gt "$replicas" ]; }; then
+        misuse "'$largest' as the largest request: a number from 1 to $replicas"
+fi
+[ -z "$strict" ] || [ "$scope" = aggregate ] || misuse "with individual nothing is reserved: --strict is for aggregate"
+understand_image "${words[@]:at+1}"
 if [ "$target" = all ]; then
         nodes=$(for selector in feature.node.kubernetes.io/pci-10de.present=true nvidia.com/gpu.present=true "$chosen=true"; do
                 nodes_with "$selector" || exit 1

@@ -4,6 +4,8 @@
 set -uo pipefail
 
 namespace=${WARPSHARE_NAMESPACE:-warpshare}
+# shellcheck source=scripts/cluster.sh
+. "$(dirname "$0")/cluster.sh" || exit 1
 
 usage() {
         cat <<'TEXT'
@@ -78,25 +80,24 @@ below() {
         sed 's/^/            /'
 }
 
-joined() {
-        paste -sd , - <<<"$1" | sed 's/,/, /g'
-}
-
 # ---- what is looked at ----
 
-# Sets $replicas and $pattern, of the resources that count, where the configuration is one of scripts/setup.sh.
+# Sets $scope, $replicas and $pattern, of the resources that count, where the configuration is one of scripts/setup.sh.
 check_configuration() { # node
         local label name status source
-        replicas=""
+        replicas="" scope=""
         pattern='^nvidia\.com/'
         label=$(kubectl get node "$1" -o 'jsonpath={.metadata.labels.nvidia\.com/device-plugin\.config}')
         name=$(kubectl get node "$1" -o 'jsonpath={.metadata.annotations.warpshare\.dev/config}')
         status=$(kubectl get node "$1" -o 'jsonpath={.metadata.annotations.warpshare\.dev/config-status}')
         source=$(kubectl get node "$1" -o 'jsonpath={.metadata.annotations.warpshare\.dev/config-source}')
-        case $name in
-        mps.aggregate.*) replicas=${name##*.} pattern='^nvidia\.com/gpu=' ;;
-        mps.individual.*) replicas=${name##*.} pattern='^nvidia\.com/gpu[0-9]+=' ;;
-        esac
+        if [[ $name =~ ^mps\.(aggregate|individual)\.([0-9]+)(\.|$) ]]; then
+                scope=${BASH_REMATCH[1]} replicas=${BASH_REMATCH[2]}
+                case $scope in
+                aggregate) pattern='^nvidia\.com/gpu[ =]' ;;
+                individual) pattern='^nvidia\.com/gpu[0-9]+[ =]' ;;
+                esac
+        fi
         if [ -z "$status" ]; then
                 bad "configuration: the agent has told none (the node has no annotation warpshare.dev/config-status)"
         elif [ "$status" != accepted ]; then
@@ -108,31 +109,28 @@ check_configuration() { # node
         fi
 }
 
-counts() { # node, field
-        kubectl get node "$1" -o "go-template={{range \$name, \$count := .status.$2}}{{\$name}}={{\$count}}{{\"\\n\"}}{{end}}" |
-                grep '^nvidia\.com/'
-}
-
+# What kubelet counts, beside what the agent offers; and, where the configuration is one of scripts/setup.sh, whether that is it.
 check_resources() { # node
-        local all allocatable capacity
-        all=$(counts "$1" allocatable)
-        allocatable=$(grep -E "$pattern" <<<"$all")
+        local lines kind what fine capacity before
+        lines=$(compare_counts "$1" "$pattern")
+        while read -r kind what; do
+                case $kind in
+                bad) bad "resources: $what; kubectl describe node $1 has the events" ;;
+                note) note "resources: $what" ;;
+                esac
+        done <<<"$lines"
+        fine=$(sed -n 's/^ok //p' <<<"$lines")
         capacity=$(counts "$1" capacity | grep -E "$pattern")
-        if [ -z "$allocatable" ]; then
-                bad "resources: kubelet counts none of them"
-        elif [ "$allocatable" != "$capacity" ]; then
-                bad "resources: $(joined "${allocatable//=/: }") of $(joined "${capacity//=/: }"); kubectl describe node $1 has the events"
-        elif grep -q '=0$' <<<"$allocatable"; then
-                bad "resources: $(joined "${allocatable//=/: }"): none can be used; kubectl describe node $1 has the events"
-        elif [ "$pattern" = '^nvidia\.com/gpu=' ] && [ $((${allocatable#*=} % replicas)) != 0 ]; then
-                bad "resources: $(joined "${allocatable//=/: }"), which is no multiple of $replicas"
-        elif [ "$pattern" = '^nvidia\.com/gpu[0-9]+=' ] && grep -qv "=$replicas\$" <<<"$allocatable"; then
-                bad "resources: $(joined "${allocatable//=/: }"), wanted are $replicas each"
-        else
-                good "resources: $(joined "${allocatable//=/: }")"
+        if [ -n "$fine" ] && [ "$scope" = aggregate ] && [ $((${capacity#*=} % replicas)) != 0 ]; then
+                bad "resources: $(joined "${capacity//=/: }"), which is no multiple of $replicas"
+                fine=
+        elif [ -n "$fine" ] && [ "$scope" = individual ] && grep -qv "=$replicas\$" <<<"$capacity"; then
+                bad "resources: $(joined "${capacity//=/: }"), wanted are $replicas each"
+                fine=
         fi
-        all=$(grep -vE "$pattern" <<<"$all")
-        [ -z "$all" ] || note "of before, until kubelet starts anew: $(joined "${all//=/: }")"
+        [ -z "$fine" ] || good "resources: $(joined "$fine")"
+        before=$(counts "$1" allocatable | grep -vE "$pattern")
+        [ -z "$before" ] || note "of before, until kubelet starts anew: $(joined "${before//=/: }")"
 }
 
 # Sets $pod.

@@ -36,7 +36,7 @@ RESOURCES = {  # kind: (group's path, plural, is in a namespace)
     'ValidatingAdmissionPolicyBinding': ('/apis/admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings', False)}
 FLAGS = {  # of kubectl that are known here: True with a value
     '--namespace': True, '-l': True, '-o': True, '--field-selector': True, '-f': True, '--tail': True, '-c': True, '--context': True,
-    '--timeout': True, '--for': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
+    '--timeout': True, '--for': True, '--raw': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
     '--wait=false': False}
 
 
@@ -284,7 +284,22 @@ class Cluster:
                 found.append((inside, one['metadata']['name']))
         return kind, found, False
 
+    def get_raw(self, path):
+        """Only what a pod answers, through the API server."""
+        found = re.fullmatch(r'/api/v1/namespaces/([^/]+)/pods/([^/:]+):(\d+)/proxy/metrics', path)
+        assert found, path
+        pod = self.get('Pod', found[2], found[1])
+        if not pod:
+            raise Refused(404, 'NotFound', f'pods "{found[2]}" not found')
+        ports = [port['containerPort'] for one in pod['spec']['containers'] for port in one.get('ports', [])]
+        text = self.runtime.metrics(pod) if int(found[3]) in ports else None
+        if text is None:
+            raise Failed('Error from server (ServiceUnavailable): error trying to reach service: dial tcp: connect: connection refused')
+        return text
+
     def do_get(self, flags, rest, _):
+        if '--raw' in flags:
+            return self.get_raw(flags['--raw'])
         kind, found, is_one = self.names(flags, rest)
         objects = [self.get(kind, name, namespace) for namespace, name in found]
         if is_one and objects == [None]:

@@ -1,23 +1,68 @@
 """scripts/setup.sh, with every branch taken."""
 import re
 
+import time
+
 import pytest
 import yaml
 
 from answers import LABEL, NODE, REPO, SETUP, badly, labels, well
 
 
+NO_RESERVE = ('reserve: none: all replicas are advertised, so a pod that asks for several may be refused on a node with several GPUs, where none '
+              'has so many free. --max-per-request K bounds what is asked for, --strict advertises fewer and refuses none')
+
+
+def mps(cluster, name):
+    """What the agent gets."""
+    return yaml.safe_load(cluster.get('ConfigMap', 'warpshare-setup')['data'][name])['sharing']['mps']
+
+
 # ---- what is made ----
 
 def test_aggregate_counts_all_replicas_of_the_node(cluster, setup):
     out = well(setup('20', 'aggregate', NODE, REPO))
-    assert out.endswith('gpu-node-1: nvidia.com/gpu=80\n')
+    assert out.splitlines()[-2] == 'gpu-node-1: nvidia.com/gpu=80'
+    assert out.splitlines()[-1] == NO_RESERVE
     assert labels(cluster) == {LABEL: 'mps.aggregate.20', SETUP: 'true'}
+    assert mps(cluster, 'mps.aggregate.20') == {
+        'scope': 'aggregate', 'provisioning': 'weighted', 'reserve': 'none', 'memoryReserve': 0,
+        'resources': [{'name': 'nvidia.com/gpu', 'replicas': 20}]}
 
 
-def test_individual_counts_the_replicas_of_each_gpu(setup):
+def test_individual_counts_the_replicas_of_each_gpu_and_loses_none(cluster, setup):
     out = well(setup('20', 'individual', NODE, REPO))
     assert out.endswith('gpu-node-1: nvidia.com/gpu0=20, nvidia.com/gpu1=20, nvidia.com/gpu2=20, nvidia.com/gpu3=20\n')
+    assert mps(cluster, 'mps.individual.20') == {
+        'scope': 'individual', 'provisioning': 'weighted', 'memoryReserve': 0,
+        'resources': [{'name': 'nvidia.com/gpu', 'replicas': 20}]}
+
+
+def test_strict_reserves_what_keeps_every_request_on_one_gpu(cluster, setup):
+    out = well(setup('--strict', '20', NODE, REPO))
+    assert out.splitlines()[-2:] == [
+        'gpu-node-1: nvidia.com/gpu=53',
+        'reserve: strict: every request for up to 10 of 20 replicas finds one GPU with room; the rest is reserved, 27 of 80 on gpu-node-1. '
+        'A smaller --max-per-request reserves less']
+    assert labels(cluster)[LABEL] == 'mps.aggregate.20.strict'
+    assert mps(cluster, 'mps.aggregate.20.strict')['reserve'] == 'strict'
+
+
+@pytest.mark.parametrize('options, name, expected, last', [
+    (['--max-per-request', '5'], 'mps.aggregate.20.max-5', 80, 'no container may ask for more than 5 of 20 replicas. '),
+    (['--strict', '--max-per-request', '5'], 'mps.aggregate.20.strict.max-5', 68, 'reserve: strict: every request for up to 5 of 20 replicas '),
+    (['--strict', '--max-per-request', '1'], 'mps.aggregate.20.strict.max-1', 80, 'reserve: strict: every request for up to 1 of 20 '),
+])
+def test_the_largest_request_can_be_said(cluster, setup, options, name, expected, last):
+    out = well(setup(*options, '20', NODE, REPO))
+    assert f'gpu-node-1: nvidia.com/gpu={expected}\n' in out and last in out.splitlines()[-1]
+    assert labels(cluster)[LABEL] == name and mps(cluster, name)['maxPerRequest'] == int(options[-1])
+    # Another node's run leaves the configuration as it is.
+    cluster.add_node('other')
+    before = cluster.get('ConfigMap', 'warpshare-setup')['data'][name]
+    well(setup('--max-per-request', '2', '4', 'individual', 'other', REPO))
+    after = cluster.get('ConfigMap', 'warpshare-setup')['data']
+    assert after[name] == before and set(after) == {name, 'mps.individual.4.max-2'}
 
 
 def test_aggregate_is_what_is_meant_without_a_word(cluster, setup):
@@ -66,6 +111,34 @@ def test_a_cluster_that_knows_no_admission_policies_gets_everything_else(cluster
     assert not cluster.all('ValidatingAdmissionPolicy') + cluster.all('ValidatingAdmissionPolicyBinding')
 
 
+DIGEST = 'sha256:' + '0123456789abcdef' * 4
+
+
+@pytest.mark.parametrize('words, image, secret', [
+    ([f'{REPO}:v7'], f'{REPO}:v7', None),
+    ([f'{REPO}:v7', 'registry'], f'{REPO}:v7', 'registry'),
+    ([f'{REPO}@{DIGEST}'], f'{REPO}@{DIGEST}', None),
+    ([f'{REPO}@{DIGEST}', 'registry'], f'{REPO}@{DIGEST}', 'registry'),
+    ([f'{REPO}:v7@{DIGEST}', 'registry'], f'{REPO}:v7@{DIGEST}', 'registry'),
+    (['localhost:5000/warpshare', 'v7', 'registry'], 'localhost:5000/warpshare:v7', 'registry'),
+    (['Registry.example.com:5000/warpshare:v7'], 'Registry.example.com:5000/warpshare:v7', None),
+    (['warpshare:latest', 'registry'], 'warpshare:latest', 'registry'),
+])
+def test_an_image_may_have_its_tag_or_digest_with_it(cluster, setup, words, image, secret):
+    cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
+    cluster.apply({'kind': 'Secret', 'metadata': {'name': 'registry', 'namespace': 'warpshare'}})
+    well(setup('2', NODE, *words, PLUGIN_IMAGE_TAG='' if words[0].startswith('localhost') else 'of-the-environment'))
+    for name in ('warpshare-agent', 'warpshare-mps'):
+        spec = cluster.get('DaemonSet', name)['spec']['template']['spec']
+        assert {one['image'] for one in spec['containers'] + spec.get('initContainers', [])} == {image}
+        assert spec.get('imagePullSecrets') == ([{'name': secret}] if secret else None)
+
+
+def test_the_image_of_the_environment_may_have_a_tag_too(cluster, setup):
+    well(setup('2', NODE, PLUGIN_IMAGE_REPO=f'{REPO}:v7', PLUGIN_IMAGE_TAG='v1'))
+    assert cluster.get('DaemonSet', 'warpshare-agent')['spec']['template']['spec']['containers'][0]['image'] == f'{REPO}:v7'
+
+
 def test_all_means_every_node_that_has_a_gpu_or_was_set_up(cluster, setup):
     cluster.add_node('by-nfd', {'feature.node.kubernetes.io/pci-10de.present': 'true'})
     cluster.add_node('without')
@@ -83,7 +156,7 @@ def test_a_second_run_changes_nothing(cluster, setup):
 def test_other_replicas_are_waited_for_until_the_agent_has_them(cluster, setup):
     cluster.add_node('other', {'nvidia.com/gpu.present': 'true'})
     well(setup('20', 'all', REPO))
-    assert well(setup('10', 'individual', NODE, REPO)).endswith('nvidia.com/gpu3=10\n')
+    assert 'nvidia.com/gpu3=10\n' in well(setup('10', 'individual', NODE, REPO))
     # the other node's configuration stays
     assert set(cluster.get('ConfigMap', 'warpshare-setup')['data']) == {'mps.aggregate.20', 'mps.individual.10'}
     assert labels(cluster, 'other')[LABEL] == 'mps.aggregate.20'
@@ -126,6 +199,17 @@ def test_a_namespace_that_was_there_is_used_and_not_changed(cluster, setup):
     (('x', NODE, REPO), "replicas 'x'"),
     (('20', NODE), 'an image repository is needed, or PLUGIN_IMAGE_REPO'),
     (('20', NODE, 'a b'), "'a b:"),
+    (('20', NODE, 'Mine/warpshare'), "'Mine/warpshare:"),
+    (('20', NODE, 'https://registry.example.com/warpshare'), 'is no name of an image'),
+    (('20', NODE, REPO, 'v:1'), f"'{REPO}:v:1' is no name of an image"),
+    (('20', NODE, f'{REPO}@sha256:12'), 'is no name of an image'),
+    (('20', NODE, f'{REPO}:v1', 'v2', 'registry'), f"'{REPO}:v1' has a tag already, so 'registry' is one word too many"),
+    (('20', NODE, f'{REPO}:v1', 'V2'), "'V2' is no name of a secret"),
+    (('--max-per-request', '0', '20', NODE, REPO), "'0' as the largest request: a number from 1 to 20"),
+    (('--max-per-request', '21', '20', NODE, REPO), "'21' as the largest request: a number from 1 to 20"),
+    (('--max-per-request',), '--max-per-request needs a value'),
+    (('--strict', '20', 'individual', NODE, REPO), 'with individual nothing is reserved: --strict is for aggregate'),
+    (('--strict', '--remove', NODE), '--strict and --max-per-request go with REPLICAS'),
     (('20', NODE, REPO, 'v1', 'A_b'), "'A_b' is no name of a secret"),
     (('20', NODE, REPO, 'v1', 's', 'x'), "'x' is one word too many"),
     (('20', NODE, 'nvcr.io/nvidia/k8s-device-plugin'), "is NVIDIA's program"),
@@ -226,9 +310,11 @@ def test_a_secret_that_is_not_there_is_told_with_the_command_that_makes_it(clust
 @pytest.mark.parametrize('trouble, words', [
     ({'is_stuck': True}, 'gpu-node-1: not shared after 0 s: the agent has not told yet that it has the configuration mps.aggregate.20'),
     ({'refuses': 'too many'}, 'gpu-node-1: not shared after 0 s: the agent says: refused: too many'),
-    ({'lost': 20}, 'gpu-node-1: not shared after 0 s: kubelet counts nvidia.com/gpu=60 of nvidia.com/gpu=80'),
-    ({'lost': 80}, 'gpu-node-1: not shared after 0 s: kubelet counts nvidia.com/gpu=0 of nvidia.com/gpu=80'),
-    ({'gpus': 0}, 'gpu-node-1: not shared after 0 s: kubelet counts nvidia.com/gpu=0 of nvidia.com/gpu=0'),
+    ({'lost': 20}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: 20 of 80 are unhealthy'),
+    ({'lost': 80}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: 80 of 80 are unhealthy'),
+    ({'gpus': 0}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: the agent offers none'),
+    ({'behind': 5}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: kubelet counts 75, and the agent offers 80'),
+    ({'lost': 20, 'is_mute': True}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: kubelet counts 60 of 80'),
 ])
 def test_a_node_that_is_not_shared_in_time_is_told_with_the_reason(cluster, setup, trouble, words):
     for key, value in trouble.items():
@@ -242,3 +328,64 @@ def test_one_node_that_fails_does_not_keep_others_from_being_told(cluster, setup
     cluster.fail(r'get node gpu-node-1 -o jsonpath=.*config-status', 'no connection', 1)
     said = badly(setup('--timeout', '0', '20', 'all', REPO))
     assert 'gpu-node-1: not shared after 0 s: the node cannot be asked\n' in said and 'z: nvidia.com/gpu=80\n' in said
+
+
+def test_where_the_agents_metrics_cannot_be_had_what_kubelet_counts_is_enough(cluster, setup):
+    cluster.runtime.is_mute = True
+    assert 'gpu-node-1: nvidia.com/gpu=80\n' in well(setup('20', NODE, REPO))
+    assert 'gpu-node-1: nvidia.com/gpu=53\n' in well(setup('--strict', '20', NODE, REPO))
+
+
+BACK_OFF = ('ImagePullBackOff', f'Back-off pulling image "{REPO}:v1": ErrImagePull: not found')
+
+
+def test_an_image_that_cannot_be_pulled_ends_the_waiting_with_the_reason(cluster, setup):
+    cluster.runtime.unusable[f'{REPO}:v1'] = BACK_OFF
+    before = time.monotonic()
+    said = badly(setup('--timeout', '100', '20', NODE, REPO, 'v1'))
+    assert time.monotonic() - before < 50
+    assert f'gpu-node-1: not shared: pod warpshare-agent-gpu-node-1: ImagePullBackOff: {BACK_OFF[1]}\n' in said
+    assert 'create secret docker-registry' in said and 'nvidia.com/gpu=' not in said
+
+
+@pytest.mark.parametrize('reason', ['ErrImagePull', 'ErrImageNeverPull', 'InvalidImageName', 'ImageInspectError', 'RunContainerError'])
+def test_so_does_every_other_reason_why_the_image_is_none(cluster, setup, reason):
+    cluster.runtime.unusable[f'{REPO}:v1'] = (reason, 'the\ntext')
+    assert f'{reason}: the text\n' in badly(setup('--timeout', '100', '20', NODE, REPO, 'v1'))
+
+
+def test_a_program_that_is_not_in_the_image_ends_the_waiting_too(cluster, setup):
+    """The image of another program, which the container runtime cannot start."""
+    cluster.runtime.is_stuck = True
+    well(setup('--no-wait', '20', NODE, REPO, 'v1'))
+    failed = {'reason': 'StartError', 'message': 'exec: "warpshare": executable file not found in $PATH: unknown'}
+    cluster.patch('Pod', f'warpshare-agent-{NODE}', {'status': {'containerStatuses': [
+        {'name': 'agent', 'state': {'waiting': {'reason': 'CrashLoopBackOff', 'message': 'back-off 10s'}}, 'lastState': {'terminated': failed}}]}},
+        status=True)
+    assert f"StartError: {failed['message']}\n" in badly(setup('--timeout', '100', '20', NODE, REPO, 'v1'))
+
+
+def test_the_right_image_after_a_wrong_one_replaces_what_never_ran(cluster, setup):
+    """The supervisor's DaemonSet replaces no pod by itself; but this one has no clients."""
+    cluster.runtime.unusable[f'{REPO}:v1'] = BACK_OFF
+    badly(setup('--timeout', '0', '20', NODE, REPO, 'v1'))
+    out = well(setup('20', NODE, REPO, 'v2'))
+    assert 'gpu-node-1: nvidia.com/gpu=80\n' in out and 'the MPS supervisor still is' not in out
+    assert cluster.runtime.running[NODE, 'mps']['spec']['containers'][0]['image'] == f'{REPO}:v2'
+
+
+def test_all_nodes_share_one_deadline(cluster, setup):
+    for i in range(4):
+        cluster.add_node(f'n{i}', {'nvidia.com/gpu.present': 'true'})
+    cluster.runtime.is_stuck = True
+    before = time.monotonic()
+    said = badly(setup('--timeout', '5', '20', 'all', REPO))
+    assert said.count(': not shared after 5 s: ') == 5
+    assert time.monotonic() - before < 20  # not 25
+
+
+def test_a_node_that_is_ready_is_told_before_one_that_is_not(cluster, setup):
+    cluster.add_node('z', {'nvidia.com/gpu.present': 'true'})
+    cluster.fail(r'get node gpu-node-1 -o jsonpath=.*config-status', 'no connection', 1)
+    out = setup('20', 'all', REPO)[1]
+    assert out.index('z: nvidia.com/gpu=80\n') < out.index('gpu-node-1: nvidia.com/gpu=80\n')

@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -98,6 +99,14 @@ class Machine:
         uid = pod['metadata']['uid']
         return self.said[uid] if uid in self.said else self.processes[uid].log()
 
+    def metrics(self, pod):
+        process = self.processes.get(pod['metadata']['uid'])
+        if not process:
+            return None
+        port = int(process.wait_log(r'metrics.* port=(\d+)').group(1))
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=DEADLINE) as response:
+            return response.read().decode()
+
     def exec(self, pod, words):
         done = subprocess.run([WARPSHARE, *words[1:]], env=self.environment(pod)[1], text=True, capture_output=True, check=False,
                               timeout=2 * DEADLINE)
@@ -137,19 +146,29 @@ def shown(command):
 
 def set_up(cluster, run, *arguments):
     """Below the time that a script may take here, so that logs are seen; the page shows the default."""
-    return well(cluster, run('scripts/setup.sh', *arguments, WARPSHARE_TIMEOUT='60')).replace('shares, 60 s a node', 'shares, 300 s a node')
+    return well(cluster, run('scripts/setup.sh', *arguments, WARPSHARE_TIMEOUT='60')).replace('shares, 60 s at', 'shares, 300 s at')
 
 
 def test_replicas_are_shared_counted_verified_changed_and_taken_back(cluster, run):
     out = set_up(cluster, run, '20', 'aggregate', NODE, REPO)
     assert re.fullmatch(shown(f'scripts/setup.sh 20 aggregate {NODE} {REPO}'), out)
-    assert out.endswith('gpu-node-1: nvidia.com/gpu=80\n')
+    assert 'gpu-node-1: nvidia.com/gpu=80\nreserve: none: ' in out
     out = well(cluster, run('scripts/verify-mps-setup.sh', NODE))
     assert re.fullmatch(shown(f'scripts/verify-mps-setup.sh {NODE}'), out)
     assert '  ok      configuration: mps.aggregate.20 (' in out and '  ok      resources: nvidia.com/gpu: 80\n' in out
     assert out.count(' ready  ') == 4 and out.endswith('all is well\n')
     for device in range(4):
         assert f'Set device pinned memory limit: device={device}, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630\n' in out
+
+    ids, response = cluster.runtime.node.kubelet.admit('half', 'nvidia.com/gpu', 10)  # the half of one GPU
+    assert len({one.split('::')[0] for one in ids}) == 1
+    assert response.envs['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '50'
+    cluster.runtime.node.kubelet.remove_pod('half')
+
+    out = set_up(cluster, run, '--strict', '20', 'aggregate', NODE, REPO)
+    assert 'gpu-node-1: nvidia.com/gpu=53\n' in out and '27 of 80 on gpu-node-1' in out.splitlines()[-1]
+    out = well(cluster, run('scripts/verify-mps-setup.sh', NODE))
+    assert '  ok      resources: nvidia.com/gpu: 53 of 80 (27 reserved so that every request finds one GPU with room)\n' in out
 
     out = set_up(cluster, run, '20', 'individual', NODE, REPO)
     assert re.fullmatch(shown(f'scripts/setup.sh 20 individual {NODE} {REPO}'), out)

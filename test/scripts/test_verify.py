@@ -1,5 +1,6 @@
 """scripts/verify-mps-setup.sh, with every branch taken."""
 import pytest
+import yaml
 
 from answers import LABEL, NODE, REPO, badly
 
@@ -55,8 +56,10 @@ def test_what_was_offered_before_is_told_and_no_failure(node, run, verify):
 
 
 @pytest.mark.parametrize('trouble, words', [
-    ({'lost': 20}, 'FAILED  resources: nvidia.com/gpu: 60 of nvidia.com/gpu: 80; kubectl describe node gpu-node-1'),
-    ({'gpus': 0}, 'FAILED  resources: nvidia.com/gpu: 0: none can be used'),
+    ({'lost': 20}, 'FAILED  resources: nvidia.com/gpu: 20 of 80 are unhealthy; kubectl describe node gpu-node-1'),
+    ({'behind': 20}, 'FAILED  resources: nvidia.com/gpu: kubelet counts 60, and the agent offers 80; kubelet may need 10 seconds;'),
+    ({'gpus': 0}, 'FAILED  resources: nvidia.com/gpu: the agent offers none'),
+    ({'gpus': 0, 'is_mute': True}, 'FAILED  resources: nvidia.com/gpu: 0: none can be used'),
     ({'refuses': 'too many'}, 'FAILED  configuration: refused: too many'),
     ({'daemons': (1, 'DAEMON  STATE\nGPU-0   fault\n')}, 'FAILED  MPS control daemons:\n            DAEMON  STATE\n            GPU-0   fault\n  ok'),
     ({'memory': 'Set device pinned memory limit: device=0, total_memory_gb=1, replicas=7, limit_per_replica_mib=1\n'},
@@ -67,6 +70,38 @@ def test_what_is_wrong_is_told_with_the_reason_or_the_way_out(node, verify, trou
         setattr(node.runtime, key, value)
     said = badly(verify(NODE))
     assert words in said and 'warpshare doctor looks deeper' in said
+
+
+RESERVED = '  ok      resources: nvidia.com/gpu: 53 of 80 (27 reserved so that every request finds one GPU with room)\n'
+
+
+def test_what_the_agent_reserves_is_no_failure(cluster, run, verify):
+    assert run('scripts/setup.sh', '--strict', '20', NODE, REPO)[0] == 0
+    status, out, _ = verify(NODE)
+    assert status == 0 and RESERVED in out and 'ok      configuration: mps.aggregate.20.strict (' in out
+
+
+def test_nor_is_it_with_a_configuration_of_ones_own(node, verify):
+    """README's: weighted shares, 10 at most, the reserve by default."""
+    node.patch('ConfigMap', 'warpshare-setup', {'data': {'default': yaml.safe_dump({'version': 'v1', 'sharing': {'mps': {
+        'provisioning': 'weighted', 'maxPerRequest': 10, 'resources': [{'name': 'nvidia.com/gpu', 'replicas': 20}]}}})}})
+    node.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'default'}}})
+    status, out, _ = verify(NODE)
+    assert status == 0 and RESERVED in out
+    node.runtime.is_mute = True
+    status, out, _ = verify(NODE)
+    assert status == 0 and '  -       resources: nvidia.com/gpu: kubelet counts 53 of 80; whether the others are reserved or unhealthy' in out
+    assert 'cannot be read: Error from server (ServiceUnavailable): error trying to reach service' in out
+
+
+def test_a_resource_that_kubelet_has_not_heard_of_is_told(node, verify):
+    node.runtime.is_stuck = True
+    node.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'mine'}, 'annotations': {'warpshare.dev/config': 'mine'}}})
+    node.runtime.counts = {'nvidia.com/gpu.small': '7'}
+    node.runtime.offered_too = {'nvidia.com/gpu.large': (2, 0, 0)}
+    said = badly(verify(NODE))
+    assert 'FAILED  resources: nvidia.com/gpu.large: kubelet counts none, and the agent offers 2;' in said
+    assert '  ok      resources: nvidia.com/gpu.small: 7\n' in said
 
 
 def test_a_log_without_limits_is_no_failure(node, verify):
@@ -142,6 +177,6 @@ def test_what_is_not_there_is_named(cluster, verify):
 
 
 def test_without_kubectl_it_says_so(verify, tmp_path):
-    for name in ('bash', 'env'):
+    for name in ('bash', 'dirname', 'env'):
         (tmp_path / name).symlink_to(f'/usr/bin/{name}')
     assert 'kubectl is not on the PATH' in badly(verify(PATH=str(tmp_path)))
