@@ -21,6 +21,11 @@ enum hang_answer hang_judge(const struct call_info *call, const struct call_info
         return HANG_REPLACE;
 }
 
+bool hang_is_about_events(const struct call_info *call)
+{
+        return strncmp(call->call, "nvmlEventSet", strlen("nvmlEventSet")) == 0;
+}
+
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory)
 {
         if (call->subject != CALL_ON_GPU || call->gpu[0] || !inventory)
@@ -47,24 +52,64 @@ uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms)
         return now_ms > call->since_ms ? (now_ms - call->since_ms) / 1000 : 0;
 }
 
-struct skips hang_skips(const struct call_info *dismissed, size_t n_dismissed)
+void skips_add(struct skips *skips, const struct call_info *call, bool is_over)
 {
-        struct skips skips = {0};
+        struct skipped_gpu *gpu = &skips->gpus[skips->n_gpus];
 
-        for (size_t i = 0; i < n_dismissed && i < HANGS_MAX; i++) {
-                const struct call_info *call = &dismissed[i];
-                struct skipped_gpu *gpu = &skips.gpus[skips.n_gpus];
-
-                skips.pairs = skips.pairs || call->subject == CALL_ON_PAIR;
-                if (call->subject != CALL_ON_GPU)
-                        continue;
-                gpu->index = call->index;
-                snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->gpu);
+        skips->pairs = skips->pairs || call->subject == CALL_ON_PAIR;
+        if (call->subject != CALL_ON_GPU || skips->n_gpus == SKIPS_MAX)
+                return;
+        skips->n_gpus++;
+        gpu->index = call->index;
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->gpu);
+        if (is_over)
+                snprintf(gpu->reason, sizeof(gpu->reason),
+                        "%s took too long again and again; this GPU is asked again in a while", call->call);
+        else
                 snprintf(gpu->reason, sizeof(gpu->reason),
                         "%s does not return; nothing is asked of this GPU until it does", call->call);
-                skips.n_gpus++;
+}
+
+/* The one of this GPU, or else a free one, or else the oldest. */
+static struct hang_past *find_past(struct hang_history *history, const struct call_info *call)
+{
+        struct hang_past *oldest = history->past;
+
+        for (size_t i = 0; i < history->n_past; i++) {
+                struct hang_past *past = &history->past[i];
+
+                if (is_about_the_same(&past->call, call))
+                        return past;
+                if (past->asked_at_ms < oldest->asked_at_ms)
+                        oldest = past;
         }
-        return skips;
+        if (history->n_past < HANGS_MAX)
+                oldest = &history->past[history->n_past++];
+        *oldest = (struct hang_past){.call = *call};
+        return oldest;
+}
+
+static uint64_t pause_after(unsigned int times, uint64_t pause_ms)
+{
+        uint64_t pause = times > 1 ? pause_ms : 0;
+
+        for (unsigned int i = 2; i < times && pause < HANG_PAUSE_MAX_MS; i++)
+                pause *= 2;
+        return MIN(pause, HANG_PAUSE_MAX_MS);
+}
+
+uint64_t hang_history_add(
+        struct hang_history *history, const struct call_info *call, uint64_t pause_ms, uint64_t now_ms)
+{
+        struct hang_past *past = find_past(history, call);
+        uint64_t pause;
+
+        if (past->times && call->since_ms > past->asked_at_ms + HANG_RELAPSE_MS)
+                past->times = 0;
+        past->times++;
+        pause = pause_after(past->times, pause_ms);
+        past->asked_at_ms = now_ms + pause;
+        return pause;
 }
 
 const struct skipped_gpu *skips_at(const struct skips *skips, unsigned int index)

@@ -23,6 +23,11 @@ struct gpu_monitor {
         struct worker *dismissed[HANGS_MAX];
         struct call_info calls[HANGS_MAX]; /* that they are in */
         size_t n_dismissed;
+        struct hang_history history;
+        struct call_info held[HANGS_MAX]; /* that have returned, and whose GPUs are not asked yet */
+        uint64_t held_until_ms[HANGS_MAX];
+        size_t n_held;
+        uv_timer_t hold;
 
         struct mail known; /* what was told last, and holds: the inventory, and of whom it is unhealthy */
         bool owes_answer;  /* to a rescan */
@@ -77,6 +82,7 @@ static void close_handles(struct gpu_monitor *monitor)
         monitor->n_dismissed = 0;
         uv_close((uv_handle_t *)&monitor->poll, on_handle_closed);
         uv_close((uv_handle_t *)&monitor->async, on_handle_closed);
+        uv_close((uv_handle_t *)&monitor->hold, on_handle_closed);
 }
 
 static void leave_worker(struct gpu_monitor *monitor)
@@ -212,12 +218,13 @@ static void remember_skipped(struct gpu_monitor *monitor, const struct skips *sk
 /* Both that which is new and that which is no more. */
 static struct worker_requests ask_skips(const struct gpu_monitor *monitor)
 {
-        return (struct worker_requests){
-                .has_policy = true,
-                .policy = monitor->policy,
-                .has_skips = true,
-                .skips = hang_skips(monitor->calls, monitor->n_dismissed),
-        };
+        struct worker_requests requests = {.has_policy = true, .policy = monitor->policy, .has_skips = true};
+
+        for (size_t i = 0; i < monitor->n_dismissed; i++)
+                skips_add(&requests.skips, &monitor->calls[i], false);
+        for (size_t i = 0; i < monitor->n_held; i++)
+                skips_add(&requests.skips, &monitor->held[i], true);
+        return requests;
 }
 
 static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *call)
@@ -228,8 +235,7 @@ static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *
 
         if (new_worker(monitor, &heir, &ignored) < 0)
                 return false;
-        /* A set that the call itself is about is not to be used by another thread. */
-        if (!worker_dismiss(monitor->worker, heir, call->subject != CALL_ON_DRIVER)) {
+        if (!worker_dismiss(monitor->worker, heir, !hang_is_about_events(call))) {
                 worker_leave(heir);
                 return false;
         }
@@ -282,10 +288,61 @@ static void end_hang(struct gpu_monitor *monitor)
         tell_hang(monitor, &monitor->hung, true);
 }
 
+static void ask_anew(struct gpu_monitor *monitor)
+{
+        struct worker_requests requests = ask_skips(monitor);
+
+        if (monitor->worker)
+                worker_ask(monitor->worker, &requests);
+}
+
+static void on_hold(uv_timer_t *timer);
+
+static void arm_hold(struct gpu_monitor *monitor)
+{
+        uint64_t now_ms = call_trace_now_ms();
+        uint64_t due_ms = UINT64_MAX;
+
+        for (size_t i = 0; i < monitor->n_held; i++)
+                due_ms = MIN(due_ms, monitor->held_until_ms[i]);
+        if (monitor->n_held && !monitor->is_closing)
+                uv_timer_start(&monitor->hold, on_hold, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+}
+
+static void on_hold(uv_timer_t *timer)
+{
+        struct gpu_monitor *monitor = timer->data;
+        uint64_t now_ms = call_trace_now_ms();
+
+        for (size_t i = 0; i < monitor->n_held;) {
+                if (monitor->held_until_ms[i] > now_ms) {
+                        i++;
+                        continue;
+                }
+                monitor->n_held--;
+                monitor->held[i] = monitor->held[monitor->n_held];
+                monitor->held_until_ms[i] = monitor->held_until_ms[monitor->n_held];
+        }
+        arm_hold(monitor);
+        ask_anew(monitor);
+}
+
+/* Each attempt keeps the other GPUs waiting: one that hangs again and again has fewer of them. */
+static void hold(struct gpu_monitor *monitor, const struct call_info *call)
+{
+        uint64_t first_ms = monitor->options.hang_pause_ms ? monitor->options.hang_pause_ms : HANG_PAUSE_MS;
+        uint64_t now_ms = call_trace_now_ms();
+        uint64_t pause_ms = hang_history_add(&monitor->history, call, first_ms, now_ms);
+
+        if (pause_ms == 0 || call->subject == CALL_ON_DRIVER || monitor->n_held == HANGS_MAX)
+                return;
+        monitor->held[monitor->n_held] = *call;
+        monitor->held_until_ms[monitor->n_held++] = now_ms + pause_ms;
+}
+
 /* The threads that were dismissed and have ended: what they were asking may be asked again. */
 static void reap(struct gpu_monitor *monitor)
 {
-        struct worker_requests requests;
         bool any = false;
 
         for (size_t i = 0; i < monitor->n_dismissed;) {
@@ -302,12 +359,13 @@ static void reap(struct gpu_monitor *monitor)
                 monitor->dismissed[i] = monitor->dismissed[monitor->n_dismissed];
                 monitor->calls[i] = monitor->calls[monitor->n_dismissed];
                 any = true;
+                hold(monitor, &hang.call);
                 tell_hang(monitor, &hang, true);
         }
-        if (!any || !monitor->worker)
+        if (!any)
                 return;
-        requests = ask_skips(monitor);
-        worker_ask(monitor->worker, &requests);
+        arm_hold(monitor);
+        ask_anew(monitor);
 }
 
 /* ---- the loop ---- */
@@ -383,12 +441,14 @@ int gpu_monitor_new(
                 free_monitor(monitor);
                 return error_errno(err, -result, "prepare the GPU monitor");
         }
-        monitor->async.data = monitor;
-        monitor->open_handles++;
+        uv_timer_init(loop, &monitor->hold);
+        monitor->async.data = monitor->hold.data = monitor;
+        monitor->open_handles += 2;
         if (open_timer(monitor, loop, err) < 0 || new_worker(monitor, &monitor->worker, err) < 0) {
-                if (monitor->open_handles > 1)
+                if (monitor->open_handles > 2)
                         uv_close((uv_handle_t *)&monitor->poll, on_handle_closed);
                 uv_close((uv_handle_t *)&monitor->async, on_handle_closed);
+                uv_close((uv_handle_t *)&monitor->hold, on_handle_closed);
                 return -1;
         }
         worker_start(monitor->worker);

@@ -22,7 +22,7 @@
  *
  * A call may also never return. One that has lasted for |hang_ms| is told (on_hang), and if it is about one GPU, its thread is left alone
  * with it: another one goes on with the rest, and that GPU is unhealthy until the call has returned and its reading and probes are
- * good. If no thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known stays, and
+ * good; one that hangs again and again is asked less and less often. If no thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known stays, and
  * rescans are answered with it. Events that came meanwhile are not lost. The threads are in gpu/monitor_worker.h.
  *
  * An idle monitor wakes once in |wait_ms|, and the loop never.
@@ -60,6 +60,7 @@ struct gpu_monitor_options {
         uint64_t empty_ms;                  /* for which GPUs that are all gone stay, unhealthy; 0: 60,000 */
         uint64_t unheard_ms;                /* of failing waits until no GPU is healthy any more; 0: 120,000 */
         uint64_t hang_ms;                   /* of a call until it is said to hang; 0: 10,000 */
+        uint64_t hang_pause_ms;             /* before a GPU is asked again that hung again; 0: 30,000; doubles */
         const struct health_policy *policy; /* copied; NULL: every Xid but those of applications counts */
 
         /* All are called on the loop's thread. */

@@ -357,9 +357,9 @@ void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail
         for (size_t i = 0; i < watch->units.n_groups; i++) {
                 struct unit_group *group = &watch->units.groups[i];
                 const struct skipped_gpu *skipped = skips_find(skips, group->units[0].uuid);
-                bool was_skipped = skips_find(&before, group->units[0].uuid);
+                const struct skipped_gpu *was_skipped = skips_find(&before, group->units[0].uuid);
 
-                if (skipped && !was_skipped)
+                if (skipped && (!was_skipped || strcmp(skipped->reason, was_skipped->reason) != 0))
                         units_fail(group, skipped->reason, now);
                 for (size_t u = 0; !skipped && was_skipped && u < group->n_units; u++)
                         health_look_soon(&group->units[u].health, now);

@@ -93,7 +93,7 @@ void watch_done(struct watch *watch);
 void watch_inherit(struct watch *heir, struct watch *from, bool with_ears);
 
 /*
- * What must not be asked from now on. The units of a GPU that is new among them are told to be unhealthy, before any call is made;
+ * What must not be asked from now on. The units of a GPU that is new among them, or for another reason, are told to be unhealthy, before any call is made;
  * one that is no more among them is read and probed at once.
  */
 void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail *mail);

@@ -83,4 +83,4 @@ def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node
     node.wait_counts(24, 32, timeout=PATIENCE)
     assert unhealthy_gpus(node) == lost
     assert 'nvmlSystemGetDriverVersion has not returned for' in ailment(node)
-    node.agent.stop()
+    assert node.agent.stop() == 0

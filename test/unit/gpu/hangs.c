@@ -51,10 +51,13 @@ static void test_there_are_so_many_threads_and_no_more(void **state UNUSED)
 
 static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
 {
-        const struct call_info dismissed[] = {about(CALL_ON_DRIVER, 0), about(CALL_ON_GPU, 3)};
+        const struct call_info driver = about(CALL_ON_DRIVER, 0);
+        const struct call_info gpu = about(CALL_ON_GPU, 3);
         const struct call_info pair = about(CALL_ON_PAIR, 0);
-        struct skips skips = hang_skips(dismissed, ARRAY_SIZE(dismissed));
+        struct skips skips = {0};
 
+        skips_add(&skips, &driver, false);
+        skips_add(&skips, &gpu, false);
         assert_int_equal(skips.n_gpus, 1);
         assert_false(skips.pairs);
         assert_string_equal(skips_at(&skips, 3)->reason,
@@ -63,9 +66,53 @@ static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
         assert_null(skips_at(&skips, 0));
         assert_null(skips_find(&skips, "GPU-0"));
         assert_null(skips_find(NULL, "GPU-3"));
-        skips = hang_skips(&pair, 1);
+        skips = (struct skips){0};
+        skips_add(&skips, &pair, false);
         assert_true(skips.pairs);
         assert_int_equal(skips.n_gpus, 0);
+        for (unsigned int i = 0; i < SKIPS_MAX + 1; i++)
+                skips_add(&skips, &gpu, true);
+        assert_int_equal(skips.n_gpus, SKIPS_MAX);
+        assert_string_equal(skips.gpus[0].reason,
+                "nvmlDeviceGetMemoryInfo took too long again and again; this GPU is asked again in a while");
+}
+
+static void test_who_hangs_again_and_again_is_asked_less_often(void **state UNUSED)
+{
+        struct hang_history history = {0};
+        struct call_info call = about(CALL_ON_GPU, 1);
+        const struct call_info other = about(CALL_ON_GPU, 2);
+        uint64_t now_ms = 1000;
+        static const uint64_t pauses[] = {0, 30000, 60000, 120000, 240000, 480000, 600000, 600000};
+
+        for (size_t i = 0; i < ARRAY_SIZE(pauses); i++) {
+                call.since_ms = now_ms;
+                now_ms += 45000;
+                assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, now_ms), pauses[i]);
+                now_ms += pauses[i];
+        }
+        assert_int_equal(hang_history_add(&history, &other, HANG_PAUSE_MS, now_ms), 0);
+        /* It held out for a while. */
+        call.since_ms = now_ms + HANG_RELAPSE_MS + 1;
+        now_ms = call.since_ms + 45000;
+        assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, now_ms), 0);
+}
+
+static void test_the_history_forgets_the_oldest(void **state UNUSED)
+{
+        struct hang_history history = {0};
+
+        for (unsigned int i = 0; i <= HANGS_MAX; i++) {
+                const struct call_info call = about(CALL_ON_GPU, i);
+
+                assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, 1000 + i), 0);
+        }
+        assert_int_equal(history.n_past, HANGS_MAX);
+        for (unsigned int i = HANGS_MAX; i >= 1; i--) {
+                const struct call_info call = about(CALL_ON_GPU, i);
+
+                assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, 2000 + i), HANG_PAUSE_MS);
+        }
 }
 
 static void test_a_gpu_that_has_not_told_its_name_is_known_by_its_place(void **state UNUSED)
@@ -100,6 +147,8 @@ int main(void)
                 cmocka_unit_test(test_another_thread_goes_on_unless_it_would_hang_as_well),
                 cmocka_unit_test(test_there_are_so_many_threads_and_no_more),
                 cmocka_unit_test(test_what_hangs_is_skipped_by_place_and_by_uuid),
+                cmocka_unit_test(test_who_hangs_again_and_again_is_asked_less_often),
+                cmocka_unit_test(test_the_history_forgets_the_oldest),
                 cmocka_unit_test(test_a_gpu_that_has_not_told_its_name_is_known_by_its_place),
         };
 

@@ -201,6 +201,62 @@ static void test_two_gpus_that_hang_leave_the_third(void **state)
         assert_int_equal(count_hangs(fixture), 1);
 }
 
+/* As with a GPU whose firmware is dead: each call takes its time, and then fails. */
+static void test_a_gpu_that_hangs_again_is_asked_less_often(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+        size_t at;
+
+        options.hang_pause_ms = 1500;
+        start_with(fixture, THREE("", "", ""), &options);
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", MEMORY_HANGS, ""));
+        at = expect(fixture, 1, "hangs nvmlDeviceGetMemoryInfo of GPU 1");
+        /* It returns, and the next call hangs. */
+        scenario_write(THREE("", ", delays: {nvmlDeviceGetName: 600s}", ""));
+        at = expect(fixture, at, "returned nvmlDeviceGetMemoryInfo of GPU 1");
+        at = expect(fixture, at, "hangs nvmlDeviceGetName of GPU 1");
+        scenario_write(THREE("", "", ""));
+        at = expect(fixture, at, "returned nvmlDeviceGetName of GPU 1");
+        assert_int_equal(count_hangs(fixture), 0);
+        at = expect(fixture, at, "- " B " nvmlDeviceGetName took too long again and again");
+        expect_not(fixture, 0, "+ ");
+        expect(fixture, at, "+ " B);
+}
+
+static void test_a_call_about_no_gpu_costs_no_event(void **state)
+{
+        struct fixture *fixture = *state;
+
+        begin(fixture, THREE("", "", ""));
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", "", "") "delays: {nvmlSystemGetNVMLVersion: 600s}\n");
+        run_for(fixture, HANG_MS / 2); /* the thread that hears is in the call now, or soon will be */
+        scenario_write(THREE("", "", "") "delays: {nvmlSystemGetNVMLVersion: 600s}\nevents: [{gpu: 2, xid: 95}]\n");
+        expect(fixture, 1, "hangs nvmlSystemGetNVMLVersion");
+        expect(fixture, 1, "- " C " Xid 95");
+}
+
+/* Either of two may be the one that does not answer. */
+static void test_links_that_hang_blame_nobody_and_stay_as_they_were(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, THREE("", "", ""));
+        expect(fixture, 0, "inventory 3");
+        assert_true(fixture->inventory->gpus[0].links[2].p2p);
+        scenario_write(THREE("", "", "") "delays: {nvmlDeviceGetP2PStatus: 600s}\n");
+        at = expect(fixture, 1, "hangs nvmlDeviceGetP2PStatus");
+        assert_null(strstr(fixture->told[at], "waited for"));
+        expect(fixture, at, "inventory 3");
+        assert_true(fixture->inventory->gpus[0].links[2].p2p);
+        run_for(fixture, 2 * HANG_MS);
+        assert_int_equal(count_hangs(fixture), 1);
+        expect_not(fixture, 0, "- ");
+}
+
 static void test_what_waits_for_a_reset_still_does_after_a_hang(void **state)
 {
         struct fixture *fixture = *state;
@@ -340,6 +396,9 @@ int main(void)
                 HANG_TEST(test_a_look_that_hangs_holds_up_no_xid),
                 HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
                 HANG_TEST(test_two_gpus_that_hang_leave_the_third),
+                HANG_TEST(test_a_gpu_that_hangs_again_is_asked_less_often),
+                HANG_TEST(test_a_call_about_no_gpu_costs_no_event),
+                HANG_TEST(test_links_that_hang_blame_nobody_and_stay_as_they_were),
                 HANG_TEST(test_what_waits_for_a_reset_still_does_after_a_hang),
                 HANG_TEST(test_while_all_hangs_a_rescan_is_answered_with_what_is_known),
                 HANG_TEST(test_a_rescan_that_hangs_itself_is_answered),
