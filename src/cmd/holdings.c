@@ -106,6 +106,14 @@ static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *want
         return NULL;
 }
 
+/* It runs with just these settings, so that the supervisor will let it be. */
+static bool runs_already(const struct holdings *holdings, const struct mps_daemon_wanted *daemon)
+{
+        const struct mps_daemon_status *told = holdings_find_daemon(holdings, daemon->units[0].uuid);
+
+        return told && told->settings == mps_daemon_digest(daemon);
+}
+
 /* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
 static void note_renewed(struct holdings *holdings, const struct mps_wanted *before, const struct mps_wanted *wanted)
 {
@@ -119,7 +127,9 @@ static void note_renewed(struct holdings *holdings, const struct mps_wanted *bef
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
                 const struct mps_daemon_wanted *old = find_daemon(before, daemon->name);
 
-                for (size_t j = 0; (!old || !mps_daemon_is_same(old, daemon)) && j < daemon->n_units; j++)
+                if ((old && mps_daemon_is_same(old, daemon)) || runs_already(holdings, daemon))
+                        continue;
+                for (size_t j = 0; j < daemon->n_units; j++)
                         map_add(&holdings->renewed, arena_strdup(&holdings->renewed_arena, daemon->units[j].uuid),
                                 holdings);
         }

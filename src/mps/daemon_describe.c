@@ -155,6 +155,7 @@ void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps
                 .adopted = run->launch && mps_launch_is_adopted(run->launch),
                 .restarts = run->restarts,
                 .repairs = run->repairs,
+                .settings = run->launch && run->started.name ? mps_daemon_digest(&run->started) : 0,
                 .can = run->can,
                 .tier = mps_run_tier(run),
                 .threads_permille = run->threads_permille,

@@ -85,6 +85,8 @@ static json_t *of_daemon(const struct mps_daemon_status *daemon)
         json_object_set_new(object, "adopted", json_boolean(daemon->adopted));
         message_put_uint(object, "restarts", daemon->restarts);
         message_put_uint(object, "repairs", daemon->repairs);
+        if (daemon->settings)
+                message_put_uint(object, "settings", daemon->settings);
         message_put_uint(object, "can", daemon->can);
         message_put_text(object, "tier", mps_tier_name(daemon->tier));
         message_put_uint(object, "threadsPermille", daemon->threads_permille);
@@ -226,6 +228,7 @@ static void to_daemon(struct message_in *in, const json_t *object, struct mps_da
                 .adopted = message_bool(in, object, "adopted"),
                 .restarts = (unsigned int)message_uint(in, object, "restarts", 0, UINT32_MAX),
                 .repairs = (unsigned int)message_uint(in, object, "repairs", 0, UINT32_MAX),
+                .settings = message_uint(in, object, "settings", 0, INT64_MAX),
                 .can = (unsigned int)message_uint(in, object, "can", 0, UINT32_MAX),
                 .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
                 .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),

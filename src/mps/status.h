@@ -86,6 +86,7 @@ struct mps_daemon_status {
         bool adopted;                  /* it was alive already when `warpshare mps` started */
         unsigned int restarts;         /* after faults, since `warpshare mps` started */
         unsigned int repairs;          /* settings that somebody had changed and that were set back, the same */
+        uint64_t settings;             /* mps_daemon_digest() of what it runs with; 0: it does not run, or nobody says */
         unsigned int can;              /* MPS_CAN_* */
         enum mps_tier tier;            /* the best that both it and the configuration allow */
         unsigned int threads_permille; /* defaults, as read back */

@@ -1,6 +1,8 @@
 #include "share/mps_wanted.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -153,6 +155,38 @@ bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daem
                 if (!unit_is_same(&a->units[i], &b->units[i]))
                         return false;
         return true;
+}
+
+/* FNV-1a, 64 bits. */
+static void digest(uint64_t *sum, const char *text)
+{
+        do
+                *sum = (*sum ^ (unsigned char)*text) * UINT64_C(1099511628211);
+        while (*text++);
+}
+
+static void digest_number(uint64_t *sum, uint64_t number)
+{
+        char text[24];
+
+        snprintf(text, sizeof(text), "%" PRIu64, number);
+        digest(sum, text);
+}
+
+uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon)
+{
+        uint64_t sum = UINT64_C(14695981039346656037);
+
+        digest(&sum, daemon->name);
+        digest_number(&sum, daemon->provisioning == PROVISIONING_UNIFORM);
+        digest_number(&sum, daemon->provisioning == PROVISIONING_SM);
+        digest_number(&sum, (uint64_t)daemon->tier_limit);
+        digest_number(&sum, daemon->threads_permille);
+        for (size_t i = 0; i < daemon->n_units; i++) {
+                digest(&sum, daemon->units[i].uuid);
+                digest_number(&sum, daemon->units[i].limit_mib);
+        }
+        return MAX(sum & INT64_MAX, UINT64_C(1));
 }
 
 void mps_limit_line(struct strbuf *text, const struct mps_unit *unit)

@@ -71,3 +71,9 @@ void mps_limit_line(struct strbuf *text, const struct mps_unit *unit);
  * as the number of replicas or the resource's name.
  */
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);
+
+/*
+ * A number for what mps_daemon_is_same() compares: the same where that is true, another elsewhere, by all odds. 1 to INT64_MAX. By it an
+ * agent that takes over knows a daemon that need not be touched before the supervisor has heard of it.
+ */
+uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon);

@@ -1,6 +1,7 @@
 """What a container under MPS gets, from kubelet's question to what its CUDA program sees: agent and `warpshare mps` together."""
 import json
 import os
+import signal
 import subprocess
 
 import grpc
@@ -327,6 +328,33 @@ def test_books_that_cannot_be_written_are_written_later(node):
         os.rmdir(folder)
     node.wait(lambda: os.path.isfile(terms), 'what was promised is on file')
     node.wait(lambda: os.path.exists(path) and len(on_record(node)) == 1, 'it is on file')
+
+
+def connections(path):
+    """Of both ends, and the socket that listens."""
+    with open('/proc/net/unix', encoding='utf-8') as file:
+        return sum(line.rstrip('\n').endswith(path) for line in file)
+
+
+def test_who_takes_over_knows_at_once_which_daemons_are_ready(node):
+    """Those that run with what it wants: it need not wait until the supervisor has heard of it."""
+    node.start_all(share(10, provisioning='weighted'))
+    first = node.agent
+    count = 16  # 4 of 20 are reserved
+    node.wait(lambda: node.has_told() == count, 'all are healthy')
+    before = connections(node.programs.path('warpshare.sock'))
+    second = node.start()
+    second.wait_log('resource name=nvidia.com/gpu')
+    node.wait(lambda: connections(node.programs.path('warpshare.sock')) > before, 'the second one is connected')
+    node.stays(lambda: node.has_told() == count, 'the first one serves, and the second one hears of the daemons', 0.5)
+    seen = len(node.kubelet.messages_of(GPU))
+    os.kill(node.supervisor.pid, signal.SIGSTOP)
+    try:
+        assert first.stop() == 0
+        node.wait(lambda: len(node.kubelet.messages_of(GPU)) > seen, 'the second one serves')
+    finally:
+        os.kill(node.supervisor.pid, signal.SIGCONT)
+    assert sum(node.kubelet.messages_of(GPU)[seen].healthy.values()) == count
 
 
 def test_the_guard_ends_the_right_one_and_its_neighbour_lives(node):

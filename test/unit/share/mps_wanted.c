@@ -179,9 +179,12 @@ static void test_a_daemon_is_touched_only_for_what_it_knows_of(void **state UNUS
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
                 assert_int_equal(mps_daemon_is_same(&daemon, &others[i]), i < 3);
                 assert_int_equal(mps_daemon_is_same(&others[i], &daemon), i < 3);
+                assert_int_equal(mps_daemon_digest(&others[i]) == mps_daemon_digest(&daemon), i < 3);
+                assert_in_range(mps_daemon_digest(&others[i]), 1, INT64_MAX);
         }
         others[0].provisioning = PROVISIONING_UNIFORM;
         assert_false(mps_daemon_is_same(&daemon, &others[0]));
+        assert_false(mps_daemon_digest(&daemon) == mps_daemon_digest(&others[0]));
 }
 
 static void test_the_line_that_admins_look_for_is_as_it_was(void **state UNUSED)
