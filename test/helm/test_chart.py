@@ -287,7 +287,15 @@ def test_an_update_starts_the_new_agent_beside_the_old_one(program):
     assert strategy({'updateStrategy': own}) == own
     assert strategy({'updateStrategy': {'type': 'OnDelete'}}) == {'type': 'OnDelete'}
     # Two agents on the host's network would need the same port.
-    assert strategy({'devicePlugin': {'enableHostNetwork': True}}) == {'type': 'RollingUpdate'}
+    host = {'devicePlugin': {'enableHostNetwork': True}}
+    assert strategy(host) == {'type': 'RollingUpdate'}
+    assert strategy({**host, 'metrics': {'enabled': False}}) == strategy()
+
+
+def test_an_agent_that_nobody_can_ask_is_given_ten_seconds(program):
+    def seconds(values=None):
+        return chart.render(program, values).one('DaemonSet', 'warpshare-agent')['spec'].get('minReadySeconds')
+    assert seconds() is None and seconds({'metrics': {'enabled': False}}) == 10
 
 
 def test_nothing_restarts_the_supervisor_and_the_agent_only_if_it_hangs(program):
