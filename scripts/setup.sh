@@ -57,6 +57,9 @@ cluster is touched. What --remove does: the node loses these labels, or gets its
 end, which gives the GPUs their compute mode back; a pod that runs `warpshare uninstall` looks for what is left on the node; with the
 last node all that was made goes, the namespace only if it was made here.
 
+Where a guide names DaemonSet nvidia-device-plugin-mps-control-daemon and its container mps-control-daemon-ctr, it is here warpshare-mps
+with container mps; nvidia-device-plugin is warpshare-agent with container agent. docs/install.md has the commands side by side.
+
 REPLICAS can be changed by another run: pods that have a share keep it. Then look: scripts/verify-mps-setup.sh NODE.
 Exit status: 0 done, 1 something is wrong in the cluster, 2 the command line is.
 TEXT

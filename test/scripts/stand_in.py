@@ -34,8 +34,9 @@ RESOURCES = {  # kind: (group's path, plural, is in a namespace)
     'RoleBinding': ('/apis/rbac.authorization.k8s.io/v1', 'rolebindings', True),
     'ValidatingAdmissionPolicy': ('/apis/admissionregistration.k8s.io/v1', 'validatingadmissionpolicies', False),
     'ValidatingAdmissionPolicyBinding': ('/apis/admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings', False)}
+SHORT = {'DaemonSet': 'ds', 'ConfigMap': 'cm'}
 FLAGS = {  # of kubectl that are known here: True with a value
-    '--namespace': True, '-l': True, '-o': True, '--field-selector': True, '-f': True, '--tail': True, '-c': True, '--context': True,
+    '--namespace': True, '-n': True, '-l': True, '-o': True, '--field-selector': True, '-f': True, '--tail': True, '-c': True, '--context': True,
     '--timeout': True, '--for': True, '--raw': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
     '--wait=false': False}
 
@@ -46,7 +47,7 @@ class Failed(Exception):
 
 def kind_of(word):
     for kind, (_, plural, _) in RESOURCES.items():
-        if word in (plural, kind.lower()):
+        if word in (plural, kind.lower(), SHORT.get(kind)):
             return kind
     raise Failed(f'error: the server doesn\'t have a resource type "{word}"')
 
@@ -259,6 +260,8 @@ class Cluster:
                 flags[name] = value
             else:
                 raise Failed(f'error: unknown flag: {word}')
+        if '-n' in flags:
+            flags['--namespace'] = flags.pop('-n')
         verb = rest.pop(0)
         return getattr(self, 'do_' + verb)(flags, rest, text)
 
@@ -310,6 +313,8 @@ class Cluster:
         output = flags.get('-o', '')
         if output == 'name':
             return ''.join(f'{kind.lower()}/{one["metadata"]["name"]}\n' for one in objects)
+        if output == 'yaml':
+            return yaml.safe_dump(value, width=100000)
         form, _, template = output.partition('=')
         self.templates.append((form, template, value))
         return {'jsonpath': jsonpath, 'go-template': go_template}[form](template, value)
@@ -373,11 +378,30 @@ class Cluster:
     def do_annotate(self, flags, rest, _):
         return self.put_metadata(flags, rest, 'annotations', 'annotated')
 
+    def do_describe(self, flags, rest, _):
+        """Of a node: what people look for there."""
+        kind, ((_, name),), is_one = self.names(flags, rest)
+        assert kind == 'Node' and is_one
+        node = self.get(kind, name)
+        if node is None:
+            raise Refused(404, 'NotFound', f'nodes "{name}" not found')
+        pods = [one for one in self.all('Pod') if one['spec'].get('nodeName') == name]
+        tables = ''.join(f'{field.capitalize()}:\n' + ''.join(f'  {key}:  {value}\n' for key, value in sorted(node['status'][field].items()))
+                         for field in ('capacity', 'allocatable'))
+        return (f'Name:  {name}\nLabels:  ' + '\n         '.join(f'{key}={value}' for key, value in node['metadata']['labels'].items()) +
+                f'\n{tables}Non-terminated Pods:  ({len(pods)} in total)\nAllocated resources:\n  Resource  Requests  Limits\n')
+
     def do_rollout(self, flags, rest, _):
         """Of a DaemonSet whose pods are all there; kubectl would wait."""
-        assert rest[0] == 'status'
+        assert rest[0] in ('status', 'restart')
         _, ((namespace, name),), _ = self.names(flags, rest[1:])
         found = self.get('DaemonSet', name, namespace)
+        if found is None:
+            raise Refused(404, 'NotFound', f'daemonsets.apps "{name}" not found')
+        if rest[0] == 'restart':
+            self.patch('DaemonSet', name, {'spec': {'template': {'metadata': {'annotations': {
+                'kubectl.kubernetes.io/restartedAt': str(self.store.version)}}}}}, namespace)
+            return f'daemonset.apps/{name} restarted\n'
         if found['spec']['updateStrategy']['type'] != 'RollingUpdate':
             raise Failed('error: rollout status is only available for RollingUpdate strategy type')
         return f'daemon set "{name}" successfully rolled out\n'
@@ -389,7 +413,12 @@ class Cluster:
         return ''.join(f'pod/{name} condition met\n' for _, name in found)
 
     def pod(self, flags, rest):
-        pod = self.get('Pod', rest[0], flags.get('--namespace', 'default'))
+        kind, _, name = rest[0].rpartition('/')
+        namespace = flags.get('--namespace', 'default')
+        if kind in ('ds', 'daemonset'):  # one pod of it
+            rest = [next((one['metadata']['name'] for one in self.all('Pod') if one['metadata']['namespace'] == namespace and
+                          one['metadata']['name'].startswith(name + '-')), name), *rest[1:]]
+        pod = self.get('Pod', rest[0], namespace)
         if not pod:
             raise Refused(404, 'NotFound', f'pods "{rest[0]}" not found')
         containers = [one['name'] for one in pod['spec']['containers']]
@@ -398,7 +427,14 @@ class Cluster:
         return pod
 
     def do_logs(self, flags, rest, _):
-        return self.runtime.logs(self.pod(flags, rest))
+        """Of one pod all lines; of those that a label selects the last ten of each, unless told otherwise."""
+        names = rest[:1]
+        if '-l' in flags:
+            assert not rest
+            names = [name for _, name in self.names(flags, ['pods'])[1]]
+        tail = int(flags.get('--tail', 10 if '-l' in flags else -1))
+        lines = [self.runtime.logs(self.pod(flags, [name])).splitlines(keepends=True) for name in names]
+        return ''.join(''.join(one if tail < 0 else one[-tail:]) for one in lines)
 
     def do_exec(self, flags, rest, _):
         status, text = self.runtime.exec(self.pod(flags, rest), rest[rest.index('--') + 1:])

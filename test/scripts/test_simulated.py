@@ -185,6 +185,39 @@ def test_replicas_are_shared_counted_verified_changed_and_taken_back(cluster, ru
     assert machine.node.programs.processes() == machine.node.sockets() == [] and os.listdir(machine.node.mps_root) == []
 
 
+def of_other_guides():
+    """The commands of docs/install.md that stand in the place of another guide's."""
+    with open(f'{SOURCE}/docs/install.md', encoding='utf-8') as file:
+        section = file.read().partition('#### Commands of other guides')[2].partition('\n## ')[0]
+    rows = [re.split(r' (?<!\\)\| ', line) for line in section.splitlines() if line.startswith('| `') or line.startswith('| the same')]
+    return [re.match('`([^`]*)`', row[1])[1].replace('\\|', '|') for row in rows]
+
+
+def test_the_commands_in_the_place_of_another_guides_show_the_same(cluster, run):
+    set_up(cluster, run, '20', 'aggregate', NODE, REPO)
+
+    def said(command):
+        done = subprocess.run(['bash', '-c', command], env=cluster.environment, text=True, capture_output=True, check=False, timeout=DEADLINE)
+        assert (done.returncode, done.stderr) == (0, ''), (command, done.stdout, done.stderr)
+        return done.stdout
+
+    assert 'nvidia.com/gpu:  80\n' in said(f'kubectl describe node {NODE} | grep nvidia.com')
+    assert said(f'kubectl describe node {NODE} | grep "Allocated resources" -A 20')
+    pinned, tail, running, restart, configs, driver = of_other_guides()
+    for device in range(4):
+        assert f'Set device pinned memory limit: device={device}, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630\n' in said(pinned)
+    assert 'Set device pinned' in said(tail)
+    assert 'provisioning' in said(running)
+    assert 'mps.aggregate.20: ' in said(configs) and 'provisioning: weighted' in said(configs)
+    assert re.search(r'driver.* \d+\.\d+', said(f'{driver} 2>&1 || true'))  # other checks see the machine of the test
+    agent, supervisor = (cluster.get('Pod', f'warpshare-{name}-{NODE}')['metadata']['uid'] for name in ('agent', 'mps'))
+    assert said(restart) == 'daemonset.apps/warpshare-agent restarted\n'
+    said(f'kubectl get node {NODE} -o name')
+    assert cluster.get('Pod', f'warpshare-agent-{NODE}')['metadata']['uid'] != agent
+    assert cluster.get('Pod', f'warpshare-mps-{NODE}')['metadata']['uid'] == supervisor
+    cluster.runtime.node.wait(lambda: cluster.runtime.node.kubelet.allocatable('nvidia.com/gpu') == 80, 'the replicas are back')
+
+
 def test_what_a_killed_supervisor_left_is_taken_back_too(cluster, run):
     set_up(cluster, run, '3', NODE, REPO)
     machine = cluster.runtime
