@@ -12,19 +12,23 @@ usage() {
         cat <<'TEXT'
 usage: deploy/kind/setup.sh [OPTION...]                        on this machine's GPUs
        deploy/kind/setup.sh [OPTION...] --simulate [MODEL] [COUNT]  on simulated GPUs: no GPU is needed (default V100-32GB 4)
+       deploy/kind/setup.sh [OPTION...] --gpu-operator        on this machine's GPUs, with NVIDIA's operator
        deploy/kind/setup.sh --remove [--name NAME]
 
 Makes a kind cluster with one worker, loads the image into it, and installs Warpshare: each GPU is shared by MPS in four shares. May be
 run again, after a change of the image, of MODEL or of COUNT.
 
   --simulate           simulated GPUs; MODEL is one that docs/simulator.md lists, COUNT is 1 to 16 of each worker
+  --gpu-operator       NVIDIA's GPU Operator in the place of our manifests, with our image as its device plugin; then a ConfigMap, the
+                       operator's patch and a label of the node share each GPU by time in eight: nvidia.com/gpu.shared
+  --operator-version V of the operator's chart, as v26.7.0 (default: the newest)
   --image-archive FILE the image, an OCI archive (default: what `make image` makes, built now if it is not there)
   --name NAME          of the cluster (default warpshare)
   --timeout SECONDS    how long to wait for pods and GPUs (default 300, or WARPSHARE_TIMEOUT)
   --remove             delete the cluster, and nothing else
   -h, --help           this text
 
-Needed: kind, kubectl, and docker or podman. For real GPUs also NVIDIA's driver, its container toolkit as docker's default runtime, and
+Needed: kind, kubectl, and docker or podman; helm for --gpu-operator. For real GPUs also NVIDIA's driver, its container toolkit as docker's default runtime, and
 nvkind, which makes a kind cluster whose worker has the GPUs, the driver and the toolkit in it (github.com/NVIDIA/nvkind).
 What it changes: the cluster, and kubectl's configuration gets the context kind-NAME. Nothing else on this machine.
 Exit status: 0 done, 1 something is wrong, 2 the command line is.
@@ -61,6 +65,7 @@ look_for_programs() {
         fi
         if [ -z "$remove" ]; then
                 command -v kubectl >/dev/null || missing="$missing; kubectl (https://kubernetes.io/docs/tasks/tools)"
+                [ -z "$operator" ] || command -v helm >/dev/null || missing="$missing; helm (https://helm.sh/docs/intro/install)"
                 [ -n "$simulate" ] || command -v nvkind >/dev/null ||
                         missing="$missing; nvkind (https://github.com/NVIDIA/nvkind), or --simulate"
         fi
@@ -107,9 +112,21 @@ TEXT
         fi
         kind load image-archive "$archive" --name "$name"
         workers=$(kind get nodes --name "$name" | grep -v -- '-control-plane$') || fail "the cluster '$name' has no worker"
-        for worker in $workers; do
-                kube label node "$worker" --overwrite nvidia.com/gpu.present=true
-        done
+        if [ -z "$operator" ]; then # which gives that label by itself
+                for worker in $workers; do
+                        kube label node "$worker" --overwrite nvidia.com/gpu.present=true
+                done
+        fi
+}
+
+# Two device plugins would take the GPUs from each other.
+look_for_the_other_kind() {
+        if [ -n "$operator" ]; then
+                [ -z "$(kube --namespace warpshare get daemonset warpshare-agent --ignore-not-found -o name)" ] ||
+                        fail "the cluster '$name' has Warpshare by its own manifest: '--remove' it first, or another '--name'"
+        elif kube get clusterpolicies.nvidia.com/cluster-policy -o name >/dev/null 2>&1; then
+                fail "the cluster '$name' has NVIDIA's GPU Operator: '--remove' it first, or another '--name'"
+        fi
 }
 
 manifest() {
@@ -135,22 +152,82 @@ install() {
         kube --namespace warpshare wait pods -l app.kubernetes.io/component=mps --for=condition=Ready --timeout "${timeout}s"
 }
 
-wait_for_gpus() {
+# Until each worker has a count that fits the one expression and none that fits the other.
+wait_for_counts() { # wanted, unwanted, what is missing otherwise, where to look
         local until found worker
         until=$(($(date +%s) + timeout))
         for worker in $workers; do
                 while :; do
                         found=$(kube get node "$worker" -o \
                                 "go-template={{range \$name, \$count := .status.allocatable}}{{\$name}}={{\$count}}{{\"\\n\"}}{{end}}" |
-                                grep '^nvidia\.com/.*=[1-9]' || true)
-                        [ -z "$found" ] || break
-                        [ "$(date +%s)" -lt "$until" ] ||
-                                fail "$worker: no GPU after $timeout s; look: kubectl --context kind-$name -n warpshare exec" \
-                                        "daemonset/warpshare-agent -- warpshare doctor"
+                                grep '^nvidia\.com/' || true)
+                        if grep -qE "$1" <<<"$found" && ! grep -qE "$2" <<<"$found"; then
+                                break
+                        fi
+                        [ "$(date +%s)" -lt "$until" ] || fail "$worker: no $3 after $timeout s; look: kubectl --context kind-$name $4"
                         sleep 1
                 done
                 say "$worker: ${found//$'\n'/, }"
         done
+}
+
+wait_for_gpus() {
+        wait_for_counts '=[1-9]' '^$' GPU "-n warpshare exec daemonset/warpshare-agent -- warpshare doctor"
+}
+
+# ---- NVIDIA's operator ----
+
+install_operator() {
+        local had worker look="-n gpu-operator get pods"
+        had=$(kube get clusterpolicies.nvidia.com/cluster-policy -o name 2>/dev/null || true)
+        helm upgrade --install gpu-operator gpu-operator --repo https://helm.ngc.nvidia.com/nvidia ${operator_version:+--version "$operator_version"} \
+                --kube-context "kind-$name" --namespace gpu-operator --create-namespace --set driver.enabled=false \
+                --set devicePlugin.repository=docker.io/library --set devicePlugin.image=warpshare \
+                --set-string "devicePlugin.version=$version" --wait --timeout "${timeout}s"
+        if [ -n "$had" ]; then
+                say "the pods of before are replaced"
+                kube --namespace gpu-operator delete pods -l app=nvidia-device-plugin-daemonset
+        fi
+        wait_for_counts '^nvidia\.com/gpu(\.shared)?=[1-9]' '^$' GPU "$look"
+        kube apply -f - <<'TEXT'
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: time-slicing-config
+  namespace: gpu-operator
+data:
+  shared: |
+    version: v1
+    sharing:
+      timeSlicing:
+        renameByDefault: true
+        resources:
+        - name: nvidia.com/gpu
+          replicas: 8
+TEXT
+        kube patch clusterpolicies.nvidia.com/cluster-policy --type merge \
+                --patch '{"spec": {"devicePlugin": {"config": {"name": "time-slicing-config", "default": ""}}}}'
+        for worker in $workers; do
+                kube label node "$worker" --overwrite nvidia.com/device-plugin.config=shared
+        done
+        wait_for_counts '^nvidia\.com/gpu\.shared=[1-9]' '^nvidia\.com/gpu=[1-9]' nvidia.com/gpu.shared "$look"
+}
+
+tell_operator() {
+        local k="kubectl --context kind-$name"
+        cat <<TEXT
+
+Shares of GPUs can be asked for: nvidia.com/gpu.shared. nvidia.com/gpu stays, with a count of 0, until kubelet starts anew. A pod:
+  $k run share --image=warpshare:$version --restart=Never \\
+    --overrides='{"spec":{"containers":[{"name":"share","image":"warpshare:$version","command":["sleep","3600"],"resources":{"limits":{"nvidia.com/gpu.shared":1}}}]}}'
+  $k exec share -- env | grep NVIDIA
+What serves:
+  $k -n gpu-operator logs daemonset/nvidia-device-plugin-daemonset -c nvidia-device-plugin
+Whole GPUs again:
+  $k label node $(head -n 1 <<<"$workers") nvidia.com/device-plugin.config-
+The end:
+  deploy/kind/setup.sh --remove$([ "$name" = warpshare ] || echo " --name $name")
+TEXT
 }
 
 tell() {
@@ -174,6 +251,8 @@ TEXT
 # ---- the command line ----
 
 simulate=""
+operator=""
+operator_version=""
 remove=""
 archive=""
 model=V100-32GB
@@ -195,12 +274,14 @@ while [ $# -gt 0 ]; do
                 esac
                 ;;
         --remove) remove=1 ;;
-        --name | --image-archive | --timeout)
+        --gpu-operator) operator=1 ;;
+        --name | --image-archive | --timeout | --operator-version)
                 [ $# -gt 1 ] || misuse "$1 needs a value"
                 case $1 in
                 --name) name=$2 ;;
                 --image-archive) archive=$2 ;;
                 --timeout) timeout=$2 ;;
+                --operator-version) operator_version=$2 ;;
                 esac
                 shift
                 ;;
@@ -213,6 +294,10 @@ while [ $# -gt 0 ]; do
         shift
 done
 [[ $name =~ ^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$ ]] || misuse "'$name' is no name of a cluster"
+[ -z "$operator" ] || [ -z "$simulate" ] ||
+        misuse "--gpu-operator needs real GPUs: NVIDIA's operator looks for the driver itself"
+[ -n "$operator" ] || [ -z "$operator_version" ] || misuse "--operator-version goes with --gpu-operator"
+[[ $operator_version =~ ^[A-Za-z0-9.+-]*$ ]] || misuse "'$operator_version' is no version of the operator"
 [[ $timeout =~ ^[0-9]{1,6}$ ]] || misuse "timeout '$timeout': a number of seconds"
 if ! [[ $count =~ ^[1-9][0-9]?$ ]] || [ "$count" -gt $most ]; then
         misuse "'$count' simulated GPUs: a number from 1 to $most"
@@ -232,6 +317,12 @@ if [ -n "$remove" ]; then
 fi
 find_image
 make_cluster
-install
-wait_for_gpus
-tell
+look_for_the_other_kind
+if [ -n "$operator" ]; then
+        install_operator
+        tell_operator
+else
+        install
+        wait_for_gpus
+        tell
+fi

@@ -76,6 +76,24 @@ class Pretend:
         found = self.cluster.get('ConfigMap', volume['configMap']['name'], pod['metadata']['namespace'])
         return (name, yaml.safe_load(found['data'][name])['sharing']['mps']) if found and name in found['data'] else (None, None)
 
+    def operator_plugin(self, node):
+        """{resource: count} of the plugin that the GPU Operator runs, with the image that kind has loaded; None without an operator."""
+        policy = self.cluster.get('ClusterPolicy', 'cluster-policy')
+        if not policy:
+            return None
+        plugin = policy['spec']['devicePlugin']
+        if not re.fullmatch(r'docker\.io/library/warpshare:\d+\.\d+\.\d+', '{repository}/{image}:{version}'.format(**plugin)) or \
+                node['metadata']['name'].endswith('-control-plane'):
+            return {}
+        named = plugin.get('config', {})
+        key = node['metadata'].get('labels', {}).get(LABEL, named.get('default'))
+        found = self.cluster.get('ConfigMap', named['name'], 'gpu-operator') if named.get('name') else None
+        sharing = yaml.safe_load(found['data'][key])['sharing']['timeSlicing'] if found and key in found['data'] else None
+        if not sharing:
+            return {'nvidia.com/gpu': self.gpus}
+        entry, = sharing['resources']
+        return {entry['name'] + ('.shared' if sharing.get('renameByDefault') else ''): self.gpus * entry['replicas']}
+
     def offer(self, mps):
         """{resource: its healthy, reserved and unhealthy devices}; the formula is that of docs/mps.md."""
         replicas, is_individual = mps['resources'][0]['replicas'], mps.get('scope') == 'individual'
@@ -98,6 +116,8 @@ class Pretend:
             capacity = {key: '0' for key in node['status']['capacity'] if key.startswith('nvidia.com/')}
             allocatable = dict(capacity)
             self.offered[name] = {}
+            for resource, count in (self.operator_plugin(node) or {}).items():
+                capacity[resource] = allocatable[resource] = str(count)
             if (name, 'agent') in self.running and not self.is_stuck:
                 config, mps = self.config(node)
                 if not config:

@@ -28,6 +28,7 @@ RESOURCES = {  # kind: (group's path, plural, is in a namespace)
     'Namespace': ('/api/v1', 'namespaces', False), 'Node': ('/api/v1', 'nodes', False), 'Pod': ('/api/v1', 'pods', True),
     'ConfigMap': ('/api/v1', 'configmaps', True), 'Secret': ('/api/v1', 'secrets', True),
     'ServiceAccount': ('/api/v1', 'serviceaccounts', True), 'DaemonSet': ('/apis/apps/v1', 'daemonsets', True),
+    'ClusterPolicy': ('/apis/nvidia.com/v1', 'clusterpolicies', False),
     'ClusterRole': ('/apis/rbac.authorization.k8s.io/v1', 'clusterroles', False),
     'ClusterRoleBinding': ('/apis/rbac.authorization.k8s.io/v1', 'clusterrolebindings', False),
     'Role': ('/apis/rbac.authorization.k8s.io/v1', 'roles', True),
@@ -37,7 +38,7 @@ RESOURCES = {  # kind: (group's path, plural, is in a namespace)
 SHORT = {'DaemonSet': 'ds', 'ConfigMap': 'cm'}
 FLAGS = {  # of kubectl that are known here: True with a value
     '--namespace': True, '-n': True, '-l': True, '-o': True, '--field-selector': True, '-f': True, '--tail': True, '-c': True, '--context': True,
-    '--timeout': True, '--for': True, '--raw': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
+    '--timeout': True, '--for': True, '--raw': True, '--type': True, '--patch': True, '--all-namespaces': False, '--ignore-not-found': False, '--overwrite': False, '--dry-run=client': False,
     '--wait=false': False}
 
 
@@ -47,7 +48,7 @@ class Failed(Exception):
 
 def kind_of(word):
     for kind, (_, plural, _) in RESOURCES.items():
-        if word in (plural, kind.lower(), SHORT.get(kind)):
+        if word.split('.')[0] in (plural, kind.lower(), SHORT.get(kind)):
             return kind
     raise Failed(f'error: the server doesn\'t have a resource type "{word}"')
 
@@ -371,6 +372,15 @@ class Cluster:
                 changes[key] = value
         self.patch(kind, name, {'metadata': {field: changes}}, namespace)
         return f'{kind.lower()}/{name} {done}\n'
+
+    def do_patch(self, flags, rest, _):
+        """A merge, of one object."""
+        kind, ((namespace, name),), is_one = self.names(flags, rest)
+        assert is_one and flags['--type'] == 'merge'
+        if not self.get(kind, name, namespace):
+            raise Refused(404, 'NotFound', f'{RESOURCES[kind][1]} "{name}" not found')
+        self.patch(kind, name, json.loads(flags['--patch']), namespace)
+        return f'{kind.lower()}/{name} patched\n'
 
     def do_label(self, flags, rest, _):
         return self.put_metadata(flags, rest, 'labels', 'labeled')

@@ -1,5 +1,6 @@
 """deploy/kind/setup.sh, with every branch taken: kind, nvkind and docker only write down what they are asked."""
 import os
+import re
 import stat
 
 import pytest
@@ -19,6 +20,33 @@ case "$*" in
 "delete cluster --name "*) rm "$HOME/clusters" ;;
 *) exit 99 ;;
 esac
+'''
+# Of helm: what it is asked for, and the GPU Operator's ClusterPolicy, which its chart makes of the values.
+HELM = r'''#!/bin/bash
+echo "${0##*/} $*" >>"$HOME/asked"
+case "$*" in
+"upgrade --install gpu-operator gpu-operator --repo https://helm.ngc.nvidia.com/nvidia "*) ;;
+*) exit 99 ;;
+esac
+policy="repository: nvcr.io/nvidia, image: k8s-device-plugin, version: v0"
+while [ $# -gt 0 ]; do
+        case $1 in
+        --set | --set-string)
+                case $2 in
+                devicePlugin.*) name=${2#devicePlugin.}; policy="$policy, ${name%%=*}: \"${name#*=}\"" ;;
+                driver.enabled=false) has_driver=1 ;;
+                *) exit 98 ;;
+                esac ;;
+        --kube-context) context=$2 ;;
+        esac
+        shift
+done
+[ -n "$has_driver" ] || exit 97
+kubectl --context "$context" apply -f - <<TEXT
+{apiVersion: v1, kind: Namespace, metadata: {name: gpu-operator}}
+---
+{apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {name: cluster-policy}, spec: {devicePlugin: {$(tr -d '\n' <<<"$policy")}}}
+TEXT
 '''
 ENGINE = '''#!/bin/bash
 [ "$*" != "info --format {{.DefaultRuntime}}" ] || cat "$HOME/runtime"
@@ -42,6 +70,7 @@ class Laptop:
             program(cluster.programs, name, KIND)
         for name in ('docker', 'podman'):
             program(cluster.programs, name, ENGINE)
+        program(cluster.programs, 'helm', HELM)
         for name in ('awk', 'bash', 'cat', 'date', 'dirname', 'env', 'grep', 'head', 'rm', 'sed', 'sleep', 'tr'):
             os.symlink(f'/usr/bin/{name}', os.path.join(cluster.programs, name))
         self.write('image.tar', '')
@@ -118,6 +147,48 @@ def test_real_gpus_are_nvkinds(laptop):
     assert 'WARPSHARE_NVML_LIBRARY' not in str(container(laptop, 'agent'))
 
 
+def test_nvidias_operator_shares_by_time_with_our_image_as_its_plugin(laptop):
+    laptop.cluster.runtime.gpus = 1
+    out = well(laptop.setup('--gpu-operator'))
+    assert f'{WORKER}: nvidia.com/gpu=1\n' in out and f'{WORKER}: nvidia.com/gpu=0, nvidia.com/gpu.shared=8\n' in out
+    helm, = (line for line in laptop.read('asked').splitlines() if line.startswith('helm '))
+    assert ' --kube-context kind-warpshare --namespace gpu-operator --create-namespace ' in helm and ' --version ' not in helm
+    policy = laptop.cluster.get('ClusterPolicy', 'cluster-policy')['spec']['devicePlugin']
+    assert (policy['repository'], policy['image']) == ('docker.io/library', 'warpshare')
+    assert policy['config'] == {'name': 'time-slicing-config', 'default': ''}
+    changes = [one for one in laptop.cluster.commands if re.search(r' (apply|patch|label) ', one)]
+    assert [one.split()[2] for one in changes] == ['apply', 'apply', 'patch', 'label']  # the first is helm's
+    assert not laptop.cluster.get('DaemonSet', 'warpshare-agent')
+    assert 'nvidia.com/gpu.shared' in out.split('The end')[0].split('Shares of GPUs')[1]
+
+
+def test_another_run_with_the_operator_replaces_its_pods(laptop):
+    well(laptop.setup('--gpu-operator', '--operator-version', 'v26.7.0'))
+    laptop.cluster.commands.clear()
+    out = well(laptop.setup('--gpu-operator', '--operator-version', 'v26.7.0'))
+    assert f'{WORKER}: nvidia.com/gpu=0, nvidia.com/gpu.shared=32\n' in out
+    assert any('delete pods -l app=nvidia-device-plugin-daemonset' in one for one in laptop.cluster.commands)
+    assert laptop.read('asked').count(' --version v26.7.0 ') == 2
+
+
+@pytest.mark.parametrize('first, second, words', [
+    (['--gpu-operator'], [], "the cluster 'warpshare' has NVIDIA's GPU Operator: '--remove' it first"),
+    ([], ['--gpu-operator'], "the cluster 'warpshare' has Warpshare by its own manifest: '--remove' it first")])
+def test_operator_and_our_own_manifests_are_not_mixed(laptop, first, second, words):
+    well(laptop.setup(*first))
+    assert words in badly(laptop.setup(*second))
+
+
+@pytest.mark.parametrize('trouble, words', [
+    ({'gpus': 0}, 'no GPU after 0 s; look: kubectl --context kind-warpshare -n gpu-operator get pods'),
+    ({'counts': {'nvidia.com/gpu': '4'}}, 'no nvidia.com/gpu.shared after 0 s; look: kubectl --context kind-warpshare -n gpu-operator'),
+])
+def test_an_operator_that_does_not_come_up_is_told_in_time(laptop, trouble, words):
+    for key, value in trouble.items():
+        setattr(laptop.cluster.runtime, key, value)
+    assert words in badly(laptop.setup('--timeout', '0', '--gpu-operator'))
+
+
 def test_the_cluster_goes_with_remove_and_nothing_else_is_asked(laptop):
     well(laptop.setup('--simulate'))
     laptop.cluster.commands.clear()
@@ -137,6 +208,7 @@ def test_another_name_is_that_of_cluster_and_context(laptop):
     (['kind'], ['--simulate'], 'not found on the PATH: kind (https'),
     (['docker', 'podman'], ['--simulate'], 'not found on the PATH: docker or podman\n'),
     (['kubectl'], ['--simulate'], 'not found on the PATH: kubectl (https'),
+    (['helm'], ['--gpu-operator'], 'not found on the PATH: helm (https://helm.sh/docs/intro/install)\n'),
     (['nvkind'], [], 'not found on the PATH: nvkind (https://github.com/NVIDIA/nvkind), or --simulate\n'),
     (['kind', 'docker', 'podman', 'kubectl'], ['--simulate'], '; docker or podman; kubectl'),
     (['kind'], ['--remove'], 'not found on the PATH: kind (https'),
@@ -169,6 +241,9 @@ def test_real_gpus_need_nvidias_runtime(laptop):
     (['--some'], "'--some' is no option"), (['--name'], '--name needs a value'), (['--name', 'A'], "'A' is no name of a cluster"),
     (['--simulate', 'V100'], "model 'V100': one of V100-32GB, T4, "), (['--simulate', 'T4', '17'], "'17' simulated GPUs: a number from 1 to 16"),
     (['--simulate', 'T4', 'x'], "'x' simulated GPUs"), (['--timeout', 'x'], "timeout 'x'"),
+    (['--gpu-operator', '--simulate'], "--gpu-operator needs real GPUs: NVIDIA's operator looks for the driver itself"),
+    (['--operator-version', 'v26.7.0'], '--operator-version goes with --gpu-operator'),
+    (['--gpu-operator', '--operator-version', '26 7'], "'26 7' is no version of the operator"),
 ])
 def test_a_wrong_command_line_is_told_before_anything_is_done(laptop, arguments, words):
     assert words in badly(laptop.setup(*arguments), 2)
