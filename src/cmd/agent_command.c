@@ -127,6 +127,7 @@ static int run(const struct command_line *line, int argc, char **argv)
                 return print_schema();
         if (options.check) {
                 signals_release();
+                options.only_looks = true;
                 return check(&options);
         }
         format = &options.values[option_find("log-format")];

@@ -72,10 +72,19 @@ static unsigned int extras(const struct merge *merge)
 }
 
 /* MPS cannot be described to a container without the place where it is on the host. */
-static int check_mps_root(const struct config *config, struct error *err)
+static int check_mps_root(const struct option_set *options, struct config *config, config_warn_fn *warn,
+        void *warn_data, struct error *err)
 {
         if (!config->sharing.mps || *config->mps_root)
                 return 0;
+        if (options->only_looks) {
+                config->mps_root = "/run/nvidia/mps";
+                if (warn)
+                        warn("sharing.mps: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs --mps-root, MPS_ROOT or "
+                             "flags.mpsRoot, which the Helm chart sets",
+                                warn_data);
+                return 0;
+        }
         return error_set(err, ERROR_INVALID,
                 "config '%.150s' line %d: sharing.mps: needs the directory of MPS on the host, and none is set: use "
                 "--mps-root, MPS_ROOT or flags.mpsRoot, for example /run/nvidia/mps",
@@ -170,7 +179,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);
-        if (check_mps_root(config, err) < 0 || check_node_marks(config, arena, err) < 0)
+        if (check_mps_root(options, config, warn, warn_data, err) < 0 || check_node_marks(config, arena, err) < 0)
                 return -1;
         *ret = config;
         return 0;

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "config/config_manifest.h"
 
 #define MAX_ELEMENTS ((size_t)64) /* of one list that is an option */
 
@@ -174,6 +175,26 @@ static void warn_nobody(const char *text UNUSED, void *data UNUSED)
 }
 
 static int read_text(struct config_file *file, const struct config_text *text, const struct option_set *options,
+        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err);
+
+/* 1: it was a ConfigMap, and the configuration in it was read. Lines are counted within that. */
+static int read_manifest(struct config_file *file, const struct yaml *yaml, const struct config_text *text,
+        const struct option_set *options, struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
+{
+        const char *chosen = option_set_get(options, "config-default");
+        const char *name;
+        const char *found;
+        const int rc = config_manifest_open(yaml, chosen ? chosen : "", arena, &found, &name, err);
+
+        if (rc <= 0)
+                return rc;
+        const struct config_text inner = {
+                .name = arena_printf(arena, "%.100s: %.40s", text->name, name), .text = found, .size = strlen(found)};
+
+        return read_text(file, &inner, options, arena, warn, warn_data, err) < 0 ? -1 : 1;
+}
+
+static int read_text(struct config_file *file, const struct config_text *text, const struct option_set *options,
         struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
@@ -183,11 +204,15 @@ static int read_text(struct config_file *file, const struct config_text *text, c
         struct file_root *root = ARENA_NEW(arena, struct file_root);
         struct sharing_defaults defaults = {.drop_in = options->drop_in};
         size_t policy = option_find("shared-devices-allocation-policy");
+        int rc;
 
         if (yaml_load(&yaml, name, text->text, text->size, tree.warn, warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
                 return 0;
+        rc = read_manifest(file, yaml, text, options, arena, warn, warn_data, err);
+        if (rc)
+                return MIN(rc, 0);
         tree.yaml = yaml;
         node.json = yaml->root;
         node.line = yaml_line(yaml, yaml->root);

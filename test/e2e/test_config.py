@@ -61,10 +61,33 @@ def test_a_wrong_configuration_is_named_with_its_place(tmp_path):
 
 def test_flags_and_variables_count_in_a_check(tmp_path):
     mps = 'sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}\n'
-    assert check(tmp_path, mps)[0] == 1
-    assert check(tmp_path, mps, '--mps-root=/run/nvidia/mps')[0] == 0
-    assert check(tmp_path, mps, MPS_ROOT='/run/nvidia/mps')[0] == 0
+    assumed = 'no mpsRoot is set, so /run/nvidia/mps is assumed'
+    status, said = check(tmp_path, mps)
+    assert status == 0 and assumed in said
+    for more, variables in [(['--mps-root=/run/nvidia/mps'], {}), ([], {'MPS_ROOT': '/run/nvidia/mps'})]:
+        status, said = check(tmp_path, mps, *more, **variables)
+        assert status == 0 and assumed not in said
     assert check(tmp_path, 'flags: {migStrategy: wrong}\n', MIG_STRATEGY='mixed')[0] == 0
+
+
+MANIFEST = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: configs}\ndata:\n%s'
+FOUR = '  four: |\n    version: v1\n    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n'
+WRONG = '  wrong: |\n    version: v1\n    sharing: 5\n'
+
+
+@pytest.mark.parametrize('data, arguments, status, words', [
+    (FOUR, [], 0, "config 'FILE' is valid"),
+    (WRONG, [], 1, "config 'FILE: wrong' line 2: sharing"),
+    (FOUR + WRONG, ['--config-default=four'], 0, 'is valid'),
+    (FOUR + WRONG, ['--config-default=wrong'], 1, "config 'FILE: wrong' line 2: sharing"),
+    (FOUR + WRONG, [], 1, 'data: several configurations: four, wrong; name one by --config-default'),
+    (FOUR, ['--config-default=five'], 1, "data: no configuration 'five' among: four"),
+    ('  {}\n', [], 1, 'data: the ConfigMap has no configuration'),
+    (FOUR.replace('version: v1', 'kind: Secret\n    apiVersion: v1'), [], 1, "kind: a manifest of a 'Secret'"),
+])
+def test_the_manifest_of_a_configmap_stands_for_its_configuration(tmp_path, data, arguments, status, words):
+    found, said = check(tmp_path, MANIFEST % data, *arguments)
+    assert found == status and words in said, said
 
 
 @pytest.mark.parametrize('environment', [{}, {'MIG_STRATEGY': 'wrong', 'CONFIG_FILE': '/nonexistent'}])
