@@ -35,7 +35,10 @@ struct connection {
         struct list link;
         struct MHD_Connection *connection;
         uint64_t until; /* on the loop's clock */
+        uint8_t peer[16];
 };
+
+#define SPARE 8U /* connections that may come in one run, before the loop gets to end others */
 
 /* ---- address ---- */
 
@@ -213,6 +216,48 @@ static void end_connection(struct connection *connection)
         shutdown(info->connect_fd, SHUT_RDWR);
 }
 
+static size_t count_of(const struct metrics_http *http, const struct connection *like)
+{
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &http->connections)
+                count += memcmp(container_of(link, struct connection, link)->peer, like->peer, sizeof(like->peer)) == 0;
+        return count;
+}
+
+/* The list begins with the oldest. */
+static void make_room(struct metrics_http *http)
+{
+        struct connection *chosen = NULL;
+        size_t most = 0;
+        size_t total = 0;
+
+        LIST_FOR_EACH(link, &http->connections) {
+                struct connection *connection = container_of(link, struct connection, link);
+                const size_t count = count_of(http, connection);
+
+                total++;
+                if (count > most) {
+                        most = count;
+                        chosen = connection;
+                }
+        }
+        if (total > METRICS_HTTP_CONNECTIONS)
+                end_connection(chosen);
+}
+
+static void read_peer(struct connection *connection)
+{
+        const union MHD_ConnectionInfo *info =
+                mhd.get_connection_info(connection->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        const struct sockaddr *address = info->client_addr;
+
+        if (address->sa_family == AF_INET)
+                memcpy(connection->peer, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+        else if (address->sa_family == AF_INET6)
+                memcpy(connection->peer, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
         struct metrics_http *http = container_of(timer, struct metrics_http, deadline);
@@ -231,7 +276,9 @@ static void on_connection(
                 *socket_data = ours = xcalloc(1, sizeof(*ours));
                 ours->connection = connection;
                 ours->until = uv_now(http->options.loop) + http->options.deadline_ms;
+                read_peer(ours);
                 list_append(&http->connections, &ours->link);
+                make_room(http);
         } else {
                 list_remove(&ours->link);
                 free(ours);
@@ -282,9 +329,10 @@ static void ignore(void *data UNUSED, const char *format UNUSED, va_list args UN
 static int start_daemon(struct metrics_http *http, int fd, struct error *err)
 {
         http->daemon = mhd.start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
-                ignore, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_HTTP_CONNECTIONS,
-                MHD_OPTION_PER_IP_CONNECTION_LIMIT, METRICS_HTTP_PER_PEER, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                METRICS_HTTP_MEMORY, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
+                ignore, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                METRICS_HTTP_CONNECTIONS + SPARE, MHD_OPTION_PER_IP_CONNECTION_LIMIT, METRICS_HTTP_PER_PEER,
+                MHD_OPTION_CONNECTION_MEMORY_LIMIT, METRICS_HTTP_MEMORY, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+                http, MHD_OPTION_END);
         if (!http->daemon)
                 return error_set(err, ERROR_INTERNAL, "libmicrohttpd does not start");
         return 0;

@@ -5,9 +5,10 @@
  * The protocol is libmicrohttpd's, without a thread of its own: the loop runs it when there is something to do. Nobody who
  * connects is trusted, nor can anybody change anything here.
  *
- * A connection has one request and METRICS_HTTP_DEADLINE_MS for all of it, however slowly its client writes and reads. There are at
- * most METRICS_HTTP_CONNECTIONS, and METRICS_HTTP_PER_PEER from one IP address, so that no client alone keeps the others out; whoever
- * comes on top of that is let go at once, or waits. A head has room in METRICS_HTTP_MEMORY, ours included.
+ * A connection has one request and METRICS_HTTP_DEADLINE_MS for all of it, however slowly its client writes and reads. One IP address
+ * has at most METRICS_HTTP_PER_PEER; whoever comes on top of that is let go at once. When there are more than
+ * METRICS_HTTP_CONNECTIONS, the oldest of the address that has most of them ends: so a probe is answered whatever other addresses hold,
+ * and kubelet has no reason to restart a process that is well. A head has room in METRICS_HTTP_MEMORY, ours included.
  */
 #pragma once
 

@@ -356,27 +356,44 @@ static void test_a_client_that_reads_nothing_is_let_go(void **state UNUSED)
         assert_true(strlen(rest) < page.size);
 }
 
-/* Half of the room is for others; and when all of it is taken, those who come wait, and are served when it is free. */
-static void test_silent_clients_do_not_keep_others_out(void **state UNUSED)
+/* However many of them there are, and though their deadline is not over by far. */
+static void test_silent_clients_do_not_keep_a_probe_out(void **state UNUSED)
 {
-        int fds[2 * METRICS_HTTP_CONNECTIONS];
-        _free_ char *other = NULL;
-        _free_ char *waiting = NULL;
-        int fd;
+        static const char *const holders[] = {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"};
+        int fds[ARRAY_SIZE(holders) * METRICS_HTTP_PER_PEER];
 
-        start("127.0.0.1:0", 2000);
-        for (size_t i = 0; i < METRICS_HTTP_CONNECTIONS; i++)
-                fds[i] = dial("127.0.0.2");
-        fd = dial("127.0.0.3");
-        say(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-        other = hear(fd);
-        assert_begins(other, "HTTP/1.1 200 OK\r\n");
-        for (size_t i = METRICS_HTTP_CONNECTIONS; i < ARRAY_SIZE(fds); i++)
-                fds[i] = dial("127.0.0.4");
-        fd = dial("127.0.0.5");
-        say(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-        waiting = hear(fd);
-        assert_begins(waiting, "HTTP/1.1 200 OK\r\n");
+        start("127.0.0.1:0", UINT64_C(600000));
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+                _free_ char *answer = NULL;
+
+                fds[i] = dial(holders[i / METRICS_HTTP_PER_PEER]);
+                answer = ask("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+                assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                close(fds[i]);
+}
+
+/* Who asked first is not sent away by those who come after and hold more. */
+static void test_who_has_one_connection_keeps_it_before_who_has_many(void **state UNUSED)
+{
+        static const char *const holders[] = {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"};
+        int fds[ARRAY_SIZE(holders) * METRICS_HTTP_PER_PEER];
+        _free_ char *answer = NULL;
+        int first;
+
+        start("127.0.0.1:0", UINT64_C(600000));
+        first = dial("127.0.0.9");
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+                _free_ char *other = NULL;
+
+                fds[i] = dial(holders[i % ARRAY_SIZE(holders)]);
+                other = ask("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+                assert_begins(other, "HTTP/1.1 200 OK\r\n");
+        }
+        say(first, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        answer = hear(first);
+        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
                 close(fds[i]);
 }
@@ -384,7 +401,10 @@ static void test_silent_clients_do_not_keep_others_out(void **state UNUSED)
 /* libmicrohttpd stops listening while there is no room; nothing but the end of the others says that it is to begin again. */
 static void test_room_that_is_made_at_once_is_used(void **state UNUSED)
 {
-        int fds[METRICS_HTTP_CONNECTIONS];
+        static const char *const holders[] = {
+                "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7"};
+        int fds[ARRAY_SIZE(holders) *
+                METRICS_HTTP_PER_PEER]; /* more than there is room for, before the loop turns once */
         _free_ char *answer = NULL;
         struct timespec begin;
         unsigned int before;
@@ -392,9 +412,9 @@ static void test_room_that_is_made_at_once_is_used(void **state UNUSED)
         start("127.0.0.1:0", 0);
         before = count_descriptors();
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-                fds[i] = dial(i % 2 ? "127.0.0.2" : "127.0.0.3");
+                fds[i] = dial(holders[i % ARRAY_SIZE(holders)]);
         clock_gettime(CLOCK_MONOTONIC, &begin);
-        while (count_descriptors() < before + 2 * METRICS_HTTP_CONNECTIONS)
+        while (count_descriptors() < before + ARRAY_SIZE(fds) + METRICS_HTTP_CONNECTIONS)
                 turn(&begin);
         turn(&begin);
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
@@ -513,7 +533,9 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_connection_has_one_request, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_client_that_writes_slowly_is_let_go, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_client_that_reads_nothing_is_let_go, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_silent_clients_do_not_keep_others_out, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_silent_clients_do_not_keep_a_probe_out, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_who_has_one_connection_keeps_it_before_who_has_many, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_room_that_is_made_at_once_is_used, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_an_idle_server_costs_no_turn_of_the_loop, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_addresses_have_three_forms, set_up, tear_down),
