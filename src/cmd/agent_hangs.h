@@ -1,6 +1,6 @@
 /*
- * Calls into NVML that do not return, as the agent tells of them: log, Kubernetes event, /healthz. What is done about them is
- * in gpu/monitor.h.
+ * Calls into NVML that do not return, as every program with a monitor tells of them in its log, and the agent by Kubernetes event and
+ * /healthz as well. What is done about them is in gpu/monitor.h.
  */
 #pragma once
 

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cmd/agent_api.h"
+#include "cmd/agent_hangs.h"
 #include "cmd/command.h"
 #include "cmd/generation.h"
 #include "cmd/labels_make.h"
@@ -152,6 +153,7 @@ struct discovery {
         struct wishes wishes;
         struct filewatch *config_file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
+        bool leaves_threads;        /* inside a driver that hangs */
         struct kube_client *client; /* NULL: no NodeFeature */
         struct labels_publisher *publisher;
         struct inventory *inventory; /* the newest; NULL: NVML could not be used yet */
@@ -248,6 +250,8 @@ static void on_deadline(uv_timer_t *timer)
 
 static void stop(struct discovery *discovery, int status)
 {
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+
         if (discovery->is_stopping)
                 return;
         discovery->is_stopping = true;
@@ -258,6 +262,7 @@ static void stop(struct discovery *discovery, int status)
         discovery->publisher = labels_publisher_close(discovery->publisher);
         discovery->client = kube_client_close(discovery->client, NULL, NULL);
         uv_timer_start(&discovery->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        discovery->leaves_threads = gpu_monitor_hangs(discovery->monitor, hangs) > 0;
         gpu_monitor_close(discovery->monitor, on_monitor_closed, discovery);
         if (status == 0)
                 remove_file(&discovery->wishes);
@@ -481,6 +486,14 @@ static int watch_file(struct discovery *discovery, struct error *err)
         return filewatch_new(&discovery->config_file, &discovery->loop, &options, err);
 }
 
+static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        const struct discovery *discovery = data;
+
+        if (!discovery->is_stopping)
+                agent_hangs_report(hang, has_returned, NULL);
+}
+
 static int start(struct discovery *discovery, struct error *err)
 {
         const struct config *config;
@@ -488,6 +501,7 @@ static int start(struct discovery *discovery, struct error *err)
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
+                .on_hang = on_hang,
                 .data = discovery,
         };
 
@@ -516,6 +530,8 @@ static int run(const struct option_set *options, const char *const *values)
                 _exit(EXIT_FAILED); /* nothing is published yet, and a thread may be inside the driver */
         }
         uv_run(&discovery.loop, UV_RUN_DEFAULT);
+        if (discovery.leaves_threads)
+                _exit(discovery.status); /* what ends with the process may not end below them */
         inventory_free(discovery.inventory);
         settings_unref(discovery.settings);
         labels_warnings_done(&discovery.warnings);

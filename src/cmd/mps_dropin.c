@@ -11,6 +11,7 @@
 #include <warpshare_commit.h>
 
 #include "base/log.h"
+#include "cmd/agent_hangs.h"
 #include "cmd/command.h"
 #include "cmd/command_line.h"
 #include "cmd/generation.h"
@@ -31,6 +32,7 @@ struct dropin {
         struct settings *settings;
         struct filewatch *file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
+        bool leaves_threads;         /* inside a driver that hangs */
         struct inventory *inventory; /* of the plan in force */
         uint64_t generation;
         bool was_empty; /* it was said that nothing is wanted */
@@ -99,6 +101,14 @@ static void on_unavailable(const char *reason, void *data)
                 log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
 }
 
+static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        const struct dropin *dropin = data;
+
+        if (!dropin->process.is_stopping)
+                agent_hangs_report(hang, has_returned, NULL);
+}
+
 static void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
 {
         const struct dropin *dropin = data;
@@ -147,8 +157,10 @@ static void on_hang_up(void *data)
 static void on_stop(void *data)
 {
         struct dropin *dropin = data;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
 
         dropin->file = filewatch_close(dropin->file);
+        dropin->leaves_threads = gpu_monitor_hangs(dropin->monitor, hangs) > 0;
         gpu_monitor_close(dropin->monitor, NULL, NULL);
 }
 
@@ -184,6 +196,7 @@ static int start_monitor(struct dropin *dropin, struct error *err)
                 .on_inventory = on_inventory,
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
+                .on_hang = on_hang,
                 .data = dropin,
         };
 
@@ -233,6 +246,8 @@ static int run_dropin(const struct option_set *options)
                 _exit(EXIT_FAILED); /* a thread may be inside the driver, and daemons on record live on */
         }
         status = mps_process_run(&dropin.process);
+        if (dropin.leaves_threads)
+                _exit(status); /* what ends with the process may not end below them */
         inventory_free(dropin.inventory);
         settings_unref(dropin.settings);
         return status;

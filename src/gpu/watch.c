@@ -264,7 +264,7 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
         tell = is_news || watch->must_tell || watch->is_out;
         watch->refresh_at_ms = MIN(watch_now_ms() + watch->options->refresh_ms, watch->recount_at_ms);
         if (is_news || !watch->ears.set)
-                watch_register(watch);
+                watch_register_anew(watch);
         /* Neither a restart nor another driver may turn a GPU that waits for its reset into a healthy one, and not every
          * fault has an event. */
         if (health_policy_has_checks(&watch->policy))

@@ -240,6 +240,24 @@ static void fail_unheard(struct watch *watch, size_t position, const char *reaso
                         group->units[i].is_news = true;
 }
 
+static void register_gpus(struct watch *watch, struct watch_ears *ears)
+{
+        for (size_t i = 0; i < watch->inventory->n_gpus; i++) {
+                const struct gpu *gpu = &watch->inventory->gpus[i];
+                struct error err;
+
+                if (skips_find(&watch->skips, gpu->uuid) || find_ear(ears, gpu->uuid))
+                        continue;
+                ask_gpu(watch, i);
+                if (watch->units.groups[i].units[0].health.suspect &&
+                        (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
+                        continue;
+                if (register_gpu(watch, ears, i, &err) < 0)
+                        fail_unheard(watch, i, err.text);
+        }
+        ask_driver(watch);
+}
+
 /* Built beside the old one: whoever takes this watch over in the middle finds one that is whole. */
 void watch_register(struct watch *watch)
 {
@@ -247,26 +265,29 @@ void watch_register(struct watch *watch)
         struct watch_ears old;
 
         create_set(watch, &ears);
-        for (size_t i = 0; i < watch->inventory->n_gpus; i++) {
-                const struct gpu *gpu = &watch->inventory->gpus[i];
-                struct error err;
-
-                if (skips_find(&watch->skips, gpu->uuid))
-                        continue;
-                ask_gpu(watch, i);
-                if (watch->units.groups[i].units[0].health.suspect &&
-                        (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
-                        continue;
-                if (register_gpu(watch, &ears, i, &err) < 0)
-                        fail_unheard(watch, i, err.text);
-        }
-        ask_driver(watch);
+        register_gpus(watch, &ears);
         watch_hear(watch);
         old = watch->ears;
         watch->ears = ears;
         if (old.set && old.set != watch->disowned)
                 NVML_RELEASE(watch->nvml, event_set_free, old.set);
         free(old.gpus);
+}
+
+static bool hears_skipped(const struct watch *watch)
+{
+        for (size_t i = 0; i < watch->skips.n_gpus; i++)
+                if (find_ear(&watch->ears, watch->skips.gpus[i].uuid))
+                        return true;
+        return false;
+}
+
+void watch_register_anew(struct watch *watch)
+{
+        if (watch->ears.set && hears_skipped(watch))
+                register_gpus(watch, &watch->ears);
+        else
+                watch_register(watch);
 }
 
 /* ---- waiting ---- */

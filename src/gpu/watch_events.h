@@ -32,6 +32,12 @@ void watch_probe_all(struct watch *watch); /* forced */
  */
 void watch_register(struct watch *watch);
 
+/*
+ * After news of the inventory: the same, unless the set there is hears of a GPU that must not be asked now, and so could not be
+ * registered anew. Then the set stays, and gets those that it lacks: what befalls that GPU meanwhile counts when it is back.
+ */
+void watch_register_anew(struct watch *watch);
+
 /* Errors after which no call will ever work again with this library and driver. */
 static inline bool watch_error_is_fatal(nvmlReturn_t code)
 {

@@ -201,6 +201,28 @@ static void test_two_gpus_that_hang_leave_the_third(void **state)
         assert_int_equal(count_hangs(fixture), 1);
 }
 
+static void test_an_xid_of_the_gpu_that_hangs_counts_when_it_is_back(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        /* Driver 535: no sign that it was dealt with. */
+        begin(fixture, TWO_T4S);
+        expect(fixture, 0, "inventory 2");
+        scenario_write("gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n");
+        expect(fixture, 1, "- " B HANG_REASON);
+        expect(fixture, 1, "inventory 2");
+        run_for(fixture, 300);
+        at = fixture->n_told;
+        scenario_write("gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n"
+                       "events: [{gpu: 1, xid: 119}]\n");
+        at = expect(fixture, at, "- " B " Xid 119");
+        scenario_write(TWO_T4S "events: [{gpu: 1, xid: 119}]\n");
+        expect(fixture, at, "returned ");
+        run_for(fixture, 500);
+        expect_not(fixture, 0, "+ " B);
+}
+
 /* As with a GPU whose firmware is dead: each call takes its time, and then fails. */
 static void test_a_gpu_that_hangs_again_is_asked_less_often(void **state)
 {
@@ -355,6 +377,48 @@ static void test_a_wait_for_events_has_its_own_time(void **state)
         expect_not(fixture, 0, "- ");
 }
 
+static bool is_well(struct fixture *fixture)
+{
+        for (size_t i = 0; i < fixture->inventory->n_gpus; i++)
+                if (fixture->inventory->gpus[i].failure)
+                        return false;
+        return count_hangs(fixture) == 0;
+}
+
+#define JUST ", delays: {nvmlDeviceGetMemoryInfo: 20ms}"
+
+/* About as long as a call may last: some are taken for hanging, and some return while that is found out. */
+static void test_calls_that_return_just_then_confuse_nobody(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+        unsigned int waited_ms = 0;
+        size_t at;
+
+        options.hang_ms = 20;
+        options.hang_pause_ms = 1;
+        options.refresh_ms = 10;
+        options.on_hang = NULL; /* there are many */
+        start_with(fixture, THREE("", "", ""), &options);
+        expect(fixture, 0, "inventory 3");
+        /* Each GPU in turn, since one that hangs often is asked seldom. */
+        for (unsigned int i = 0; i < 9; i++) {
+                scenario_write(i % 3 == 0   ? THREE(JUST, "", "")
+                               : i % 3 == 1 ? THREE("", JUST, "")
+                                            : THREE("", "", JUST));
+                run_for(fixture, 50);
+                scenario_write(THREE("", "", ""));
+                while (!is_well(fixture) && waited_ms++ < PATIENCE_MS)
+                        run_for(fixture, 1);
+                assert_true(is_well(fixture));
+                fixture->n_told = 0;
+        }
+        gpu_monitor_rescan(fixture->monitor);
+        at = expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", "", "") "events: [{gpu: 2, xid: 95}]\n");
+        expect(fixture, at, "- " C " Xid 95");
+}
+
 static void test_it_closes_at_once_though_calls_hang(void **state)
 {
         struct fixture *fixture = *state;
@@ -396,6 +460,7 @@ int main(void)
                 HANG_TEST(test_a_look_that_hangs_holds_up_no_xid),
                 HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
                 HANG_TEST(test_two_gpus_that_hang_leave_the_third),
+                HANG_TEST(test_an_xid_of_the_gpu_that_hangs_counts_when_it_is_back),
                 HANG_TEST(test_a_gpu_that_hangs_again_is_asked_less_often),
                 HANG_TEST(test_a_call_about_no_gpu_costs_no_event),
                 HANG_TEST(test_links_that_hang_blame_nobody_and_stay_as_they_were),
@@ -404,6 +469,7 @@ int main(void)
                 HANG_TEST(test_a_rescan_that_hangs_itself_is_answered),
                 HANG_TEST(test_a_start_that_hangs_says_so_and_pretends_nothing),
                 HANG_TEST(test_a_wait_for_events_has_its_own_time),
+                HANG_TEST(test_calls_that_return_just_then_confuse_nobody),
                 HANG_TEST(test_it_closes_at_once_though_calls_hang),
                 HANG_TEST(test_it_closes_at_once_though_all_hangs),
                 HANG_TEST(test_a_call_that_hangs_at_the_end_is_left_behind),
