@@ -1,8 +1,6 @@
 """scripts/setup.sh, with every branch taken."""
 import re
 
-import time
-
 import pytest
 import yaml
 
@@ -341,9 +339,7 @@ BACK_OFF = ('ImagePullBackOff', f'Back-off pulling image "{REPO}:v1": ErrImagePu
 
 def test_an_image_that_cannot_be_pulled_ends_the_waiting_with_the_reason(cluster, setup):
     cluster.runtime.unusable[f'{REPO}:v1'] = BACK_OFF
-    before = time.monotonic()
     said = badly(setup('--timeout', '100', '20', NODE, REPO, 'v1'))
-    assert time.monotonic() - before < 50
     assert f'gpu-node-1: not shared: pod warpshare-agent-gpu-node-1: ImagePullBackOff: {BACK_OFF[1]}\n' in said
     assert 'create secret docker-registry' in said and 'nvidia.com/gpu=' not in said
 
@@ -378,10 +374,11 @@ def test_all_nodes_share_one_deadline(cluster, setup):
     for i in range(4):
         cluster.add_node(f'n{i}', {'nvidia.com/gpu.present': 'true'})
     cluster.runtime.is_stuck = True
-    before = time.monotonic()
-    said = badly(setup('--timeout', '5', '20', 'all', REPO))
-    assert said.count(': not shared after 5 s: ') == 5
-    assert time.monotonic() - before < 20  # not 25
+    said = badly(setup('--timeout', '1', '20', 'all', REPO))
+    assert said.count(': not shared after 1 s: ') == 5
+    asked = [found[1] for found in (re.match(r'get node (\S+) -o jsonpath=.*config-status', one) for one in cluster.commands) if found]
+    rounds = [asked[i:i + 5] for i in range(0, len(asked), 5)]
+    assert len(rounds) > 1 and all(one == rounds[0] for one in rounds) and len(set(rounds[0])) == 5
 
 
 def test_a_node_that_is_ready_is_told_before_one_that_is_not(cluster, setup):
