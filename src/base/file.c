@@ -75,20 +75,30 @@ static char *temporary_beside(const char *path)
         return xasprintf("%.*s.%.200s.XXXXXX", (int)folder, path, path + folder);
 }
 
-int file_write(const char *path, const void *content, size_t size, struct error *err)
+static int replace(const char *path, const void *content, size_t size, mode_t mode, struct error *err)
 {
         _free_ char *temporary = temporary_beside(path);
         _close_ int fd = mkostemp(temporary, O_CLOEXEC);
 
         if (fd < 0)
                 return error_errno(err, errno, "create a file beside '%s'", path); /* the same text each time */
-        if (write_all(fd, content, size) < 0 || fchmod(fd, 0644) < 0 || rename(temporary, path) < 0) {
+        if (write_all(fd, content, size) < 0 || fchmod(fd, mode) < 0 || rename(temporary, path) < 0) {
                 int saved = errno;
 
                 unlink(temporary);
                 return error_errno(err, saved, "write '%s'", path);
         }
         return 0;
+}
+
+int file_write(const char *path, const void *content, size_t size, struct error *err)
+{
+        return replace(path, content, size, 0644, err);
+}
+
+int file_write_private(const char *path, const void *content, size_t size, struct error *err)
+{
+        return replace(path, content, size, 0600, err);
 }
 
 char *file_folder(const char *path)

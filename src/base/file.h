@@ -22,3 +22,5 @@ int file_make_folder(const char *path, struct error *err) MUST_USE;
 
 /* Writes to a temporary file beside |path|, hidden by a dot, and renames it. The mode of a new file is 0644. */
 int file_write(const char *path, const void *content, size_t size, struct error *err) MUST_USE;
+/* The same for what nobody else has to read: 0600, also where the file before had another mode. */
+int file_write_private(const char *path, const void *content, size_t size, struct error *err) MUST_USE;

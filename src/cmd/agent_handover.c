@@ -85,7 +85,7 @@ static void write_record(struct agent_handover *handover)
                 handover->write_ms = 0;
                 return;
         }
-        if (file_write(handover->record, text, strlen(text), &err) < 0) {
+        if (file_write_private(handover->record, text, strlen(text), &err) < 0) {
                 if (handover->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
                         complain(&handover->bad_record,
                                 "the record of what was promised cannot be written, will try again", &err);

@@ -120,7 +120,7 @@ static bool save_book(struct holdings *holdings, const struct book *book)
         _free_ char *text = write_books(holdings, book->resource->name);
         struct error err;
 
-        if (file_write(path, text, strlen(text), &err) < 0) {
+        if (file_write_private(path, text, strlen(text), &err) < 0) {
                 complain(&holdings->bad_book, "the record of who holds what cannot be written, will try again", &err);
                 return false;
         }

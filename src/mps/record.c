@@ -134,7 +134,7 @@ int mps_record_write(const struct mps_record *record, const char *path, struct e
         json_object_set_new(object, "grants", grants);
         json_object_set_new(object, "containerLimits", limits);
         text = message_print(object, JSON_INDENT(2));
-        return file_write(path, text, strlen(text), err);
+        return file_write_private(path, text, strlen(text), err);
 }
 
 /* ---- reading ---- */

@@ -328,6 +328,8 @@ def test_books_that_cannot_be_written_are_written_later(node):
         os.rmdir(folder)
     node.wait(lambda: os.path.isfile(terms), 'what was promised is on file')
     node.wait(lambda: os.path.exists(path) and len(on_record(node)) == 1, 'it is on file')
+    record = os.path.join(node.mps_root, 'state.json')
+    assert [os.stat(each).st_mode & 0o777 for each in (path, terms, record)] == [0o600] * 3
 
 
 def connections(path):

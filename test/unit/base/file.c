@@ -35,6 +35,9 @@ static void test_what_was_written_is_read(void **state)
         assert_string_equal(content.data, "other");
         assert_int_equal(stat(path, &status), 0);
         assert_int_equal(status.st_mode & 0777, 0644);
+        assert_ok(file_write_private(path, "mine", 4, &err), &err);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0600);
         strbuf_done(&content);
         unlink(path);
 }
