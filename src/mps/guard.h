@@ -10,7 +10,7 @@
  *             for each process, so a container with two may have twice its share. Contexts count, as in the driver's limit;
  *             GUARD_TOLERANCE_MIB a process are let pass, since the driver rounds up to blocks.
  *   limit     what the server allows a process, by its log, is above its grant by more than rounding makes of it (GUARD_TOLERANCE_MIB,
- *             GUARD_TOLERANCE_PERMILLE); only in the default tier, where the server's limits are the grant's. In the others a client's own variables, its partition or its namespace lower them, which no log tells.
+ *             GUARD_TOLERANCE_PERMILLE); only in the default tier, where the server's limits are the grant's. In the others a client's own variables, its partition or its namespace lower them, which no log tells. It never ends anybody.
  *   stranger  processes of a pod that has no grant on the unit, and that kubelet's record does not know
  *   claim     a process claims a grant that is not its pod's
  *   variable  a program was started without the grant's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one, where nothing else
@@ -29,7 +29,7 @@
  * A finding is one when it was there at every look for GUARD_LASTING_MS, at two at least: then it is told once, and once more when
  * it is gone. With a look each 2 s that is within 5 s.
  *
- * Only memory, limit and stranger can be certain: where the pod is the cgroup's, no claim was needed, no grant of the pod is a guess,
+ * Only memory and stranger can be certain (a line of the log anybody may write who reaches the daemon's socket): where the pod is the cgroup's, no claim was needed, no grant of the pod is a guess,
  * the answer is newer than the newest grant, too, and for memory, where all that was added up is of one container. Only what is certain
  * leads to an end, and right before it kubelet is asked once more: the answer must be to a question that was asked after the finding had
  * become certain, no older than GUARD_FRESH_MS, and the finding certain by it. One process is ended at a time: the one with

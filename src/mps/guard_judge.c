@@ -286,8 +286,9 @@ static struct guard_finding *add(struct judge *judge, enum guard_kind kind, cons
         entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
         entry->finding = (struct guard_finding){
                 .kind = kind,
-                .is_certain = kind <= GUARD_STRANGER && client->container_id && !account->is_by_claim &&
-                              !account->is_guess && !(kind == GUARD_MEMORY && account->is_mixed),
+                .is_certain = (kind == GUARD_MEMORY || kind == GUARD_STRANGER) && client->container_id &&
+                              !account->is_by_claim && !account->is_guess &&
+                              !(kind == GUARD_MEMORY && account->is_mixed),
                 .daemon = arena_strdup(judge->arena, account->daemon->name),
                 .unit = arena_strdup(judge->arena, account->unit),
                 .client = client->pid,
@@ -381,7 +382,7 @@ static void judge_limits(struct judge *judge, const struct account *account, con
                 finding->measured = client->threads_permille;
                 finding->granted = account->threads_permille;
                 finding->text = arena_printf(judge->arena,
-                        "%s: process %d may use %u.%u %% of the threads, granted are %u.%u %% (%s)",
+                        "%s: process %d may use %u.%u %% of the threads by the log of its server, granted are %u.%u %% (%s)",
                         who(judge, account, client), (int)client->pid, client->threads_permille / 10,
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
                         grant_text(judge, account));
@@ -393,7 +394,8 @@ static void judge_limits(struct judge *judge, const struct account *account, con
                 finding->measured = client->limit_mib;
                 finding->granted = account->limit_mib;
                 finding->text = arena_printf(judge->arena,
-                        "%s: process %d may allocate %" PRIu64 " MiB, granted are %" PRIu64 " MiB (%s)",
+                        "%s: process %d may allocate %" PRIu64 " MiB by the log of its server, granted are %" PRIu64
+                        " MiB (%s)",
                         who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
                         grant_text(judge, account));
         }

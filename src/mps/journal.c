@@ -205,7 +205,7 @@ void mps_journal_explain(
                         add_limits(&seen->clients[i], known, units, n_units);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
-                if (seen->servers[i].pid == journal->server_pid)
+                if (seen->servers[i].uid == (uid_t)-1 && seen->servers[i].pid == journal->server_pid)
                         seen->servers[i].uid = journal->server_uid;
         seen->waiting = explain_waiting(journal, seen);
         if (!seen->waiting && seen->n_servers == 0 && journal->problem)

@@ -2,7 +2,8 @@
  * What the logs of one daemon add to what it can be asked: whose server it is, which client waits for one of another user, what
  * a server allowed a client, and why a server does not start. Kept from look to look; reads files, decides nothing.
  *
- * The logs can be made to say things by whoever reaches the control socket (mps/server_log.h): so this explains.
+ * The logs can be made to say things by whoever reaches the control socket (mps/server_log.h): so this explains, fills in what nothing else tells, and
+ * is never a reason to end anybody.
  */
 #pragma once
 

@@ -251,13 +251,13 @@ static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing
                 {.pid = 13, .pod_uid = "p1", .container_id = C1, .limit_mib = 8192},
                 {.pid = 14, .pod_uid = "p2", .container_id = C2, .threads_permille = 1000, .limit_mib = 8192},
                 {.pid = 15, .pod_uid = "p3", .container_id = C2, .threads_permille = 1000, .limit_mib = 8192});
-        assert_found(&scene, "limit! 11 g1;limit! 13 g1");
+        assert_found(&scene, "limit 11 g1;limit 13 g1");
         assert_string_equal(scene.report.appeared[0]->text,
-                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 11 may use 100.0 % of the threads, granted "
-                "are 33.3 % (grant g1)");
+                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 11 may use 100.0 % of the threads by the "
+                "log of its server, granted are 33.3 % (grant g1)");
         assert_string_equal(scene.report.appeared[1]->text,
-                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 13 may allocate 8192 MiB, granted are 4096 "
-                "MiB (grant g1)");
+                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 13 may allocate 8192 MiB by the log of "
+                "its server, granted are 4096 MiB (grant g1)");
 }
 
 /* ---- who should not be there ---- */
@@ -543,7 +543,7 @@ static void test_a_limit_that_was_rounded_is_no_violation(void **state UNUSED)
                 {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 340, .limit_mib = 4096},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 344, .limit_mib = 4095},
                 {.pid = 13, .pod_uid = "p1", .container_id = C1, .threads_permille = 333, .limit_mib = 4112});
-        assert_found(&scene, "limit! 12 g1;limit! 13 g1");
+        assert_found(&scene, "limit 12 g1;limit 13 g1");
 }
 
 /* ---- variables ---- */
