@@ -22,13 +22,10 @@ __attribute__((visibility("default"))) const char *__tsan_default_suppressions(v
 }
 #endif
 
-int file_read(const char *path, size_t limit, struct strbuf *content, struct error *err)
+static int read_all(int fd, const char *path, size_t limit, struct strbuf *content, struct error *err)
 {
-        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
         size_t total = 0;
 
-        if (fd < 0)
-                return error_errno(err, errno, "open '%s'", path);
         for (;;) {
                 ssize_t got;
 
@@ -46,6 +43,28 @@ int file_read(const char *path, size_t limit, struct strbuf *content, struct err
                 if (total > limit)
                         return error_set(err, ERROR_INVALID, "'%s' is larger than the limit of %zu bytes", path, limit);
         }
+}
+
+int file_read(const char *path, size_t limit, struct strbuf *content, struct error *err)
+{
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", path);
+        return read_all(fd, path, limit, content, err);
+}
+
+/* Where the mode cannot be changed, as on a read-only mount, the content counts all the same. */
+int file_read_private(const char *path, size_t limit, struct strbuf *content, struct error *err)
+{
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        struct stat status;
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", path);
+        if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0777) != 0600)
+                (void)!fchmod(fd, 0600);
+        return read_all(fd, path, limit, content, err);
 }
 
 static int write_all(int fd, const char *bytes, size_t size)

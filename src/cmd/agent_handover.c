@@ -58,7 +58,7 @@ static void read_record(struct agent_handover *handover)
         handover->n_names = 0;
         handover->is_known = false;
         free(TAKE_PTR(handover->recorded));
-        if (file_read(handover->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
+        if (file_read_private(handover->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
                         log_warn("the record of what was promised cannot be read", LOG_STR("file", handover->record),
                                 LOG_ERR(&err));

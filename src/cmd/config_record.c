@@ -40,7 +40,7 @@ int config_record_read(struct config_record *ret, const char *path, struct arena
         json_t *root;
         int rc;
 
-        if (file_read(path, RECORD_LIMIT, &text, err) < 0)
+        if (file_read_private(path, RECORD_LIMIT, &text, err) < 0)
                 return err->kind == ERROR_NOT_FOUND ? CONFIG_RECORD_NONE : -1;
         root = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL);
         rc = parse(ret, root, path, arena, err);
@@ -66,7 +66,7 @@ int config_record_write(const struct config_record *record, const char *path, st
         if (!text)
                 return error_set(err, ERROR_INVALID, "the configuration '%s' cannot be recorded: its name is not UTF-8",
                         record->name);
-        return file_write(path, text, strlen(text), err);
+        return file_write_private(path, text, strlen(text), err);
 }
 
 int config_record_of_node(

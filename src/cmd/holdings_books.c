@@ -150,7 +150,7 @@ void holdings_load_book(struct holdings *holdings, struct book *book)
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
-        if (file_read(path, GRANTS_TEXT_MAX, &text, &err) < 0) {
+        if (file_read_private(path, GRANTS_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
                         log_warn("the record of who holds what cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;

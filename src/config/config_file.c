@@ -105,15 +105,34 @@ static int read_option(const struct tree *tree, const struct tree_node *node, co
         return 0;
 }
 
+/* Whoever edits the ConfigMap is not to become root on the nodes by it. What would count anyway may stand there. */
+static int check_right(const struct tree *tree, const struct tree_node *node, const struct option *option,
+        const char *value, struct error *err)
+{
+        if (strcmp(value, option->fallback) == 0)
+                return 0;
+        return tree_fail(tree, node, err,
+                "'%.100s' decides what runs or is mounted as root on the node, and configKeysFromFlagsOnly is on: remove the "
+                "key, set --%s or %s, or start with --config-keys-from-flags-only=false",
+                value, option->flag, option->environment[0]);
+}
+
 static int read_options(struct config_file *file, const struct tree *tree, const struct tree_node *root,
         const struct option_set *options, struct error *err)
 {
+        const char *only = option_set_get(options, "config-keys-from-flags-only");
+        const bool is_locked = only && strcmp(only, "true") == 0;
+
         for (size_t i = 0; i < option_count; i++) {
+                const struct option *option = &option_table[i];
+                const char **value = &file->values[i];
                 struct tree_node node;
 
-                if (!option_table[i].key || options->values[i] || !find_key(tree, root, option_table[i].key, &node))
+                if (!option->key || options->values[i] || !find_key(tree, root, option->key, &node))
                         continue;
-                if (read_option(tree, &node, &option_table[i], &file->values[i], err) < 0)
+                if (read_option(tree, &node, option, value, err) < 0)
+                        return -1;
+                if (is_locked && option->is_roots && *value && check_right(tree, &node, option, *value, err) < 0)
                         return -1;
         }
         return 0;

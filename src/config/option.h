@@ -35,6 +35,7 @@ struct option {
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
         enum option_type type;
+        bool is_roots; /* who sets it can become root on the node: with config-keys-from-flags-only not from the file */
         const char *const *
                 choices; /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
         const char *fallback; /* the default, in text; NULL: see option_switches */

@@ -248,6 +248,14 @@ static void ask_about_next(struct mps_look *look)
         }
 }
 
+static int check_servers(size_t count, struct error *err)
+{
+        if (count <= MPS_OBSERVED_SERVERS_MAX)
+                return 0;
+        return error_set(err, ERROR_INVALID, "MPS control daemon: a list of %zu servers, at most %zu can be looked at",
+                count, MPS_OBSERVED_SERVERS_MAX);
+}
+
 static void on_servers(const struct error *err, const char *answer, void *data)
 {
         struct mps_look *look = data;
@@ -260,7 +268,8 @@ static void on_servers(const struct error *err, const char *answer, void *data)
                 end(look, err);
                 return;
         }
-        if (dialogue_read_pids(answer, &seen->arena, &pids, &count, &problem) < 0) {
+        if (dialogue_read_pids(answer, &seen->arena, &pids, &count, &problem) < 0 ||
+                check_servers(count, &problem) < 0) {
                 end(look, &problem);
                 return;
         }
@@ -407,7 +416,8 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
                 end(look, err);
                 return;
         }
-        if (dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &problem) < 0) {
+        if (dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &problem) < 0 ||
+                check_servers(count, &problem) < 0) {
                 end(look, &problem);
                 return;
         }

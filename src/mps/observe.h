@@ -9,6 +9,8 @@
 #include "mps/status.h"
 
 #define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
+/* A daemon has one server for each user. A list with more of them is an error: each costs a descriptor and a question a look. */
+#define MPS_OBSERVED_SERVERS_MAX ((size_t)256)
 
 struct mps_observation {
         struct arena arena;

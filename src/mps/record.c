@@ -225,7 +225,7 @@ int mps_record_read(struct mps_record *ret, const char *path, struct error *err)
         json_t *object;
 
         *ret = (struct mps_record){0};
-        if (file_read(path, MPS_RECORD_MAX, &text, err) < 0) {
+        if (file_read_private(path, MPS_RECORD_MAX, &text, err) < 0) {
                 strbuf_done(&text);
                 return err->kind == ERROR_NOT_FOUND ? 0 : -1;
         }

@@ -24,6 +24,7 @@ VALUES = {
     'configurations as tables': {'config': {'map': {'a': MPS_CONFIG, 'b': {'version': 'v1'}}, 'default': 'b'}},
     'one configuration': {'config': {'map': {'only': MPS_CONFIG}}},
     'an existing ConfigMap': {'config': {'name': 'mine', 'default': 'a', 'fallbackStrategies': ['empty']}},
+    'keys of the configuration that make root': {'configKeysFromFlagsOnly': False},
     'MIG': {'migStrategy': 'mixed'},
     'no MIG with an existing ConfigMap': {'migStrategy': 'none', 'deviceListStrategy': 'envvar', 'config': {'name': 'mine'}},
     'strategies': {'deviceListStrategy': 'cdi-annotations,cdi-cri', 'deviceIDStrategy': 'index', 'failOnInitError': False,
@@ -327,6 +328,21 @@ def test_a_configuration_arrives_as_it_was_written(program):
     agent = pod(rendered, 'agent')
     assert {'name': 'configs', 'configMap': {'name': 'warpshare-configs'}} in agent['volumes']
     assert environment(agent['containers'][0])['WARPSHARE_CONFIG_DIR'] == '/available-configs'
+
+
+def test_who_edits_a_configuration_is_not_root_on_the_nodes_by_it(program, tmp_path):
+    editor = {'config': {'map': {'default': {'version': 'v1', 'flags': {'plugin': {'nvidiaCTKPath': '/tmp/hook'}}}}}}
+    path = tmp_path / 'default'
+    for values, words in ((editor, 'flags.plugin.nvidiaCTKPath'), ({**editor, 'configKeysFromFlagsOnly': False}, None)):
+        rendered = chart.render(program, values)
+        path.write_text(rendered.one('ConfigMap', 'warpshare-configs')['data']['default'], encoding='utf-8')
+        told = environment(pod(rendered, 'agent')['containers'][0])
+        check = subprocess.run([WARPSHARE, 'agent', '--check', f'--config-file={path}'], capture_output=True, text=True, check=False, env={
+            name: value for name, value in told.items() if name.startswith('WARPSHARE_CONFIG_KEYS')})
+        if words:
+            assert check.returncode and words in check.stderr and '--nvidia-cdi-hook-path or NVIDIA_CDI_HOOK_PATH' in check.stderr, check
+        else:
+            assert check.returncode == 0, check
 
 
 def test_without_a_configuration_there_is_no_folder_of_them(program):

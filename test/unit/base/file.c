@@ -42,6 +42,37 @@ static void test_what_was_written_is_read(void **state)
         unlink(path);
 }
 
+static unsigned int mode_of(const char *path)
+{
+        struct stat status;
+
+        assert_int_equal(stat(path, &status), 0);
+        return status.st_mode & 0777;
+}
+
+static void test_a_private_file_is_its_owner_s_alone(void **state)
+{
+        _free_ char *path = xasprintf("%s/f", (char *)*state);
+        _free_ char *other = xasprintf("%s/other", (char *)*state);
+        struct strbuf content = STRBUF_INIT;
+        struct error err;
+
+        assert_ok(file_write_private(path, "one", 3, &err), &err);
+        assert_int_equal(mode_of(path), 0600);
+        assert_int_equal(chmod(path, 0644), 0); /* as an older release left it */
+        assert_ok(file_read_private(path, 5, &content, &err), &err);
+        assert_string_equal(content.data, "one");
+        assert_int_equal(mode_of(path), 0600);
+        assert_ok(file_write(other, "two", 3, &err), &err);
+        unlink(path);
+        assert_int_equal(symlink(other, path), 0);
+        assert_int_equal(file_read_private(path, 5, &content, &err), -1);
+        assert_int_equal(mode_of(other), 0644);
+        strbuf_done(&content);
+        unlink(path);
+        unlink(other);
+}
+
 static void test_a_file_beyond_the_limit_is_refused(void **state)
 {
         _free_ char *path = xasprintf("%s/f", (char *)*state);
@@ -102,6 +133,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_was_written_is_read),
+                cmocka_unit_test(test_a_private_file_is_its_owner_s_alone),
                 cmocka_unit_test(test_a_file_beyond_the_limit_is_refused),
                 cmocka_unit_test(test_a_missing_file_is_named),
                 cmocka_unit_test(test_each_path_has_a_folder),

@@ -145,6 +145,53 @@ static void test_device_lists_are_words_and_may_be_none(void **state UNUSED)
         }
 }
 
+static const char *const roots_keys[][4] = {
+        {"{nvidiaDriverRoot: /tmp/x}", "flags.nvidiaDriverRoot: '/tmp/x'", "--driver-root", "NVIDIA_DRIVER_ROOT"},
+        {"{nvidiaDevRoot: /tmp/x}", "flags.nvidiaDevRoot: '/tmp/x'", "--dev-root", "NVIDIA_DEV_ROOT"},
+        {"{plugin: {nvidiaCTKPath: /tmp/x}}", "flags.plugin.nvidiaCTKPath: '/tmp/x'", "--nvidia-cdi-hook-path",
+                "NVIDIA_CDI_HOOK_PATH"},
+        {"{plugin: {containerDriverRoot: /tmp/x}}", "flags.plugin.containerDriverRoot: '/tmp/x'",
+                "--driver-root-ctr-path", "DRIVER_ROOT_CTR_PATH"},
+        {"{mpsRoot: /etc}", "flags.mpsRoot: '/etc'", "--mps-root", "MPS_ROOT"},
+        {"{mpsPipesWritable: true}", "flags.mpsPipesWritable: 'true'", "--mps-pipes-writable",
+                "WARPSHARE_MPS_PIPES_WRITABLE"},
+};
+
+/* Who edits a ConfigMap is not root on the nodes by it, where that is wanted. */
+static void test_keys_that_make_root_can_be_kept_to_flags_and_variables(void **state UNUSED)
+{
+        static const char *const only[] = {"WARPSHARE_CONFIG_KEYS_FROM_FLAGS_ONLY=true", NULL};
+
+        for (size_t i = 0; i < ARRAY_SIZE(roots_keys); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                const char *text = arena_printf(&fixture.arena, "flags: %s\n", roots_keys[i][0]);
+                const char *given = arena_printf(&fixture.arena, "%s=true", roots_keys[i][3]);
+                const char *const told[] = {only[0], given, NULL};
+
+                assert_ok(build(&fixture, text, NULL), &fixture.err);
+                assert_fails(build(&fixture, text, only), &fixture.err, ERROR_INVALID,
+                        arena_printf(&fixture.arena,
+                                "config 'FILE' line 1: %s decides what runs or is mounted as root on the node, and "
+                                "configKeysFromFlagsOnly is on: remove the key, set %s or %s, or start with "
+                                "--config-keys-from-flags-only=false",
+                                roots_keys[i][1], roots_keys[i][2], roots_keys[i][3]));
+                assert_ok(build(&fixture, text, told), &fixture.err);
+        }
+}
+
+static void test_a_key_that_says_the_default_is_no_key_that_makes_root(void **state UNUSED)
+{
+        static const char *const only[] = {"WARPSHARE_CONFIG_KEYS_FROM_FLAGS_ONLY=true", NULL};
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+        assert_ok(
+                build(&fixture,
+                        "flags: {nvidiaDriverRoot: /, migStrategy: mixed, plugin: {nvidiaCTKPath: /usr/bin/nvidia-ctk}}\n",
+                        only),
+                &fixture.err);
+        assert_string_equal(fixture.config->driver_root, "/");
+}
+
 static void test_flags_and_variables_alone_fill_what_the_file_cannot(void **state UNUSED)
 {
         static const char *const environment[] = {"CDI_FEATURE_FLAGS= a , b", "CDI_DISABLE_HOOKS=all",
@@ -515,6 +562,8 @@ int main(void)
                 cmocka_unit_test(test_flags_in_the_file_match_in_any_case),
                 cmocka_unit_test(test_what_is_not_text_becomes_text_as_go_prints_it),
                 cmocka_unit_test(test_device_lists_are_words_and_may_be_none),
+                cmocka_unit_test(test_keys_that_make_root_can_be_kept_to_flags_and_variables),
+                cmocka_unit_test(test_a_key_that_says_the_default_is_no_key_that_makes_root),
                 cmocka_unit_test(test_flags_and_variables_alone_fill_what_the_file_cannot),
                 cmocka_unit_test(test_patterns_are_kept_in_their_order),
                 cmocka_unit_test(test_the_environment_beats_the_file),
