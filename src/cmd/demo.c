@@ -46,9 +46,9 @@ const struct command_line command_demo_line = {
         .n_own = ARRAY_SIZE(own),
         .program = "warpshare demo",
         .help = "usage: warpshare demo [OPTION...]\n\n"
-                "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps, lets three pods\n"
-                "ask for shares, kills an MPS daemon, makes a GPU fail and come back, and ends with status 0 if all was as it\n"
-                "should be.\n\n",
+                "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps, offers 80\n"
+                "equal parts, then parts of any size, of which three pods ask for some, kills an MPS daemon, makes a GPU\n"
+                "fail and come back, and ends with status 0 if all was as it should be.\n\n",
 };
 
 /* ---- the story ---- */
@@ -129,39 +129,48 @@ static void kill_daemon(struct demo *demo)
                 demo_fail(demo, "one daemon should have been started anew, and no other");
 }
 
-static void tell(struct demo *demo)
+static void tell_of_equal_parts(struct demo *demo)
 {
-        printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, each shared by MPS in %u replicas.\n",
-                demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN), DEMO_REPLICAS);
+        printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
+                demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
         printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs and kubelet are stand-ins.%s\n",
                 demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
-
-        demo_heading(demo, "1. Each GPU gets an MPS daemon; the agent registers with kubelet");
+        demo_heading(demo, "1. Each GPU in 20 equal parts: the node has 80, and a pod may have one");
         demo_show_daemons(demo);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 5000);
+        demo_show_counts(demo, demo->offered, 5000);
         if (demo->wrong)
                 return;
+        putchar('\n');
+        demo_show_equal_pod(demo);
+}
 
+static void tell_of_any_parts(struct demo *demo)
+{
+        demo_heading(demo, "2. The same GPUs by another configuration: 10 parts each, and a pod may have several");
+        demo_show_daemons(demo);
+        demo_show_counts(demo, demo->offered, 5000);
+        if (demo->wrong)
+                return;
         printf("\n  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler only counts, so as many are kept\n"
-               "  back as it takes to keep that promise to every pod that it admits. With uniform shares, with one resource for\n"
-               "  each GPU (scope: individual), or with reserve: none, nothing is kept back.\n",
-                DEMO_MOST);
+               "  back as it takes to keep that promise to every pod that it admits: here %zu of %u. With equal parts, as above,\n"
+               "  with one resource for each GPU (scope: individual), or with reserve: none, nothing is kept back.\n",
+                DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
 
-        demo_heading(demo, "2. Three pods ask for 70 %, 30 % and 20 % of a GPU");
+        demo_heading(demo, "3. Three pods ask for 70 %, 30 % and 20 % of a GPU");
         demo_show_pods(demo);
         if (demo->wrong)
                 return;
 
         demo_heading(
-                demo, "3. The MPS daemon that serves training is killed (-9): only its GPU waits, and not for long");
+                demo, "4. The MPS daemon that serves training is killed (-9): only its GPU waits, and not for long");
         kill_daemon(demo);
 
-        demo_heading(demo, "4. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
+        demo_heading(demo, "5. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
         demo->struck = demo_uuids[FAILING_GPU];
         demo_set_lost(demo, FAILING_GPU);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
 
-        demo_heading(demo, "5. The GPU answers again: three good probes, and its replicas are back by themselves");
+        demo_heading(demo, "6. The GPU answers again: three good probes, and its replicas are back by themselves");
         demo->struck = NULL;
         demo_set_lost(demo, -1);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 30000);
@@ -182,13 +191,23 @@ static bool is_on(const char *value)
         return strcmp(value, "true") == 0;
 }
 
+static bool begin(struct demo *demo, enum demo_parts parts, const char *const *values)
+{
+        struct error err;
+
+        if (demo_start(demo, parts, values[NVML_LIBRARY], values[MPS_PROGRAMS], &err) == 0)
+                return true;
+        command_line_fail(&command_demo_line, &err);
+        demo->wrong = true;
+        return false;
+}
+
 int command_demo(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
         struct option_set set;
         struct demo demo = {0};
-        struct error err;
         int status;
 
         if (!command_line_read(&command_demo_line, &set, values, &arena, argc, argv, &status))
@@ -199,10 +218,14 @@ int command_demo(int argc, char **argv)
         uv_signal_init(&demo.loop, &demo.interrupt);
         demo.interrupt.data = &demo;
         uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
-        if (demo_start(&demo, values[NVML_LIBRARY], values[MPS_PROGRAMS], &err) < 0) {
-                demo.wrong = command_line_fail(&command_demo_line, &err);
-        } else {
-                tell(&demo);
+        if (begin(&demo, DEMO_EQUAL_PARTS, values)) {
+                tell_of_equal_parts(&demo);
+                if (demo.wrong)
+                        show_agent_log(&demo);
+        }
+        demo_stop(&demo);
+        if (!demo.wrong && begin(&demo, DEMO_ANY_PARTS, values)) {
+                tell_of_any_parts(&demo);
                 if (is_on(values[KEEP]) && !demo.wrong)
                         keep(&demo);
                 if (is_on(values[LOG]) || demo.wrong)

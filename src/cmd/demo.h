@@ -12,8 +12,10 @@
 
 #define DEMO_RESOURCE "nvidia.com/gpu"
 #define DEMO_GPUS 4U
-#define DEMO_REPLICAS 10U
-#define DEMO_MOST 7U /* that one pod may ask for: share/grants.h says how many can be advertised then */
+#define DEMO_EQUAL 20U /* replicas of a GPU while all parts are equal: a pod has one, and nothing is kept back */
+#define DEMO_EQUAL_MIB 1630U
+#define DEMO_REPLICAS 10U /* of a GPU after that */
+#define DEMO_MOST 7U      /* that one pod may ask for: share/grants.h says how many can be advertised then */
 #define DEMO_ADVERTISED(gpus) ((size_t)(DEMO_MOST - 1 + (gpus) * (DEMO_REPLICAS - DEMO_MOST + 1)))
 #define DEMO_USABLE_MIB 32285U /* 32,605 MiB but for a reserve of 320 */
 #define DEMO_LARGEST_MIB (DEMO_USABLE_MIB * DEMO_MOST / DEMO_REPLICAS)
@@ -30,6 +32,10 @@ struct demo {
         const char *struck;               /* the GPU that is out of service now, or NULL */
         const char *busiest;              /* the GPU of the largest pod */
         char *library;
+        unsigned int replicas;      /* of a GPU, by the configuration in force */
+        size_t offered;             /* what kubelet counts while all is well */
+        unsigned int most_permille; /* the most that a container may have: threads, memory */
+        uint64_t most_mib;
         bool colour;
         bool interrupted;
         bool wrong; /* something was not as promised */
@@ -43,14 +49,17 @@ void demo_heading(const struct demo *demo, const char *text);
 /* What was promised did not come. */
 void demo_fail(struct demo *demo, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* |library| and |programs|: empty, to be found. To be stopped after a failure, too. */
-int demo_start(struct demo *demo, const char *library, const char *programs, struct error *err) MUST_USE;
+enum demo_parts { DEMO_EQUAL_PARTS, DEMO_ANY_PARTS };
+/* |library| and |programs|: empty, to be found. To be stopped after a failure, too; may be started again then. */
+int demo_start(struct demo *demo, enum demo_parts parts, const char *library, const char *programs,
+        struct error *err) MUST_USE;
 void demo_stop(struct demo *demo);
 /* The GPU at that position answers no more; -1: all of them do. */
 void demo_set_lost(struct demo *demo, int gpu);
 
 /* Waits for kubelet to count |wanted| allocatable, and shows both counts, with the time it took. */
 void demo_show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms);
+void demo_show_equal_pod(struct demo *demo);
 void demo_show_pods(struct demo *demo);
 void demo_show_daemons(struct demo *demo);
-bool demo_has_daemons(void *demo); /* all are ready, or the agent is gone */
+bool demo_has_daemons(void *demo); /* all are ready by the configuration in force, or the agent is gone */

@@ -11,16 +11,26 @@ const char *const demo_uuids[DEMO_GPUS] = {
         "GPU-ca2a1141-7c68-4e0d-b5f1-16a84b3c9e02",
 };
 
-static const char config_text[] = "version: v1\n"
+/* What NVIDIA's plugin would do with it, but for the daemons: one a GPU instead of one for all. */
+static const char equal_parts[] = "version: v1\n"
                                   "flags:\n"
                                   "  mpsRoot: /run/nvidia/mps\n"
                                   "sharing:\n"
                                   "  mps:\n"
-                                  "    provisioning: weighted\n"
-                                  "    maxPerRequest: 7\n"
                                   "    resources:\n"
                                   "    - name: nvidia.com/gpu\n"
-                                  "      replicas: 10\n";
+                                  "      replicas: 20\n";
+
+static const char any_parts[] = "version: v1\n"
+                                "flags:\n"
+                                "  mpsRoot: /run/nvidia/mps\n"
+                                "sharing:\n"
+                                "  mps:\n"
+                                "    provisioning: weighted\n"
+                                "    maxPerRequest: 7\n"
+                                "    resources:\n"
+                                "    - name: nvidia.com/gpu\n"
+                                "      replicas: 10\n";
 
 /* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
 static char *make_scenario(int lost)
@@ -59,7 +69,18 @@ static void on_daemons(const struct mps_status *status, const char *reason UNUSE
                 }
 }
 
-int demo_start(struct demo *demo, const char *library, const char *named_programs, struct error *err)
+static void expect(struct demo *demo, enum demo_parts parts)
+{
+        const bool is_equal = parts == DEMO_EQUAL_PARTS;
+
+        demo->replicas = is_equal ? DEMO_EQUAL : DEMO_REPLICAS;
+        demo->offered = is_equal ? (size_t)DEMO_GPUS * DEMO_EQUAL : DEMO_ADVERTISED(DEMO_GPUS);
+        demo->most_permille = is_equal ? 1000 / DEMO_EQUAL : 1000 * DEMO_MOST / DEMO_REPLICAS;
+        demo->most_mib = is_equal ? DEMO_EQUAL_MIB : DEMO_LARGEST_MIB;
+}
+
+int demo_start(
+        struct demo *demo, enum demo_parts parts, const char *library, const char *named_programs, struct error *err)
 {
         _free_ char *scenario = make_scenario(-1);
         _free_ char *mps_scenario = make_mps_scenario();
@@ -68,7 +89,7 @@ int demo_start(struct demo *demo, const char *library, const char *named_program
                 .loop = &demo->loop,
                 .agent = "/proc/self/exe",
                 .scenario = scenario,
-                .config = config_text,
+                .config = parts == DEMO_EQUAL_PARTS ? equal_parts : any_parts,
                 .mps_programs = programs,
                 .mps_scenario = mps_scenario,
         };
@@ -77,6 +98,7 @@ int demo_start(struct demo *demo, const char *library, const char *named_program
         if (!programs || !demo->library)
                 return -1;
         options.library = demo->library;
+        expect(demo, parts);
         if (sim_node_start(&demo->node, &options, err) < 0)
                 return -1;
         return mps_link_new(&demo->link,
@@ -109,6 +131,8 @@ void demo_stop(struct demo *demo)
                 sim_node_wait(&demo->node, is_link_closed, demo, 5000);
         }
         sim_node_stop(&demo->node);
-        free(demo->library);
-        free(demo->fault);
+        demo->node = (struct sim_node){0};
+        demo->daemons = NULL;
+        free(TAKE_PTR(demo->library));
+        free(TAKE_PTR(demo->fault));
 }

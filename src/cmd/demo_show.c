@@ -64,7 +64,7 @@ struct picture {
         struct cell {
                 enum demo_style style;
                 const char *text;
-        } cells[DEMO_REPLICAS];
+        } cells[DEMO_EQUAL];
         unsigned int n_cells;
         unsigned int held;
         unsigned int unhealthy; /* those that are only kept back among them: kubelet knows no difference */
@@ -117,7 +117,7 @@ static void draw_device(const char *id, bool healthy, const char *pod, void *dat
         }
         picture->held += pod != NULL;
         picture->unhealthy += !healthy;
-        if (picture->n_cells < DEMO_REPLICAS)
+        if (picture->n_cells < ARRAY_SIZE(picture->cells))
                 picture->cells[picture->n_cells++] = cell_of(picture, healthy, pod);
 }
 
@@ -147,12 +147,12 @@ void demo_show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
         printf("  Capacity:\n    " DEMO_RESOURCE ":  %s%zu%s\n", demo_style(demo, DEMO_BOLD), capacity,
                 demo_style(demo, DEMO_PLAIN));
         printf("  Allocatable:\n    " DEMO_RESOURCE ":  %s%zu%s      %s(after %.*f ms)%s\n",
-                demo_style(demo, allocatable == DEMO_ADVERTISED(DEMO_GPUS) ? DEMO_GREEN : DEMO_RED), allocatable,
+                demo_style(demo, allocatable == demo->offered ? DEMO_GREEN : DEMO_RED), allocatable,
                 demo_style(demo, DEMO_PLAIN), demo_style(demo, DEMO_DIM), took_ms < 10 ? 1 : 0, took_ms,
                 demo_style(demo, DEMO_PLAIN));
         draw(demo);
-        if (allocatable != wanted || capacity != (size_t)DEMO_GPUS * DEMO_REPLICAS)
-                demo_fail(demo, "kubelet should count %zu of %u", wanted, DEMO_GPUS * DEMO_REPLICAS);
+        if (allocatable != wanted || capacity != (size_t)DEMO_GPUS * demo->replicas)
+                demo_fail(demo, "kubelet should count %zu of %u", wanted, DEMO_GPUS * demo->replicas);
 }
 
 /* ---- pods ---- */
@@ -207,40 +207,70 @@ static void check_pod(struct demo *demo, const struct pod *pod)
                 demo_fail(demo, "%s should have one GPU", pod->name);
 }
 
-static void admit(struct demo *demo, struct pod *pod)
+/* False: it was not admitted, and that was told. */
+static bool ask(struct demo *demo, struct pod *pod)
 {
         kubelet_admit(demo->node.kubelet, pod->name, DEMO_RESOURCE, pod->replicas, on_admitted, pod);
-        if (!sim_node_wait(&demo->node, is_answered, pod, 5000)) {
+        if (!sim_node_wait(&demo->node, is_answered, pod, 5000))
                 demo_fail(demo, "kubelet got no answer for %s", pod->name);
-                return;
-        }
-        if (pod->error) {
+        else if (pod->error)
                 demo_fail(demo, "%s was refused: %s", pod->name, pod->error);
-                return;
-        }
+        return pod->gpu != NULL;
+}
+
+static void print_pod(const struct demo *demo, const struct pod *pod)
+{
         printf("  %s%-10s%s " DEMO_RESOURCE ": %-4u %-42s %5.1f %%  %6.2f GiB\n",
                 demo_style(demo, style_of_pod(pod->name)), pod->name, demo_style(demo, DEMO_PLAIN), pod->replicas,
                 pod->gpu, pod->threads, pod->memory_mib / 1024.0);
         fflush(stdout);
-        check_pod(demo, pod);
+}
+
+static void print_head(const struct demo *demo)
+{
+        printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "ASKS FOR", "GETS", "THREADS",
+                "MEMORY", demo_style(demo, DEMO_PLAIN));
+}
+
+static void free_pod(struct pod *pod)
+{
+        free(pod->gpu);
+        free(pod->error);
+}
+
+/* The limits of equal parts are the daemon's: the container is told of none. */
+void demo_show_equal_pod(struct demo *demo)
+{
+        struct pod pod = {.name = "notebook", .replicas = 1};
+        const struct mps_daemon_status *daemon;
+
+        print_head(demo);
+        if (ask(demo, &pod)) {
+                daemon = demo->daemons ? mps_status_find_unit(demo->daemons, pod.gpu) : NULL;
+                pod.threads = daemon ? daemon->threads_permille / 10.0 : 0;
+                pod.memory_mib = daemon ? (unsigned int)daemon->limit_mib : 0;
+                print_pod(demo, &pod);
+        }
+        draw(demo);
+        free_pod(&pod);
 }
 
 void demo_show_pods(struct demo *demo)
 {
         struct pod pods[] = {{"training", 7}, {"notebook", 3}, {"inference", 2}};
 
-        printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "ASKS FOR", "GETS", "THREADS",
-                "MEMORY", demo_style(demo, DEMO_PLAIN));
+        print_head(demo);
         for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
-                admit(demo, &pods[i]);
+                if (ask(demo, &pods[i])) {
+                        print_pod(demo, &pods[i]);
+                        check_pod(demo, &pods[i]);
+                }
         draw(demo);
         for (size_t i = 0; i < DEMO_GPUS && !demo->wrong; i++)
                 if (strcmp(pods[0].gpu, demo_uuids[i]) == 0)
                         demo->busiest = demo_uuids[i];
-        for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
-                free(pods[i].gpu);
-                free(pods[i].error);
-        }
+        for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
+                free_pod(&pods[i]);
 }
 
 /* ---- MPS daemons ---- */
@@ -251,9 +281,9 @@ static void show_daemon(struct demo *demo, const struct mps_daemon_status *daemo
                 demo_style(demo, daemon->state == MPS_READY ? DEMO_GREEN : DEMO_RED), mps_state_name(daemon->state),
                 demo_style(demo, DEMO_PLAIN), (int)daemon->pid, daemon->threads_permille / 10.0,
                 (double)daemon->limit_mib / 1024, mps_tier_name(daemon->tier));
-        if (daemon->state != MPS_READY || daemon->threads_permille != 100 * DEMO_MOST ||
-                daemon->limit_mib != DEMO_LARGEST_MIB)
-                demo_fail(demo, "it should be ready and give nobody more than %u MiB", DEMO_LARGEST_MIB);
+        if (daemon->state != MPS_READY || daemon->threads_permille != demo->most_permille ||
+                daemon->limit_mib != demo->most_mib)
+                demo_fail(demo, "it should be ready and give nobody more than %u MiB", (unsigned int)demo->most_mib);
 }
 
 bool demo_has_daemons(void *data)
@@ -262,7 +292,8 @@ bool demo_has_daemons(void *data)
         size_t ready = 0;
 
         for (size_t i = 0; demo->daemons && i < demo->daemons->n_daemons; i++)
-                ready += demo->daemons->daemons[i].state == MPS_READY;
+                ready += demo->daemons->daemons[i].state == MPS_READY &&
+                         demo->daemons->daemons[i].threads_permille == demo->most_permille;
         return ready == DEMO_GPUS || !demo->node.agent.runs;
 }
 

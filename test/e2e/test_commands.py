@@ -25,7 +25,9 @@ def test_the_demonstration_shows_what_it_promises():
     done = demo()
     assert done.returncode == 0, done.stdout + done.stderr
     counts = [int(count) for count in re.findall(r'Allocatable:\n\s+nvidia.com/gpu:\s+(\d+)', done.stdout)]
-    assert counts == [22, 18, 22, 18, 22]
+    assert counts == [80, 22, 18, 22, 18, 22]
+    assert len(re.findall(r'^  GPU-\w{8}… +ready +\d+ +5.0 % +1.59 GiB +default$', done.stdout, re.MULTILINE)) == 4
+    assert re.search(r'notebook +nvidia\.com/gpu: 1 +GPU-\S+ +5\.0 % +1\.59 GiB', done.stdout)
     assert re.findall(r'^  GPU-\w{8}… +ready +\d+ +70.0 % +22.07 GiB +verified$', done.stdout, re.MULTILINE)[3:]
     for pod, replicas, threads, memory in (
             ('training', 7, '70.0', r'22\.07'), ('notebook', 3, '30.0', r'9\.46'), ('inference', 2, '20.0', r'6\.31')):
@@ -43,7 +45,7 @@ def test_the_demonstration_has_colours_where_they_are_asked_for():
     done = demo('--color', 'always')
     assert done.returncode == 0
     assert ESCAPE in done.stdout
-    assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m22', done.stdout)
+    assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m80', done.stdout)
 
 
 def test_the_demonstration_leaves_nothing_behind():
