@@ -23,6 +23,7 @@
 #define UUID_LENGTH ((size_t)40) /* "GPU-" and a UUID */
 #define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
 #define SHM_LEAST ((uint64_t)64 * 1024 * 1024)
+#define SHM_SPARE 10U /* a part in so many is to be free */
 
 /* True when these checks have something to look at. */
 static bool is_wanted(struct doctor *doctor)
@@ -206,6 +207,14 @@ void doctor_check_shm(struct doctor *doctor)
                         "servers fail to make their segments (\"failed to create/open SHM segment\")",
                         "mount it larger: half of the memory is usual", "'%s' has %llu MiB", path,
                         (unsigned long long)(size >> 20));
+        else if (status.f_bavail < status.f_blocks / SHM_SPARE || status.f_ffree < status.f_files / SHM_SPARE)
+                doctor_tell(doctor, DOCTOR_WRONG,
+                        "all containers of the node that use MPS share it: when it is full, new clients fail on every GPU",
+                        "look who has written it ('ls -ln'), and restart the containers of that user",
+                        "'%s' is almost full: %llu of %llu MiB and %llu of %llu files are free", path,
+                        (unsigned long long)((uint64_t)status.f_bavail * (uint64_t)status.f_bsize >> 20),
+                        (unsigned long long)(size >> 20), (unsigned long long)status.f_ffree,
+                        (unsigned long long)status.f_files);
         else
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "'%s' is a tmpfs of %llu MiB", path,
                         (unsigned long long)(size >> 20));

@@ -19,6 +19,7 @@
 #include "base/strbuf.h"
 
 #define FALLBACK_KIB UINT64_C(65536)
+#define FILES 65536U /* about 1 KiB of the kernel's memory each; servers and clients make a few each */
 #define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
 
 /* ---- what is there ---- */
@@ -72,7 +73,7 @@ static uint64_t read_size_kib(void)
 int shm_mount(const char *root, bool *ret_mounted, struct error *err)
 {
         _free_ char *path = xasprintf("%s/shm", root);
-        _free_ char *options = xasprintf("size=%" PRIu64 "k", read_size_kib());
+        _free_ char *options = xasprintf("size=%" PRIu64 "k,nr_inodes=%u", read_size_kib(), FILES);
         enum there there;
         dev_t device;
 

@@ -407,6 +407,20 @@ def test_shared_memory_that_is_missing_or_no_tmpfs_is_found(site):
     expect(site, 'shm', 'is no tmpfs')
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
+def test_a_shared_memory_that_a_tenant_has_filled(site):
+    site.remove('mps/shm')
+    os.mkdir(site.path('mps/shm'))
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1g,nr_inodes=100', 'shm', site.path('mps/shm')], check=True)
+    try:
+        for i in range(95):
+            with open(site.path('mps/shm/%d' % i), 'w', encoding='utf-8'):
+                pass
+        expect(site, 'shm', 'is almost full: 1024 of 1024 MiB and 4 of 100 files are free')
+    finally:
+        subprocess.run(['umount', site.path('mps/shm')], check=True)
+
+
 def test_a_supervisor_that_is_not_there_is_found(site):
     site.remove('mps/warpshare.sock')
     expect(site, 'mps-daemons', 'no supervisor answers')
