@@ -21,7 +21,7 @@ ADMISSION_POLICY = {
     'validations': [{'expression': str, 'reason': str, 'messageExpression': str}]}
 SHAPES = {'ValidatingAdmissionPolicy': ADMISSION_POLICY,
           'ValidatingAdmissionPolicyBinding': {'policyName': str, 'validationActions': list}}
-VERSIONS = ('v1', 'apps/v1', 'rbac.authorization.k8s.io/v1')
+VERSIONS = ('v1', 'apps/v1', 'networking.k8s.io/v1', 'rbac.authorization.k8s.io/v1')
 CLUSTER_KINDS = {'ClusterRole', 'ClusterRoleBinding', 'Namespace', *SHAPES}
 
 

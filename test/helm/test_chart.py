@@ -47,7 +47,8 @@ VALUES = {
     'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
     'no metrics': {'metrics': {'enabled': False}},
     'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
-        'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
+        'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
+        'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
     'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
     'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
@@ -291,6 +292,17 @@ def test_an_update_starts_the_new_agent_beside_the_old_one(program):
     host = {'devicePlugin': {'enableHostNetwork': True}}
     assert strategy(host) == {'type': 'RollingUpdate'}
     assert strategy({**host, 'metrics': {'enabled': False}}) == strategy()
+
+
+def test_the_ports_of_metrics_can_be_kept_to_some(program):
+    def policies(**metrics):
+        return [one for one in chart.render(program, {'metrics': metrics}).objects if one['kind'] == 'NetworkPolicy']
+    assert not policies() and not policies(enabled=False, networkPolicy={'enabled': True})
+    peers = [{'podSelector': {'matchLabels': {'app': 'prometheus'}}}]
+    agent, mps = policies(networkPolicy={'enabled': True, 'from': peers})
+    assert [one['spec']['ingress'] for one in (agent, mps)] == [
+        [{'ports': [{'protocol': 'TCP', 'port': port}], 'from': peers}] for port in (9400, 9401)]
+    assert agent['spec']['podSelector'] != mps['spec']['podSelector']
 
 
 def test_an_agent_that_nobody_can_ask_is_given_ten_seconds(program):
