@@ -4,10 +4,10 @@ import subprocess
 
 import pytest
 
-from mps import BIN, UUIDS, daemon, mps, wait  # noqa: F401 -- a fixture
+from mps import BIN, mps, wait  # noqa: F401 -- a fixture
+from served import FIRST, served  # noqa: F401 -- a fixture
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
-FIRST = UUIDS[0]
 DOORS = ('control', 'control_privileged')
 
 pytestmark = needs_root
@@ -28,18 +28,6 @@ fcntl.lockf(fd, fcntl.LOCK_SH)
 say('holds')
 stay()
 '''
-
-
-@pytest.fixture
-def served(mps):  # noqa: F811
-    """A supervisor with one daemon that is ready."""
-    mps.scenario(gpus=1)
-    mps.supervisor = mps.start()
-    mps.agent = mps.connect()
-    mps.agent.apply(daemon(0))
-    mps.agent.watch()
-    mps.first = mps.agent.wait_ready(FIRST)['pid']
-    return mps
 
 
 @pytest.fixture
@@ -123,7 +111,7 @@ while True:
 
 
 @pytest.mark.parametrize('door', ['control', 'control_privileged', 'control_lock'])
-def test_a_door_that_somebody_replaced_is_a_fault(served, door):
+def test_a_door_that_somebody_replaced_is_a_fault(served, door):  # noqa: F811
     """Though whatever stands there now answers."""
     path = served.path(FIRST, 'pipe', door)
     os.rename(path, path + '.true')
@@ -148,7 +136,7 @@ def test_who_has_the_lock_is_named_with_its_number(served, tenants):  # noqa: F8
 
 @pytest.mark.parametrize('name', ['control', 'control_lock', 'nvidia-cuda-mps-control.pid'])
 @pytest.mark.parametrize('kind', ['link', 'fifo', 'folder'])
-def test_what_stands_where_a_daemon_makes_its_files_is_not_touched(served, name, kind):
+def test_what_stands_where_a_daemon_makes_its_files_is_not_touched(served, name, kind):  # noqa: F811
     """While the daemon is away; then it starts all the same, and a file of the node that a link names is as it was."""
     precious = os.path.join(served.folder, 'precious')
     with open(precious, 'w', encoding='utf-8') as file:

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from mps import UUIDS, daemon, mps  # noqa: F401 -- a fixture
+from mps import mps  # noqa: F401 -- a fixture
+from served import FIRST, served  # noqa: F401 -- a fixture
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
-FIRST = UUIDS[0]
 MIB = 1 << 20
 
 pytestmark = needs_root
@@ -25,17 +25,6 @@ while True:
     except BlockingIOError:
         pass
 '''
-
-
-@pytest.fixture
-def served(mps):  # noqa: F811
-    mps.scenario(gpus=1)
-    mps.supervisor = mps.start()
-    mps.agent = mps.connect()
-    mps.agent.apply(daemon(0))
-    mps.agent.watch()
-    mps.first = mps.agent.wait_ready(FIRST)['pid']
-    return mps
 
 
 class Scale:
