@@ -27,6 +27,7 @@ import grpc
 
 import deviceplugin_pb2 as pb
 import podresources_pb2 as pods_pb
+from container_options import ContainerOptions
 
 # What kubelet gives a plugin for the connection and the options, inside Register.
 CALLBACK_TIMEOUT = 10
@@ -412,6 +413,11 @@ class Kubelet:
         else:
             pod.reusable[resource] -= set(ids)
         self._write_checkpoint()
+
+    def run_options(self, pod, container='main'):
+        """What the container is started with: the answers of all its resources, joined."""
+        with self.changed:
+            return ContainerOptions(self.pods[pod].containers[container].responses)
 
     def remove_pod(self, pod):
         """It has ended. Its devices are free as soon as somebody asks, and in the checkpoint until that is written."""

@@ -287,3 +287,41 @@ def test_mig_devices_are_named_by_two_indices_where_that_is_wanted(node):
     assert len(set(seen)) == 2
     for name in seen:
         assert re.fullmatch(re.escape(VENDOR) + r'/gpu=0:\d', name)
+
+
+# ---- a container that asks for two of the node's resources ----
+
+def admit_pair(node, strategies):
+    """A container with a share of GPU 0 and one of GPU 1, which have names of their own: (device of each, what it is started with)."""
+    few, many = GPU + '.few', GPU + '.many'
+    config = {'version': 'v1', 'sharing': {'timeSlicing': {'resources': [
+        {'name': GPU, 'rename': few, 'devices': ['0'], 'replicas': 2},
+        {'name': GPU, 'rename': many, 'devices': ['1'], 'replicas': 2}]}}}
+    kubelet = start(node, strategies, config=config)
+    node.wait(lambda: kubelet.allocatable(few) and kubelet.allocatable(many), 'both resources are allocatable')
+    held = [kubelet.admit('pair', resource, 1)[0][0].split('::')[0] for resource in (few, many)]
+    return held, kubelet.run_options('pair')
+
+
+def test_two_resources_of_a_container_join_in_cdi_devices(node):
+    held, options = admit_pair(node, 'cdi-cri')
+    assert sorted(options.cdi_devices) == sorted(qualified(held))
+    assert options.conflicts == []
+
+
+def test_two_resources_of_a_container_join_in_cdi_annotations(node):
+    held, options = admit_pair(node, 'cdi-annotations')
+    assert sorted(options.annotations.values()) == sorted(qualified(held))
+    assert options.conflicts == []
+
+
+def test_two_resources_of_a_container_join_in_volume_mounts(node):
+    held, options = admit_pair(node, 'volume-mounts')
+    assert set(options.mounts) == {VOLUMES + '/' + device for device in held}
+
+
+def test_of_two_resources_by_a_variable_the_container_sees_one(node):
+    """kubelet cannot join a variable: that is why such a container needs CDI."""
+    held, options = admit_pair(node, 'envvar')
+    assert options.envs['NVIDIA_VISIBLE_DEVICES'] in held
+    assert 'NVIDIA_VISIBLE_DEVICES' in [name for _, name, _, _ in options.conflicts]
