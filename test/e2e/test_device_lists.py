@@ -216,7 +216,7 @@ def test_mps_stands_beside_every_strategy(node, strategies):
     answer = allocate(kubelet, device)
     pipe = '/%s/pipe' % device.split('::')[0]
     assert answer.envs['CUDA_MPS_PIPE_DIRECTORY'] == '/mps' + pipe
-    assert answer.mounts[:2] == [('/run/nvidia/mps' + pipe, '/mps' + pipe, False), ('/run/nvidia/mps/shm', '/dev/shm', False)]
+    assert answer.mounts[:2] == [('/run/nvidia/mps' + pipe, '/mps' + pipe, True), ('/run/nvidia/mps/shm', '/dev/shm', False)]
 
 
 # ---- device nodes ----
