@@ -33,7 +33,7 @@ static void put_flag(struct strbuf *help, const char *flag)
         size_t length = strlen(flag);
 
         /* A flag that is too long has a line of its own. */
-        if (length + 2 >= HELP_INDENT)
+        if (length + 4 > HELP_INDENT) /* two spaces at least, so that eye and program see where the help begins */
                 strbuf_printf(help, "  %s\n%*s", flag, (int)HELP_INDENT, "");
         else
                 strbuf_printf(help, "  %s%*s", flag, (int)(HELP_INDENT - 2 - length), "");

@@ -79,16 +79,16 @@ struct mps_daemon_status {
         const char *const *units; /* UUIDs */
         size_t n_units;
         enum mps_state state;
-        const char *reason;            /* why it is not ready, one sentence with the way out; NULL when ready */
-        const char *notice;            /* what is wrong without its fault, or NULL: a client of another user waits */
-        int64_t since;                 /* of this state: seconds since the epoch */
-        pid_t pid;                     /* 0: no process */
-        bool adopted;                  /* it was alive already when `warpshare mps` started */
-        unsigned int restarts;         /* after faults, since `warpshare mps` started */
-        unsigned int repairs;          /* settings that somebody had changed and that were set back, the same */
-        uint64_t settings;             /* mps_daemon_digest() of what it runs with; 0: it does not run, or nobody says */
-        unsigned int can;              /* MPS_CAN_* */
-        enum mps_tier tier;            /* the best that both it and the configuration allow */
+        const char *reason;    /* why it is not ready, one sentence with the way out; NULL when ready */
+        const char *notice;    /* what is wrong without its fault, or NULL: a client of another user waits */
+        int64_t since;         /* of this state: seconds since the epoch */
+        pid_t pid;             /* 0: no process */
+        bool adopted;          /* it was alive already when `warpshare mps` started */
+        unsigned int restarts; /* after faults, since `warpshare mps` started */
+        unsigned int repairs;  /* settings that somebody had changed and that were set back, the same */
+        uint64_t settings;     /* mps_daemon_digest() of what it runs with; 0: it does not run, or nobody says */
+        unsigned int can;      /* MPS_CAN_* */
+        enum mps_tier tier;    /* the best that both it and the configuration allow */
         unsigned int threads_permille; /* defaults, as read back */
         uint64_t limit_mib;            /* of the first unit, as read back; 0: none */
         const struct mps_server *servers;

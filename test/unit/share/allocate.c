@@ -45,7 +45,7 @@ static void assert_answer(struct node *node, const char *ids, const char *expect
 }
 
 #define MOUNTS_OF(daemon)                                                                                              \
-        "/run/nvidia/mps/" daemon "/pipe -> /mps/" daemon "/pipe (ro)\n"                                                  \
+        "/run/nvidia/mps/" daemon "/pipe -> /mps/" daemon "/pipe (ro)\n"                                               \
         "/run/nvidia/mps/shm -> /dev/shm\n"
 #define MOUNTS MOUNTS_OF("nvidia.com/gpu")
 #define PIPE_OF(daemon) "CUDA_MPS_PIPE_DIRECTORY=/mps/" daemon "/pipe\n"
