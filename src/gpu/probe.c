@@ -104,7 +104,7 @@ static const char *memory_fault(const struct nvml *nvml, nvmlDevice_t device, bo
 
 struct probe_result probe_gpu(const struct nvml *nvml, const char *uuid, bool remaps_count)
 {
-        nvmlDevice_t device;
+        nvmlDevice_t device = NULL;
         struct probe_result result = read_unit(nvml, uuid, &device);
         const char *failure;
 

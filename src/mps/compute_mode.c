@@ -26,7 +26,7 @@ static int find(const struct nvml *nvml, const char *uuid, nvmlDevice_t *device,
 
 int compute_mode_read(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t *ret, struct error *err)
 {
-        nvmlDevice_t device;
+        nvmlDevice_t device = NULL;
         nvmlReturn_t code;
 
         if (find(nvml, uuid, &device, err) < 0)
@@ -37,7 +37,7 @@ int compute_mode_read(const struct nvml *nvml, const char *uuid, nvmlComputeMode
 
 int compute_mode_set(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t mode, struct error *err)
 {
-        nvmlDevice_t device;
+        nvmlDevice_t device = NULL;
         nvmlReturn_t code;
 
         if (find(nvml, uuid, &device, err) < 0)
