@@ -175,6 +175,22 @@ static size_t count_mounts(const char *path)
                                                                                   : 0;
 }
 
+static void tell_full_shm(struct doctor *doctor, const char *path)
+{
+        _free_ char *text = NULL;
+        struct mps_shm shm = {0};
+        struct error err;
+
+        if (mps_shm_look(&shm, doctor->mps_root, &err) < 0 || mps_shm_count(&shm, doctor->mps_root, &err) < 0)
+                text = xstrdup(err.text);
+        else
+                text = shm.size ? mps_shm_text(&shm) : xstrdup("it is no mount of its own");
+        doctor_tell(doctor, DOCTOR_WRONG,
+                "all containers of the node that use MPS share it: when it is full, new clients fail on every GPU",
+                "end the pods of the user that has most; files that stay then are to be removed by hand",
+                "'%s' is almost full: %s", path, text);
+}
+
 void doctor_check_shm(struct doctor *doctor)
 {
         static const char means[] =
@@ -208,13 +224,7 @@ void doctor_check_shm(struct doctor *doctor)
                         "mount it larger: half of the memory is usual", "'%s' has %llu MiB", path,
                         (unsigned long long)(size >> 20));
         else if (status.f_bavail < status.f_blocks / SHM_SPARE || status.f_ffree < status.f_files / SHM_SPARE)
-                doctor_tell(doctor, DOCTOR_WRONG,
-                        "all containers of the node that use MPS share it: when it is full, new clients fail on every GPU",
-                        "look who has written it ('ls -ln'), and restart the containers of that user",
-                        "'%s' is almost full: %llu of %llu MiB and %llu of %llu files are free", path,
-                        (unsigned long long)((uint64_t)status.f_bavail * (uint64_t)status.f_bsize >> 20),
-                        (unsigned long long)(size >> 20), (unsigned long long)status.f_ffree,
-                        (unsigned long long)status.f_files);
+                tell_full_shm(doctor, path);
         else
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "'%s' is a tmpfs of %llu MiB", path,
                         (unsigned long long)(size >> 20));

@@ -7,6 +7,8 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 
+#define PODS_OF_A_USER ((size_t)4)
+
 /* What was told of one daemon. */
 struct told {
         char *name;
@@ -20,6 +22,7 @@ struct mps_report {
         struct told *told;
         size_t n_told;
         bool nobody;
+        bool is_shm_full; /* that was told, and it is so still */
 };
 
 struct mps_report *mps_report_new(const struct mps_report_options *options)
@@ -139,6 +142,56 @@ static struct told tell(const struct mps_report *report, const struct mps_daemon
         };
 }
 
+/* "; MPS clients of user 1000: pod 1e2f…, …": the pods whose processes run under the owners' users, which may be several. */
+static void add_pods_of_user(struct strbuf *text, const struct mps_status *status, uid_t uid)
+{
+        const char *told_pods[PODS_OF_A_USER];
+        size_t count = 0;
+
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (size_t j = 0; j < status->daemons[i].n_clients && count < PODS_OF_A_USER; j++) {
+                        const struct mps_client *client = &status->daemons[i].clients[j];
+                        size_t known = 0;
+
+                        if (client->uid != uid || !client->pod_uid)
+                                continue;
+                        while (known < count && strcmp(told_pods[known], client->pod_uid) != 0)
+                                known++;
+                        if (known < count)
+                                continue;
+                        if (count)
+                                strbuf_printf(text, ", %s", client->pod_uid);
+                        else
+                                strbuf_printf(text, "; MPS clients of user %u are in the pods with UID %s",
+                                        (unsigned int)uid, client->pod_uid);
+                        told_pods[count++] = client->pod_uid;
+                }
+}
+
+/* Once for each time that it fills. */
+static void tell_shm(struct mps_report *report, const struct mps_status *status)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _free_ char *what = mps_shm_text(&status->shm);
+
+        if (status->shm.is_full == report->is_shm_full)
+                return;
+        report->is_shm_full = status->shm.is_full;
+        strbuf_puts(&text, what);
+        for (size_t i = 0; i < status->shm.n_owners; i++)
+                add_pods_of_user(&text, status, status->shm.owners[i].uid);
+        if (!status->shm.is_full) {
+                log_info("the shared memory of MPS has room again", LOG_STR("what", text.data));
+                return;
+        }
+        log_warn("the shared memory of MPS is almost full",
+                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)), LOG_STR("what", text.data));
+        node_events_tell(report->options.events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
+                "the shared memory of MPS (/dev/shm of its containers) is almost full, and new clients fail on every GPU when "
+                "it is: %s",
+                text.data);
+}
+
 static void tell_nobody(const struct mps_report *report, const char *reason)
 {
         log_warn("no MPS daemon answers, its replicas wait",
@@ -158,6 +211,7 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
                 return;
         }
         report->nobody = false;
+        tell_shm(report, status);
         told = xcalloc(status->n_daemons, sizeof(*told));
         for (size_t i = 0; i < status->n_daemons; i++)
                 told[i] = tell(report, &status->daemons[i]);

@@ -45,6 +45,7 @@ static const struct {
         [NODE_EVENT_MPS_DAEMON_FAULT] = {"MPSDaemonFault", true},
         [NODE_EVENT_MPS_DAEMON_RECOVERED] = {"MPSDaemonRecovered", false},
         [NODE_EVENT_MPS_NOTICE] = {"MPSNotice", true},
+        [NODE_EVENT_MPS_SHARED_MEMORY_FULL] = {"MPSSharedMemoryFull", true},
         [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSGrantViolated", true},
         [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},

@@ -98,6 +98,29 @@ static json_t *of_daemon(const struct mps_daemon_status *daemon)
         return object;
 }
 
+static json_t *of_shm(const struct mps_shm *shm)
+{
+        json_t *object = json_object();
+        json_t *owners = json_array();
+
+        for (size_t i = 0; i < shm->n_owners; i++) {
+                json_t *owner = json_object();
+
+                put_known_uid(owner, shm->owners[i].uid);
+                message_put_uint(owner, "bytes", shm->owners[i].bytes);
+                message_put_uint(owner, "files", shm->owners[i].files);
+                json_array_append_new(owners, owner);
+        }
+        message_put_uint(object, "sizeBytes", shm->size);
+        message_put_uint(object, "usedBytes", shm->used);
+        message_put_uint(object, "filesMax", shm->files_max);
+        message_put_uint(object, "files", shm->files);
+        json_object_set_new(object, "full", json_boolean(shm->is_full));
+        json_object_set_new(object, "owners", owners);
+        message_put_uint(object, "namelessBytes", shm->nameless);
+        return object;
+}
+
 json_t *message_of_status(const struct mps_status *status)
 {
         json_t *object = json_object();
@@ -107,6 +130,8 @@ json_t *message_of_status(const struct mps_status *status)
                 json_array_append_new(daemons, of_daemon(&status->daemons[i]));
         message_put_uint(object, "generation", status->generation);
         json_object_set_new(object, "daemons", daemons);
+        if (status->shm.size)
+                json_object_set_new(object, "sharedMemory", of_shm(&status->shm));
         return object;
 }
 
@@ -240,6 +265,34 @@ static void to_daemon(struct message_in *in, const json_t *object, struct mps_da
         to_limits(in, object, daemon);
 }
 
+/* A `warpshare mps` of before does not tell it. */
+static void to_shm(struct message_in *in, const json_t *object, struct mps_shm *shm)
+{
+        size_t count;
+        const json_t *array;
+
+        if (!object)
+                return;
+        array = message_array(in, object, "owners", MPS_SHM_OWNERS, &count);
+        shm->size = message_uint(in, object, "sizeBytes", 0, INT64_MAX);
+        shm->used = message_uint(in, object, "usedBytes", 0, INT64_MAX);
+        shm->files_max = message_uint(in, object, "filesMax", 0, INT64_MAX);
+        shm->files = message_uint(in, object, "files", 0, INT64_MAX);
+        shm->is_full = message_bool(in, object, "full");
+        shm->nameless = message_uint(in, object, "namelessBytes", 0, INT64_MAX);
+        for (size_t i = 0; i < count && !in->is_bad; i++) {
+                const json_t *owner = json_array_get(array, i);
+
+                shm->owners[i] = (struct mps_shm_owner){
+                        .uid = to_uid(in, owner),
+                        .bytes = message_uint(in, owner, "bytes", 0, INT64_MAX),
+                        .files = message_uint(in, owner, "files", 0, INT64_MAX),
+                };
+                message_bad_item(in, "owners", i);
+        }
+        shm->n_owners = in->is_bad ? 0 : count;
+}
+
 void message_to_status(struct message_in *in, const json_t *object, struct mps_status *status)
 {
         size_t count;
@@ -251,6 +304,7 @@ void message_to_status(struct message_in *in, const json_t *object, struct mps_s
                 to_daemon(in, json_array_get(array, i), &daemons[i]);
                 message_bad_item(in, "daemons", i);
         }
+        to_shm(in, json_object_get(object, "sharedMemory"), &status->shm);
         status->daemons = daemons;
         status->n_daemons = count;
 }

@@ -154,12 +154,35 @@ static void put_unit_families(struct exposition *to, const struct mps_status *st
         }
 }
 
+/* ---- the shared memory ---- */
+
+static void put_shm(struct exposition *to, const struct mps_shm *shm)
+{
+        const struct {
+                const char *name;
+                const char *help;
+                uint64_t value;
+        } families[] = {
+                {"warpshare_mps_shared_memory_size_bytes",
+                        "Size of the tmpfs that is /dev/shm of MPS servers and clients.", shm->size},
+                {"warpshare_mps_shared_memory_used_bytes", "What is used of it.", shm->used},
+                {"warpshare_mps_shared_memory_files_max", "The most files that it takes; 0: no bound.", shm->files_max},
+                {"warpshare_mps_shared_memory_files", "Files in it.", shm->files},
+        };
+
+        for (size_t i = 0; shm->size && i < ARRAY_SIZE(families); i++) {
+                exposition_family(to, families[i].name, EXPOSITION_GAUGE, families[i].help);
+                exposition_sample(to, EXPOSITION_LABELS(), (double)families[i].value);
+        }
+}
+
 void mps_status_expose(struct exposition *to, const struct mps_status *status)
 {
         put_states(to, status);
         put_daemon_families(to, status);
         put_container_limits(to, status);
         put_unit_families(to, status);
+        put_shm(to, &status->shm);
 }
 
 char *mps_status_metrics(const struct mps_status *status)

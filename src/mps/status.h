@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
+#include "mps/shared_memory.h"
 
 /*
  *   off ──► starting ──► configuring ──► ready ──► draining ──► off
@@ -105,6 +106,7 @@ struct mps_status {
         uint64_t generation; /* of the wanted daemons in force, as whoever applied them counts; 0: none yet */
         const struct mps_daemon_status *daemons;
         size_t n_daemons;
+        struct mps_shm shm; /* the shared memory of all of them */
 };
 
 struct mps_status *mps_status_new(void);

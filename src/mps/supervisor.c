@@ -128,6 +128,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         status->generation = supervisor->generation;
         status->daemons = daemons;
         status->n_daemons = count;
+        status->shm = supervisor->shm;
         return status;
 }
 

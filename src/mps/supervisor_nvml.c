@@ -189,6 +189,7 @@ void supervisor_on_look(uv_timer_t *timer)
         if (supervisor->looks % LOOKS_BETWEEN_LIMITS == 0)
                 supervisor_check_limits(supervisor);
         supervisor->looks++;
+        supervisor_look_at_shm(supervisor);
         if (supervisor->usage_job && supervisor->usage && !mps_usage_is_fresh(supervisor->usage, now))
                 supervisor_note(supervisor, false); /* NVML hangs: nobody is told old figures */
         for (size_t i = 0; i < supervisor->n_runs; i++)

@@ -1,6 +1,6 @@
 /*
  * Private to mps/supervisor*.c. supervisor.c has the daemons and the record, supervisor_nvml.c compute modes
- * and memory, supervisor_limits.c the memory limits of containers, supervisor_grants.c what is made for containers,
+ * and memory, supervisor_limits.c the memory limits of containers, supervisor_shm.c the shared memory, supervisor_grants.c what is made for containers,
  * supervisor_requests.c what somebody asks for.
  */
 #pragma once
@@ -49,6 +49,8 @@ struct mps_supervisor {
         struct mps_usage *usage;
         struct mps_memory_limits limits;
         struct limits_job *limits_job;
+        struct mps_shm shm;        /* as of the last look */
+        unsigned int shm_counted;  /* at which look its owners were counted; 0: never */
         struct mps_status *status; /* as of the last turn */
 
         bool is_closing;
@@ -81,6 +83,9 @@ int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *dat
 /* Those of units that no daemon has any more. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor);
 void supervisor_on_look(uv_timer_t *timer);
+
+/* supervisor_shm.c */
+void supervisor_look_at_shm(struct mps_supervisor *supervisor);
 
 /* supervisor_limits.c */
 /* Who is a client has changed, or what is granted: sets and takes away what that asks for. */

@@ -416,7 +416,7 @@ def test_a_shared_memory_that_a_tenant_has_filled(site):
         for i in range(95):
             with open(site.path('mps/shm/%d' % i), 'w', encoding='utf-8'):
                 pass
-        expect(site, 'shm', 'is almost full: 1024 of 1024 MiB and 4 of 100 files are free')
+        expect(site, 'shm', 'is almost full: 0 of 1024 MiB and 96 of 100 files are used; user 0 has 0 MiB in 95 files')
     finally:
         subprocess.run(['umount', site.path('mps/shm')], check=True)
 

@@ -1,6 +1,9 @@
 """What happens under MPS, as Kubernetes events on the node and on the pods that it concerns."""
 import os
 import signal
+import subprocess
+
+import pytest
 
 from cluster import cluster  # noqa: F401 -- a fixture
 from mps_node import kill, node, share, uuid_of  # noqa: F401 -- a fixture
@@ -59,3 +62,30 @@ def test_a_node_without_warpshare_mps_says_so_once(node, cluster):
     os.kill(node.supervisor.pid, signal.SIGKILL)
     node.supervisor.expected_status = -signal.SIGKILL
     cluster.api.wait_for(lambda: sum(event['count'] for event in cluster.events('MPSUnavailable')) == 2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
+def test_a_full_shared_memory_is_told_once_for_each_time_that_it_fills(node, cluster):
+    shm = os.path.join(node.mps_root, 'shm')
+    os.mkdir(shm)
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16m,nr_inodes=50', 'shm', shm], check=True)
+    try:
+        node.gpus(1)
+        node.start_mps()
+        node.start_agent(share(20), *cluster.options())
+        node.wait_counts(20)
+        assert not cluster.events('MPSSharedMemoryFull')
+        for _ in range(2):
+            for i in range(48):
+                with open(os.path.join(shm, str(i)), 'w', encoding='utf-8'):
+                    pass
+            told = node.agent.count('the shared memory of MPS is almost full')
+            node.agent.wait_log('the shared memory of MPS is almost full event=MPSSharedMemoryFull', told + 1)
+            for i in range(48):
+                os.unlink(os.path.join(shm, str(i)))
+            node.agent.wait_log('the shared memory of MPS has room again', told + 1)
+        cluster.api.wait_for(lambda: sum(event['count'] for event in cluster.events('MPSSharedMemoryFull')) == 2)
+        event = cluster.wait_event('MPSSharedMemoryFull')
+        assert event['type'] == 'Warning' and 'of 50 files are used; user 0 has 0 MiB in 4' in event['message']
+    finally:
+        subprocess.run(['umount', '--lazy', shm], check=True)

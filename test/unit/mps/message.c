@@ -302,7 +302,19 @@ static struct mps_daemon_status statuses[] = {
         },
         {.name = "GPU-3", .resource = "nvidia.com/gpu.x", .state = MPS_FAULT, .reason = "it \"ended\" with status 1"},
 };
-static struct mps_status whole = {.generation = 7, .daemons = statuses, .n_daemons = ARRAY_SIZE(statuses)};
+static struct mps_status whole = {
+        .generation = 7,
+        .daemons = statuses,
+        .n_daemons = ARRAY_SIZE(statuses),
+        .shm = {.size = 65536,
+                .used = 61440,
+                .files_max = 100,
+                .files = 7,
+                .is_full = true,
+                .owners = {{1000, 4096, 5}, {0, 0, 1}},
+                .n_owners = 2,
+                .nameless = 512},
+};
 
 static void test_a_status_arrives_as_it_was(void **state UNUSED)
 {
@@ -350,6 +362,9 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_string_equal(first->limits[1].problem, "no such function");
         assert_string_equal(second->reason, "it \"ended\" with status 1");
         assert_int_equal(second->state, MPS_FAULT);
+        assert_int_equal(answer.status->shm.n_owners, 2);
+        assert_int_equal(answer.status->shm.owners[0].uid, 1000);
+        assert_int_equal(answer.status->shm.nameless, 512);
         again = mps_answer_write(&answer);
         assert_string_equal(again, line); /* and all the rest */
         mps_status_free(answer.status);
@@ -414,6 +429,8 @@ static const struct {
                 "answer: status: daemons[0]: state: is none of the known words, of which 'off' is one"},
         {"{\"status\":{\"daemons\":[{\"name\":\"a\",\"resource\":\"r\",\"clients\":[{\"pid\":-1}]}]}}",
                 "answer: status: daemons[0]: clients[0]: pid: must be a number from 0 to 2147483647"},
+        {"{\"status\":{\"daemons\":[],\"sharedMemory\":{\"usedBytes\":-1}}}",
+                "answer: status: usedBytes: must be a number from 0 to 9223372036854775807"},
 };
 
 static void test_a_wrong_answer_is_refused_with_what_is_wrong(void **state UNUSED)
@@ -463,6 +480,10 @@ static void test_metrics_tell_the_daemons(void **state UNUSED)
                 "1073741824\n");
         assert_has(text,
                 "warpshare_mps_unit_max_clients{daemon=\"nvidia.com/gpu\",resource=\"nvidia.com/gpu\",unit=\"GPU-2\"} 48\n");
+        assert_has(text, "warpshare_mps_shared_memory_size_bytes 65536\n");
+        assert_has(text, "warpshare_mps_shared_memory_used_bytes 61440\n");
+        assert_has(text, "warpshare_mps_shared_memory_files_max 100\n");
+        assert_has(text, "warpshare_mps_shared_memory_files 7\n");
 }
 
 static void test_a_client_without_a_unit_counts_where_the_daemon_has_one(void **state UNUSED)

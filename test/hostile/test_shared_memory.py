@@ -1,0 +1,89 @@
+"""A tenant fills the shared memory of MPS: it is told, with whose files they are, and nothing of what lies there is followed."""
+import os
+import subprocess
+
+import pytest
+
+from mps import UUIDS, daemon, mps  # noqa: F401 -- a fixture
+from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
+
+FIRST = UUIDS[0]
+MIB = 1 << 20
+
+pytestmark = needs_root
+
+FILL = {
+    'bytes': '''
+with open(sys.argv[1] + '/large', 'wb') as file:
+    try:
+        while True:
+            file.write(b'x' * 65536)
+    except OSError:
+        pass
+say('full')
+stay()
+''',
+    'nameless': '''
+file = open(sys.argv[1] + '/large', 'wb', buffering=0)
+os.unlink(sys.argv[1] + '/large')
+try:
+    while True:
+        file.write(b'x' * 65536)
+except OSError:
+    pass
+say('full')
+stay()
+''',
+    'files': '''
+os.mkfifo(sys.argv[1] + '/fifo')
+os.symlink('/', sys.argv[1] + '/link')
+here = sys.argv[1]
+try:
+    for i in range(40):
+        here += '/d'
+        os.mkdir(here)
+    for i in range(1000):
+        open(sys.argv[1] + '/%d' % i, 'w').close()
+except OSError:
+    pass
+say('full')
+stay()
+'''}
+
+
+@pytest.fixture
+def served(mps):  # noqa: F811
+    """As hostile/served.py, with a tmpfs as `mps mount-shm` makes it, but small."""
+    shm = os.path.join(mps.root, 'shm')
+    os.mkdir(shm)
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16m,nr_inodes=200', 'shm', shm], check=True)
+    mps.scenario(gpus=1)
+    mps.supervisor = mps.start()
+    mps.agent = mps.connect()
+    mps.agent.apply(daemon(0))
+    mps.agent.watch()
+    mps.first = mps.agent.wait_ready(FIRST)['pid']
+    yield mps
+    subprocess.run(['umount', '--lazy', shm], check=True)
+
+
+@pytest.mark.parametrize('uid, how', [(ROOT, 'bytes'), (ROOT, 'files'), (USER, 'bytes'), (USER, 'files'), (USER, 'nameless')])
+def test_who_fills_the_shared_memory_is_told(served, tenants, uid, how):  # noqa: F811
+    shm = os.path.join(served.root, 'shm')
+    before = served.agent.wait_status(lambda status: 'sharedMemory' in status, 'the size is told')['sharedMemory']
+    assert (before['sizeBytes'], before['filesMax'], before['full'], before['owners']) == (16 * MIB, 200, False, [])
+    hears(tenants.start(uid, FILL[how], shm), 'full')
+    told = served.agent.wait_status(lambda status: status['sharedMemory']['full'], 'it is full')['sharedMemory']
+    if how == 'nameless':
+        assert told['namelessBytes'] > 14 * MIB
+    else:
+        assert told['owners'][0]['uid'] == uid
+        assert told['owners'][0]['bytes'] > 14 * MIB if how == 'bytes' else told['owners'][0]['files'] > 150
+    metrics = served.run('mps', 'status', '--output', 'metrics').stdout
+    assert 'warpshare_mps_shared_memory_size_bytes %d\n' % (16 * MIB) in metrics
+    assert 'warpshare_mps_shared_memory_files_max 200\n' in metrics
+    assert served.agent.wait_ready(FIRST)['pid'] == served.first
+    tenants.finish()
+    for name in os.listdir(shm):
+        subprocess.run(['rm', '-r', os.path.join(shm, name)], check=True)
+    served.agent.wait_status(lambda status: not status['sharedMemory']['full'], 'there is room again')
