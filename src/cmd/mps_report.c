@@ -168,13 +168,13 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
                 }
 }
 
-/* Once for each time that it fills. */
+/* Once for each time that it fills. A supervisor that has just started may not have looked yet: that is no news. */
 static void tell_shm(struct mps_report *report, const struct mps_status *status)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         _free_ char *what = mps_shm_text(&status->shm);
 
-        if (status->shm.is_full == report->is_shm_full)
+        if (!status->shm.size || status->shm.is_full == report->is_shm_full)
                 return;
         report->is_shm_full = status->shm.is_full;
         strbuf_puts(&text, what);

@@ -75,16 +75,23 @@ def test_a_full_shared_memory_is_told_once_for_each_time_that_it_fills(node, clu
         node.start_agent(share(20), *cluster.options())
         node.wait_counts(20)
         assert not cluster.events('MPSSharedMemoryFull')
-        for _ in range(2):
+        for is_restarted in (True, False):
             for i in range(48):
                 with open(os.path.join(shm, str(i)), 'w', encoding='utf-8'):
                     pass
             told = node.agent.count('the shared memory of MPS is almost full')
             node.agent.wait_log('the shared memory of MPS is almost full event=MPSSharedMemoryFull', told + 1)
+            if is_restarted:
+                os.kill(node.supervisor.pid, signal.SIGKILL)
+                node.supervisor.expected_status = -signal.SIGKILL
+                node.supervisor.process.wait()
+                node.start_mps()
+                node.watch().wait_status(lambda status: status.get('sharedMemory', {}).get('full'), 'still full')
             for i in range(48):
                 os.unlink(os.path.join(shm, str(i)))
             node.agent.wait_log('the shared memory of MPS has room again', told + 1)
         cluster.api.wait_for(lambda: sum(event['count'] for event in cluster.events('MPSSharedMemoryFull')) == 2)
+        assert node.agent.count('event=MPSSharedMemoryFull') == 2
         event = cluster.wait_event('MPSSharedMemoryFull')
         assert event['type'] == 'Warning' and 'of 50 files are used; user 0 has 0 MiB in 4' in event['message']
     finally:
