@@ -49,8 +49,11 @@ enum placement {
 /* Whether units of one kind are one resource, or one each: "nvidia.com/gpu" or "nvidia.com/gpu0", "nvidia.com/gpu1", … */
 enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
 
-/* What one MPS control daemon serves. One a resource is what NVIDIA's components have. */
-enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE };
+/*
+ * What one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all GPUs of the node, so that a
+ * container may hold shares of several resources. The numbers are in records on disk: new ones go to the end.
+ */
+enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
 /* What is done about an MPS client that has more than its grant: mps/guard.h. */
 enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
@@ -271,7 +274,7 @@ const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "t
 const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm" */
 const char *placement_name(enum placement placement);      /* "distributed", "packed", "distinct", "same-gpu", … */
 const char *sharing_scope_name(enum sharing_scope scope);  /* "aggregate", "individual" */
-const char *daemon_scope_name(enum daemon_scope scope);    /* "gpu", "resource" */
+const char *daemon_scope_name(enum daemon_scope scope);    /* "gpu", "resource", "node" */
 const char *guard_mode_name(enum guard_mode mode);         /* "off", "report", "terminate" */
 const char *mps_tier_name(enum mps_tier tier);             /* "default", "verified", "partition", "namespace" */
 const char *mig_strategy_name(enum mig_strategy strategy); /* "none", "single", "mixed" */

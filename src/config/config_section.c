@@ -35,9 +35,12 @@ static enum daemon_scope daemon_scope_of(const struct settling *settling)
 {
         if (tree_has(settling->tree, &settling->file->node, "daemonScope"))
                 return (enum daemon_scope)settling->file->daemon_scope;
-        /* Partitions of SMs are none of NVIDIA's layout, and are of one GPU. */
-        return settling->defaults->drop_in && settling->section->provisioning != PROVISIONING_SM ? DAEMON_SCOPE_RESOURCE
-                                                                                                 : DAEMON_SCOPE_GPU;
+        if (settling->section->provisioning == PROVISIONING_SM)
+                return DAEMON_SCOPE_GPU; /* partitions of SMs are of one GPU */
+        if (settling->defaults->drop_in)
+                return DAEMON_SCOPE_RESOURCE;
+        /* Who has a resource a GPU asks for two of them in one container. */
+        return settling->section->scope == SCOPE_INDIVIDUAL ? DAEMON_SCOPE_NODE : DAEMON_SCOPE_GPU;
 }
 
 static void take_values(const struct settling *settling)
@@ -78,10 +81,11 @@ static int check_provisioning(const struct settling *settling)
 
         if (check_sms(settling) < 0)
                 return -1;
-        if (section->provisioning == PROVISIONING_SM && section->daemon_scope == DAEMON_SCOPE_RESOURCE) {
+        if (section->provisioning == PROVISIONING_SM && section->daemon_scope != DAEMON_SCOPE_GPU) {
                 node = place_of(settling, "daemonScope");
                 return tree_fail(settling->tree, &node, settling->err,
-                        "resource, but provisioning sm gives SMs of one GPU: use gpu, or another provisioning");
+                        "%s, but provisioning sm gives SMs of one GPU: use gpu, or another provisioning",
+                        daemon_scope_name(section->daemon_scope));
         }
         if (section->provisioning != PROVISIONING_UNIFORM && section->tier_limit == MPS_TIER_DEFAULT) {
                 node = place_of(settling, "tier");
@@ -121,14 +125,16 @@ static int refuse_policy(const struct settling *settling)
                 settling->defaults->policy, "set placement: same-gpu here");
 }
 
-/* Where a daemon serves one unit, so does each container; only same-gpu sees to it that kubelet's choice can be kept. */
+/* Where a daemon or a resource has one unit, so has each request; only same-gpu sees to it that kubelet's choice can be kept. */
 static int settle_placement(const struct settling *settling)
 {
         const struct sharing_section *section = settling->section;
         bool has_one_unit = section->scope == SCOPE_INDIVIDUAL;
 
-        if (section->strategy != SHARING_MPS || section->daemon_scope != DAEMON_SCOPE_GPU ||
-                section->fail_requests_greater_than_one)
+        bool is_bound = section->daemon_scope == DAEMON_SCOPE_GPU ||
+                        (section->daemon_scope == DAEMON_SCOPE_NODE && has_one_unit);
+
+        if (section->strategy != SHARING_MPS || !is_bound || section->fail_requests_greater_than_one)
                 return 0;
         for (size_t i = 0; i < section->n_resources; i++) {
                 struct shared_resource *resource = &settling->resources[i];

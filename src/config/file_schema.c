@@ -108,8 +108,9 @@ static const struct schema_key section_keys[] = {
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_section, daemon_scope),
                 .choices = daemon_scope_words,
-                .help = "an MPS control daemon for each unit (gpu, the default), or one for all units of a resource "
-                        "(resource, the default under the names of NVIDIA's programs)"},
+                .help = "an MPS control daemon for each unit (gpu, the default); one for all units of a resource (resource, the "
+                        "default under the names of NVIDIA's programs); or one for all GPUs of the node (node, the default "
+                        "with scope individual), so that a container may hold shares of several resources"},
         {.name = "memoryReserve",
                 .type = SCHEMA_MEMORY,
                 MEMBER(file_section, memory_reserve),

@@ -14,6 +14,7 @@
 #define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
 #define LOOKS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
+#define FAILURES 2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
 
 static void on_turn(uv_timer_t *turn);
 
@@ -46,7 +47,7 @@ bool run_is_silent(struct mps_run *run, const struct error *err)
                 return false;
         if (is_lost(run))
                 return false;
-        if (err->kind == ERROR_TIMEOUT && ++run->misses < MISSES) {
+        if (++run->misses < (err->kind == ERROR_TIMEOUT ? MISSES : FAILURES)) {
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_UINT("missed", run->misses), LOG_ERR(err));
                 return true;
         }

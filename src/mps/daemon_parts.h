@@ -49,7 +49,7 @@ struct mps_run {
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int looks;
-        unsigned int misses; /* questions in a row that were not answered in time */
+        unsigned int misses; /* questions in a row that were not answered */
         bool is_waiting;     /* to start, until another daemon has left its units */
         uint64_t ask_ms;     /* until the next attempt at a first answer */
 

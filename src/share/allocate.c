@@ -4,6 +4,7 @@
 
 #include "share/cdi_name.h"
 #include "share/mps_limits.h"
+#include "share/mps_wanted.h"
 
 #define VOLUME_ROOT "/var/run/nvidia-container-devices"
 #define IMEX_CHANNEL "0" /* no other is legal */
@@ -189,13 +190,17 @@ static int check_units(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
 
-        if (resource->strategy != SHARING_MPS || resource->daemon_scope != DAEMON_SCOPE_GPU ||
-                request->allocation->n_parts <= 1 || !first_shared_unit(request->allocation))
+        const struct unit *shared = first_shared_unit(request->allocation);
+
+        if (resource->strategy != SHARING_MPS || request->allocation->n_parts <= 1 || !shared ||
+                !mps_has_own_daemon(resource->daemon_scope, shared->uuid))
                 return 0;
         return error_set(err, ERROR_INVALID,
-                "invalid request for resource '%s': devices of %zu units, but with daemonScope gpu a container has those of "
-                "one; set sharing.mps.placement to same-gpu, or sharing.mps.daemonScope to resource",
-                resource->name, request->allocation->n_parts);
+                "invalid request for resource '%s': devices of %zu units, but %s a container has those of one; set "
+                "sharing.mps.placement to same-gpu%s",
+                resource->name, request->allocation->n_parts,
+                shared->mig ? "under MPS on MIG" : "with daemonScope gpu",
+                shared->mig ? "" : ", or sharing.mps.daemonScope to resource");
 }
 
 static void collect_names(struct request *request)

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "share/handover_parts.h"
+#include "share/mps_wanted.h"
 
 struct site *judgement_site(const struct judgement *judgement, const char *uuid)
 {
@@ -175,36 +176,47 @@ static bool is_as_wanted(const struct judgement *judgement, const struct mps_ter
         return site && mps_terms_are_kept(terms, site->resource, site->unit);
 }
 
-static size_t count_shared(const struct resource *resource)
+static bool has_own_daemon(const struct mps_terms *terms)
 {
-        size_t count = 0;
-
-        for (size_t i = 0; i < resource->n_units; i++)
-                count += resource->units[i].shared != NULL;
-        return count;
-}
-
-/* One daemon for all units of a resource: it has the same units, by the same terms, or it has to be another one. */
-static bool is_daemon_as_wanted(const struct judgement *judgement, const char *name)
-{
-        const struct mps_terms_list *list = judgement->before->terms;
-        const struct resource *resource = plan_find(judgement->wanted, name);
-        size_t count = 0;
-
-        for (size_t i = 0; i < list->count; i++) {
-                if (list->items[i].daemon_scope != DAEMON_SCOPE_RESOURCE || strcmp(list->items[i].resource, name) != 0)
-                        continue;
-                if (!is_as_wanted(judgement, &list->items[i]))
-                        return false;
-                count++;
-        }
-        return resource && count == count_shared(resource);
+        return mps_has_own_daemon(terms->daemon_scope, terms->unit);
 }
 
 static bool is_same_daemon(const struct mps_terms *a, const struct mps_terms *b)
 {
-        return a == b || (a->daemon_scope == DAEMON_SCOPE_RESOURCE && b->daemon_scope == DAEMON_SCOPE_RESOURCE &&
-                                 strcmp(a->resource, b->resource) == 0);
+        return a == b || (!has_own_daemon(a) && !has_own_daemon(b) &&
+                                 mps_daemon_is_common(a->daemon_scope, a->resource, b->daemon_scope, b->resource));
+}
+
+/* The unit is served by a daemon for several. */
+static bool has_common_daemon(const struct site *site)
+{
+        return site->unit->shared && site->resource->strategy == SHARING_MPS &&
+               !mps_has_own_daemon(site->resource->daemon_scope, site->unit->uuid);
+}
+
+static bool is_served_beside(const struct site *site, const struct mps_terms *terms)
+{
+        return has_common_daemon(site) && mps_daemon_is_common(site->resource->daemon_scope, site->resource->name,
+                                                  terms->daemon_scope, terms->resource);
+}
+
+/* One daemon for several units: it has the same units, by the same terms, or it has to be another one. */
+static bool is_daemon_as_wanted(const struct judgement *judgement, const struct mps_terms *terms)
+{
+        const struct mps_terms_list *list = judgement->before->terms;
+        size_t n_before = 0;
+        size_t n_wanted = 0;
+
+        for (size_t i = 0; i < list->count; i++) {
+                if (!is_same_daemon(terms, &list->items[i]))
+                        continue;
+                if (!is_as_wanted(judgement, &list->items[i]))
+                        return false;
+                n_before++;
+        }
+        for (size_t i = 0; i < judgement->n_sites; i++)
+                n_wanted += is_served_beside(&judgement->sites[i], terms);
+        return n_before == n_wanted;
 }
 
 /* |terms| are held and end with those who hold them: so long nobody else gets what their daemon has. */
@@ -232,33 +244,51 @@ static void judge_terms(struct judgement *judgement)
         judgement->stays = ARENA_ARRAY(judgement->arena, bool, list->count);
         for (size_t i = 0; i < list->count; i++) {
                 const struct mps_terms *terms = &list->items[i];
-                bool is_kept = terms->daemon_scope == DAEMON_SCOPE_RESOURCE
-                                       ? is_daemon_as_wanted(judgement, terms->resource)
-                                       : is_as_wanted(judgement, terms);
+                bool is_kept = has_own_daemon(terms) ? is_as_wanted(judgement, terms)
+                                                     : is_daemon_as_wanted(judgement, terms);
 
                 if (!is_kept && is_held(judgement, terms))
                         keep_terms(judgement, terms);
         }
 }
 
+static bool is_beside(const struct site *a, const struct site *b)
+{
+        return has_common_daemon(a) && has_common_daemon(b) &&
+               mps_daemon_is_common(
+                       a->resource->daemon_scope, a->resource->name, b->resource->daemon_scope, b->resource->name);
+}
+
+/* The daemon of |terms| has the name that the one of |site| is to have. */
+static bool is_replaced(const struct site *site, const struct mps_terms *terms)
+{
+        return site->resource->daemon_scope == DAEMON_SCOPE_RESOURCE
+                       ? strcmp(terms->resource, site->resource->name) == 0
+                       : is_served_beside(site, terms);
+}
+
+/* Its daemon would be started beside one of the same name, or without a unit that waits. */
+static bool has_to_wait(const struct judgement *judgement, const struct site *site)
+{
+        const struct mps_terms_list *list = judgement->before->terms;
+
+        for (size_t i = 0; i < list->count; i++)
+                if (judgement->stays[i] && is_replaced(site, &list->items[i]))
+                        return true;
+        for (size_t i = 0; i < judgement->n_sites; i++)
+                if (judgement->sites[i].waits && is_beside(site, &judgement->sites[i]))
+                        return true;
+        return false;
+}
+
 /* A daemon of several units starts with all of them, or not yet. */
 static void wait_together(struct judgement *judgement)
 {
-        for (size_t i = 0; i < judgement->wanted->n_resources; i++) {
-                const struct resource *resource = &judgement->wanted->resources[i];
-                bool waits = false;
+        for (size_t i = 0; i < judgement->n_sites; i++) {
+                struct site *site = &judgement->sites[i];
 
-                if (resource->strategy != SHARING_MPS || resource->daemon_scope != DAEMON_SCOPE_RESOURCE)
-                        continue;
-                for (size_t j = 0; j < judgement->before->terms->count; j++)
-                        waits = waits || (judgement->stays[j] && strcmp(judgement->before->terms->items[j].resource,
-                                                                         resource->name) == 0);
-                for (size_t j = 0; j < resource->n_units; j++)
-                        waits = waits || (resource->units[j].shared &&
-                                                 judgement_site(judgement, resource->units[j].uuid)->waits);
-                for (size_t j = 0; waits && j < resource->n_units; j++)
-                        if (resource->units[j].shared)
-                                judgement_site(judgement, resource->units[j].uuid)->waits = true;
+                if (has_common_daemon(site) && has_to_wait(judgement, site))
+                        site->waits = true;
         }
 }
 

@@ -9,6 +9,10 @@
 /* Names of holders in one line; who wants all of them asks kubelet. */
 #define MAX_HOLDERS 5
 
+static const char *const daemon_texts[] = {[DAEMON_SCOPE_GPU] = "",
+        [DAEMON_SCOPE_RESOURCE] = ", one daemon for all units",
+        [DAEMON_SCOPE_NODE] = ", one daemon for the node"};
+
 static const char *say_share(struct arena *arena, enum sharing_strategy strategy, enum provisioning provisioning,
         enum daemon_scope scope, unsigned int replicas)
 {
@@ -21,7 +25,7 @@ static const char *say_share(struct arena *arena, enum sharing_strategy strategy
                 break;
         }
         return arena_printf(arena, "mps %s, %u replicas%s", provisioning_name(provisioning), replicas,
-                scope == DAEMON_SCOPE_RESOURCE ? ", one daemon for all units" : "");
+                daemon_texts[scope]);
 }
 
 static const char *say_from(struct arena *arena, const struct hold *hold)

@@ -27,7 +27,7 @@ const char *mps_limits_memory(struct arena *arena, uint64_t mib, unsigned int n_
 
 unsigned int mps_limits_most(const struct resource *resource, const struct unit *unit)
 {
-        if (resource->provisioning == PROVISIONING_UNIFORM || resource->daemon_scope != DAEMON_SCOPE_GPU)
+        if (resource->provisioning == PROVISIONING_UNIFORM || !mps_has_own_daemon(resource->daemon_scope, unit->uuid))
                 return 0;
         return share_most(resource, unit);
 }

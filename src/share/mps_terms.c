@@ -241,7 +241,7 @@ static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t 
         json_int_t sms = read_number(json, "sms", INT32_MAX);
         json_int_t provisioning = read_number(json, "provisioning", PROVISIONING_SM);
         json_int_t placement = read_number(json, "placement", PLACEMENT_PREFER_SAME_GPU);
-        json_int_t scope = read_number(json, "daemonScope", DAEMON_SCOPE_RESOURCE);
+        json_int_t scope = read_number(json, "daemonScope", DAEMON_SCOPE_NODE);
         json_int_t tier = read_number(json, "tierLimit", MPS_TIER_NAMESPACE);
         json_int_t guard = read_number(json, "guard", GUARD_TERMINATE);
         json_int_t most = read_number(json, "maxPerRequest", (json_int_t)PLAN_MAX_DEVICES);

@@ -3,12 +3,17 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "share/capability.h"
 #include "share/share.h"
 #include "share/sm.h"
+
+/* Of the daemon that serves all GPUs: no UUID and no resource is called so. */
+#define NODE_DAEMON "node"
 
 /* ---- names ---- */
 
@@ -17,12 +22,24 @@ static bool is_plain(char c)
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
 }
 
+bool mps_has_own_daemon(enum daemon_scope scope, const char *unit)
+{
+        return scope == DAEMON_SCOPE_GPU || (scope == DAEMON_SCOPE_NODE && text_starts_with(unit, "MIG-"));
+}
+
+bool mps_daemon_is_common(enum daemon_scope a, const char *resource_a, enum daemon_scope b, const char *resource_b)
+{
+        if (a != b || a == DAEMON_SCOPE_GPU)
+                return false;
+        return a == DAEMON_SCOPE_NODE || strcmp(resource_a, resource_b) == 0;
+}
+
 const char *mps_daemon_name(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
         char *name;
 
-        if (resource->daemon_scope == DAEMON_SCOPE_RESOURCE)
-                return resource->name;
+        if (!mps_has_own_daemon(resource->daemon_scope, unit->uuid))
+                return resource->daemon_scope == DAEMON_SCOPE_NODE ? NODE_DAEMON : resource->name;
         name = arena_strdup(arena, unit->uuid);
         for (char *at = name; *at; at++)
                 if (!is_plain(*at))
@@ -32,8 +49,16 @@ const char *mps_daemon_name(struct arena *arena, const struct resource *resource
 
 /* ---- one daemon ---- */
 
-static struct mps_unit unit_of(const struct plan *plan, const struct resource *resource, const struct unit *unit)
+/* A unit that a daemon serves, and what it is shared as. */
+struct served {
+        const struct resource *resource;
+        const struct unit *unit;
+};
+
+static struct mps_unit unit_of(const struct plan *plan, const struct served *served)
 {
+        const struct unit *unit = served->unit;
+
         return (struct mps_unit){
                 .uuid = unit->uuid,
                 .gpu_uuid = unit->gpu->uuid,
@@ -44,8 +69,8 @@ static struct mps_unit unit_of(const struct plan *plan, const struct resource *r
                 .replicas = unit->replicas,
                 .sms = sm_count(unit),
                 .chunk_sms = sm_chunk(unit->gpu),
-                .limit_mib = share_largest(resource, unit).memory_mib,
-                .replica_mib = share_of(resource, unit, 1).memory_mib,
+                .limit_mib = share_largest(served->resource, unit).memory_mib,
+                .replica_mib = share_of(served->resource, unit, 1).memory_mib,
                 .clients = capability_clients(unit, plan->inventory->driver_version),
         };
 }
@@ -54,65 +79,103 @@ static struct mps_unit unit_of(const struct plan *plan, const struct resource *r
  * One percentage counts for all units of a daemon. Under uniform it is NVIDIA's 100 / (devices / units); else the most that
  * any of them allows.
  */
-static unsigned int threads_of(const struct resource *resource, const struct unit *const *units, size_t n_units)
+static unsigned int threads_of(const struct served *served, size_t count)
 {
         unsigned int permille = 0;
         unsigned int replicas = 0;
 
-        for (size_t i = 0; i < n_units; i++) {
-                permille = MAX(permille, share_largest(resource, units[i]).threads_permille);
-                replicas += units[i]->replicas;
+        for (size_t i = 0; i < count; i++) {
+                permille = MAX(permille, share_largest(served[i].resource, served[i].unit).threads_permille);
+                replicas += served[i].unit->replicas;
         }
-        if (resource->provisioning != PROVISIONING_UNIFORM)
+        if (served[0].resource->provisioning != PROVISIONING_UNIFORM)
                 return permille;
-        assert(n_units > 0 && replicas >= n_units); /* none is shared into nothing */
-        return 100 / (replicas / (unsigned int)n_units) * 10;
+        assert(count > 0 && replicas >= count); /* none is shared into nothing */
+        return 100 / (replicas / (unsigned int)count) * 10;
 }
 
-static struct mps_daemon_wanted daemon_of(struct arena *arena, const struct plan *plan, const struct resource *resource,
-        const struct unit *const *units, size_t n_units)
+static const char *resources_of(struct arena *arena, const struct served *served, size_t count)
 {
-        struct mps_unit *list = ARENA_ARRAY(arena, struct mps_unit, n_units);
+        _cleanup_(strbuf_done) struct strbuf names = STRBUF_INIT;
 
-        for (size_t i = 0; i < n_units; i++)
-                list[i] = unit_of(plan, resource, units[i]);
+        for (size_t i = 0; i < count; i++) {
+                bool is_new = true;
+
+                for (size_t j = 0; is_new && j < i; j++)
+                        is_new = strcmp(served[i].resource->name, served[j].resource->name) != 0;
+                if (is_new)
+                        strbuf_printf(&names, "%s%s", i ? "," : "", served[i].resource->name);
+        }
+        return arena_strdup(arena, names.data);
+}
+
+static struct mps_daemon_wanted daemon_of(
+        struct arena *arena, const struct plan *plan, const struct served *served, size_t count)
+{
+        struct mps_unit *units = ARENA_ARRAY(arena, struct mps_unit, count);
+
+        for (size_t i = 0; i < count; i++)
+                units[i] = unit_of(plan, &served[i]);
         return (struct mps_daemon_wanted){
-                .name = mps_daemon_name(arena, resource, units[0]),
-                .resource = resource->name,
-                .provisioning = resource->provisioning,
-                .tier_limit = resource->tier_limit,
-                .threads_permille = threads_of(resource, units, n_units),
-                .units = list,
-                .n_units = n_units,
+                .name = mps_daemon_name(arena, served[0].resource, served[0].unit),
+                .resource = resources_of(arena, served, count),
+                .provisioning = served[0].resource->provisioning,
+                .tier_limit = served[0].resource->tier_limit,
+                .threads_permille = threads_of(served, count),
+                .units = units,
+                .n_units = count,
         };
 }
 
 /* ---- all of them ---- */
 
-/* Appends the daemons of |resource| to |daemons|, at most one a unit. */
-static size_t add_daemons(struct mps_daemon_wanted *daemons, struct arena *arena, const struct plan *plan,
-        const struct resource *resource)
-{
-        const struct unit **units = ARENA_ARRAY(arena, const struct unit *, resource->n_units);
-        size_t n_units = 0;
+struct collecting {
+        struct arena *arena;
+        const struct plan *plan;
+        struct mps_daemon_wanted *daemons; /* at most one a unit */
+        size_t n_daemons;
+        struct served *served; /* by the daemon that is being put together */
+        struct served *node;   /* by that of the node */
+        size_t n_node;
+};
 
-        if (resource->strategy != SHARING_MPS)
-                return 0;
-        for (size_t i = 0; i < resource->n_units; i++)
-                if (resource->units[i].shared)
-                        units[n_units++] = &resource->units[i];
-        if (resource->daemon_scope == DAEMON_SCOPE_RESOURCE) {
-                *daemons = daemon_of(arena, plan, resource, units, n_units);
-                return 1;
+static void add_daemon(struct collecting *collecting, const struct served *served, size_t count)
+{
+        if (count)
+                collecting->daemons[collecting->n_daemons++] =
+                        daemon_of(collecting->arena, collecting->plan, served, count);
+}
+
+static void add_resource(struct collecting *collecting, const struct resource *resource)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++) {
+                struct served served = {resource, &resource->units[i]};
+
+                if (!served.unit->shared)
+                        continue;
+                if (mps_has_own_daemon(resource->daemon_scope, served.unit->uuid))
+                        add_daemon(collecting, &served, 1);
+                else if (resource->daemon_scope == DAEMON_SCOPE_NODE)
+                        collecting->node[collecting->n_node++] = served;
+                else
+                        collecting->served[count++] = served;
         }
-        for (size_t i = 0; i < n_units; i++)
-                daemons[i] = daemon_of(arena, plan, resource, &units[i], 1);
-        return n_units;
+        add_daemon(collecting, collecting->served, count);
+}
+
+static int by_index(const void *a, const void *b)
+{
+        unsigned int left = ((const struct served *)a)->unit->gpu->index;
+        unsigned int right = ((const struct served *)b)->unit->gpu->index;
+
+        return (left > right) - (left < right);
 }
 
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan)
 {
-        struct mps_daemon_wanted *daemons;
+        struct collecting collecting = {.arena = arena, .plan = plan};
         size_t n_units = 0;
 
         for (size_t i = 0; i < plan->n_resources; i++) {
@@ -120,15 +183,20 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
                 for (size_t j = 0; j < plan->resources[i].n_leaving; j++)
                         n_units += plan->resources[i].leaving[j].n_units;
         }
-        daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, n_units);
-        *ret = (struct mps_wanted){.daemons = daemons};
+        collecting.daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, n_units);
+        collecting.served = ARENA_ARRAY(arena, struct served, n_units);
+        collecting.node = ARENA_ARRAY(arena, struct served, n_units);
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
-                ret->n_daemons += add_daemons(&daemons[ret->n_daemons], arena, plan, resource);
+                add_resource(&collecting, resource);
                 for (size_t j = 0; j < resource->n_leaving; j++)
-                        ret->n_daemons += add_daemons(&daemons[ret->n_daemons], arena, plan, &resource->leaving[j]);
+                        add_resource(&collecting, &resource->leaving[j]);
         }
+        if (collecting.n_node)
+                qsort(collecting.node, collecting.n_node, sizeof(*collecting.node), by_index);
+        add_daemon(&collecting, collecting.node, collecting.n_node);
+        *ret = (struct mps_wanted){.daemons = collecting.daemons, .n_daemons = collecting.n_daemons};
 }
 
 /* ---- comparison and log ---- */

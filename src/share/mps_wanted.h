@@ -4,7 +4,9 @@
  *
  * With daemonScope gpu each shared unit has a daemon of its own, named by its UUID: a fault, a user id or a hang stays on that
  * unit. With daemonScope resource there is one daemon a resource, named like the resource, as NVIDIA's components have it:
- * its units share their faults, and a container may hold replicas of several of them.
+ * its units share their faults, and a container may hold replicas of several of them. With daemonScope node one daemon, called "node",
+ * serves all shared GPUs of all resources, so that a container may hold shares of several resources; MIG devices have a daemon each there,
+ * too, since MPS serves no two of them with one.
  *
  * The name is a relative path below the MPS root: <root>/<name>/pipe, <root>/<name>/log. Characters that a UUID of an old
  * driver has beyond letters, digits, '.', '-' and '_' (MIG-GPU-…/1/0) are written '-'; those of a resource name stay.
@@ -40,11 +42,11 @@ struct mps_unit {
 
 struct mps_daemon_wanted {
         const char *name;     /* directory below the MPS root, and the daemon's name everywhere */
-        const char *resource; /* "nvidia.com/gpu" */
+        const char *resource; /* "nvidia.com/gpu"; of several: "nvidia.com/gpu0,nvidia.com/gpu1" */
         enum provisioning provisioning;
         enum mps_tier tier_limit;      /* no better tier is to be used */
         unsigned int threads_permille; /* default active thread percentage × 10; 1000: none set */
-        const struct mps_unit *units;
+        const struct mps_unit *units;  /* of several resources: by index, the order in which CUDA is to count them */
         size_t n_units;
 };
 
@@ -55,6 +57,12 @@ struct mps_wanted {
 
 /* Everything in |ret| lives in |arena| or in what the plan lives in. */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
+
+/* By UUID: |unit| has a daemon that serves nothing else. */
+bool mps_has_own_daemon(enum daemon_scope scope, const char *unit);
+
+/* Two units of these resources have one daemon. */
+bool mps_daemon_is_common(enum daemon_scope a, const char *resource_a, enum daemon_scope b, const char *resource_b);
 
 /* The name of the daemon that serves |unit| of |resource|. */
 const char *mps_daemon_name(struct arena *arena, const struct resource *resource, const struct unit *unit);

@@ -4,6 +4,7 @@
 
 #include "share/budget.h"
 #include "share/capability.h"
+#include "share/mps_wanted.h"
 #include "share/sm.h"
 
 #define MIB ((uint64_t)1024 * 1024)
@@ -65,6 +66,9 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
 
         if (resource->provisioning == PROVISIONING_UNIFORM)
                 return MPS_TIER_DEFAULT;
+        /* A client is in one namespace, and a container may have several shares there. */
+        if (resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid))
+                return MPS_TIER_VERIFIED;
         if (resource->provisioning == PROVISIONING_SM)
                 return limit >= MPS_TIER_PARTITION && capability_partitions(unit, version) ? MPS_TIER_PARTITION
                                                                                            : MPS_TIER_VERIFIED;

@@ -34,6 +34,6 @@ struct share share_largest(const struct resource *resource, const struct unit *u
 
 /*
  * How shares of |unit| are expected to be enforced, by its GPU, the driver and the configuration's limit: default for uniform, partition
- * for sm, namespace for the rest, and verified where driver or limit do not have those. What is in force is for the daemon to say.
+ * for sm, namespace for the rest, and verified where driver or limit do not have those, and with daemonScope node. What is in force is for the daemon to say.
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);

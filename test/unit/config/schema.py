@@ -79,7 +79,7 @@ BAD = [
     "sharing: {timeSlicing: {provisioning: half, resources: [{name: gpu, replicas: 2}]}}",
     "sharing: {timeSlicing: {guard: report, resources: [{name: gpu, replicas: 2}]}}",
     *(f"sharing: {{mps: {{provisioning: half, {key}: {value}, resources: [{{name: gpu, replicas: 2}}]}}}}"
-      for key, value in (("scope", "gpu"), ("daemonScope", "node"), ("guard", "kill"), ("tier", "best"),
+      for key, value in (("scope", "gpu"), ("daemonScope", "host"), ("guard", "kill"), ("tier", "best"),
                          ("maxPerRequest", "0"), ("maxPerRequest", "50001"), ("placement", "same_gpu"),
                          ("memoryReserve", "-1"), ("memoryReserve", "1.5Gi"), ("memoryReserve", "512MB"),
                          ("memoryReserve", "1048577"), ("memoryReserve", "true"))),

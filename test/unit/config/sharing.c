@@ -192,7 +192,7 @@ static void test_a_section_of_mps_says_how_its_daemons_are(void **state UNUSED)
         } table[] = {
                 {"", "aggregate gpu report namespace auto 0 0"},
                 {"    scope: individual\n    guard: off\n    tier: auto\n    memoryReserve: auto\n",
-                        "individual gpu off namespace auto 0 0"},
+                        "individual node off namespace auto 0 0"},
                 {"    daemonScope: resource\n    guard: terminate\n    tier: namespace\n",
                         "aggregate resource terminate namespace auto 0 0"},
                 {"    tier: default\n    guard: 'off'\n", "aggregate gpu off default auto 0 0"},
@@ -257,6 +257,7 @@ static void test_under_a_name_of_nvidias_a_daemon_serves_a_resource(void **state
                 {MPS("    provisioning: weighted\n    placement: packed\n"), DAEMON_SCOPE_RESOURCE},
                 {MPS("    daemonScope: gpu\n"), DAEMON_SCOPE_GPU},
                 {MPS("    provisioning: sm\n"), DAEMON_SCOPE_GPU},
+                {MPS("    scope: individual\n"), DAEMON_SCOPE_RESOURCE},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -266,6 +267,27 @@ static void test_under_a_name_of_nvidias_a_daemon_serves_a_resource(void **state
                 assert_int_equal(fixture.config->sharing.mps->daemon_scope, table[i].scope);
                 assert_ok(build(&fixture, MPS(""), mps_root), &fixture.err);
                 assert_int_equal(fixture.config->sharing.mps->daemon_scope, DAEMON_SCOPE_GPU);
+        }
+}
+
+static void test_with_a_resource_for_each_unit_one_daemon_serves_the_node(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                enum daemon_scope scope;
+        } table[] = {
+                {MPS("    scope: individual\n"), DAEMON_SCOPE_NODE},
+                {MPS("    scope: individual\n    provisioning: weighted\n    maxPerRequest: 2\n"), DAEMON_SCOPE_NODE},
+                {MPS("    scope: individual\n    daemonScope: gpu\n"), DAEMON_SCOPE_GPU},
+                {MPS("    scope: individual\n    provisioning: sm\n"), DAEMON_SCOPE_GPU},
+                {MPS("    daemonScope: node\n"), DAEMON_SCOPE_NODE},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_ok(build(&fixture, table[i].text, mps_root), &fixture.err);
+                assert_int_equal(fixture.config->sharing.mps->daemon_scope, table[i].scope);
         }
 }
 
@@ -358,8 +380,9 @@ static void test_keys_of_a_section_that_exclude_each_other_are_named(void **stat
                         "partition or namespace"},
                 {MPS("    scope: gpu\n"),
                         "config 'FILE' line 6: sharing.mps.scope: 'gpu' is not a known value, use aggregate or individual"},
-                {MPS("    daemonScope: node\n"),
-                        "config 'FILE' line 6: sharing.mps.daemonScope: 'node' is not a known value, use gpu or resource"},
+                {MPS("    daemonScope: host\n"),
+                        "config 'FILE' line 6: sharing.mps.daemonScope: 'host' is not a known value, use gpu, resource or "
+                        "node"},
                 {MPS("    guard: kill\n"),
                         "config 'FILE' line 6: sharing.mps.guard: 'kill' is not a known value, use off, report or terminate"},
                 {MPS("    guard: on\n"),
@@ -680,6 +703,7 @@ int main(void)
                 cmocka_unit_test(test_placement_is_that_of_the_entry_or_of_the_section),
                 cmocka_unit_test(test_a_section_of_mps_says_how_its_daemons_are),
                 cmocka_unit_test(test_under_a_name_of_nvidias_a_daemon_serves_a_resource),
+                cmocka_unit_test(test_with_a_resource_for_each_unit_one_daemon_serves_the_node),
                 cmocka_unit_test(test_where_a_container_cannot_have_several_units_they_are_not_offered),
                 cmocka_unit_test(test_keys_of_a_section_that_exclude_each_other_are_named),
                 cmocka_unit_test(test_a_policy_of_the_environment_is_as_explicit_as_one_of_the_file),

@@ -53,7 +53,7 @@ static void change(struct model *model)
         static const char *const uuids[] = {"GPU-0", "GPU-1", "GPU-2"};
         enum sharing_strategy strategy = draw(model, 2) ? SHARING_MPS : SHARING_TIME_SLICING;
         enum provisioning provisioning = draw(model, 2) ? PROVISIONING_UNIFORM : PROVISIONING_HALF;
-        enum daemon_scope scope = draw(model, 4) ? DAEMON_SCOPE_GPU : DAEMON_SCOPE_RESOURCE;
+        enum daemon_scope scope = draw(model, 4) ? DAEMON_SCOPE_GPU : DAEMON_SCOPE_RESOURCE + draw(model, 2);
         bool is_individual = draw(model, 4) == 0;
 
         /* The old one as long as anything of it may be in use: until the next judgement has stood. */
@@ -249,7 +249,7 @@ static void check_untouched(const struct model *model)
         for (size_t i = 0; i < wanted->n_resources; i++) {
                 const struct resource *resource = plan_find(plan, wanted->resources[i].name);
                 bool is_pending = wanted->resources[i].strategy == SHARING_MPS &&
-                                  wanted->resources[i].daemon_scope == DAEMON_SCOPE_RESOURCE;
+                                  wanted->resources[i].daemon_scope != DAEMON_SCOPE_GPU;
 
                 for (size_t j = 0; j < model->n_containers; j++)
                         is_pending = is_pending ||

@@ -95,6 +95,41 @@ static void test_a_daemon_of_a_resource_has_nvidias_defaults(void **state UNUSED
         }
 }
 
+static void test_a_daemon_of_the_node_has_the_gpus_of_all_resources_by_index(void **state UNUSED)
+{
+        static const struct device_ref refs[2] = {{.gpu = 1, .mig = -1}, {.gpu = 0, .mig = -1}};
+        _cleanup_(node_done) struct node node = node_new(3);
+
+        for (size_t i = 0; i < 2; i++) {
+                struct shared_resource *entry =
+                        node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", i == 0 ? 4 : 8);
+
+                entry->devices = (struct device_selector){SELECT_LIST, .refs = &refs[i], .n_refs = 1};
+                entry->rename = i == 0 ? "nvidia.com/a" : "nvidia.com/b";
+        }
+        node.sections[SHARING_MPS]->daemon_scope = DAEMON_SCOPE_NODE;
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "node nvidia.com/b,nvidia.com/a 160 GPU-0/3072 GPU-1/6144\n");
+        node.sections[SHARING_MPS]->provisioning = PROVISIONING_WEIGHTED;
+        node.sections[SHARING_MPS]->has_memory_reserve = true;
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "node nvidia.com/b,nvidia.com/a 1000 GPU-0/24576 GPU-1/24576\n");
+}
+
+static void test_beside_a_daemon_of_the_node_mig_devices_have_their_own(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(2);
+
+        node_add_mig(&node, 1, "3g.20gb")->uuid = "MIG-1";
+        node.config.mig_strategy = MIG_STRATEGY_MIXED;
+        node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", 4);
+        node_add_entry(&node, SHARING_MPS, "nvidia.com/mig-3g.20gb", 4);
+        node.sections[SHARING_MPS]->daemon_scope = DAEMON_SCOPE_NODE;
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "MIG-1 nvidia.com/mig-3g.20gb 250 MIG-1/3840\n"
+                                             "node nvidia.com/gpu 250 GPU-0/6144\n");
+}
+
 static void test_only_what_mps_shares_has_a_daemon(void **state UNUSED)
 {
         static const struct device_ref ref = {.gpu = 1, .mig = -1};
@@ -210,6 +245,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_shared_unit_has_a_daemon_with_the_most_that_a_container_may_get),
                 cmocka_unit_test(test_a_daemon_of_a_resource_has_nvidias_defaults),
+                cmocka_unit_test(test_a_daemon_of_the_node_has_the_gpus_of_all_resources_by_index),
+                cmocka_unit_test(test_beside_a_daemon_of_the_node_mig_devices_have_their_own),
                 cmocka_unit_test(test_only_what_mps_shares_has_a_daemon),
                 cmocka_unit_test(test_a_mig_device_has_a_daemon_of_its_own_with_a_name_that_is_a_path),
                 cmocka_unit_test(test_with_scope_individual_each_resource_has_its_own),
