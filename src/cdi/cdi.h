@@ -24,7 +24,9 @@
  * |warn| hears of each unit that a runtime will not resolve, of nodes that CUDA needs and that are not there, and of extras
  * that are enabled and have no node.
  *
+ * Where CDI was only added to the configured lists (share/plan.h), a failure takes it back: |warn| hears why, and it is none.
+ *
  * On success plan->cdi_extras says which of the enabled extras have something to inject, and plan->cdi_limits whether there are
- * devices for the limits of MPS clients. Without a CDI strategy in the config it does nothing.
+ * devices for the limits of MPS clients. Without CDI in plan_device_lists() it does nothing.
  */
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "cdi/cdi.h"
 #include "share/mps_limits.h"
-#include "share/share.h"
 
 /* Pipe, threads, memory. */
 #define MAX_VARIABLES ((size_t)3)
@@ -15,17 +14,18 @@ static void add_variables(const struct cdi_context *context, struct spec_edits *
         const struct unit *unit, unsigned int k)
 {
         struct arena *arena = context->arena;
-        struct share share;
+        struct mps_part part = {.resource = resource, .unit = unit, .replicas = k};
+        const char **variables;
+        size_t count;
 
-        spec_add_env(edits, arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, resource, unit)));
-        if (k == 0)
+        if (k == 0) {
+                spec_add_env(edits,
+                        arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, resource, unit)));
                 return;
-        share = share_of(resource, unit, k);
-        spec_add_env(edits, arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s",
-                                    mps_limits_threads(arena, share.threads_permille)));
-        if (share.memory_mib)
-                spec_add_env(edits, arena_printf(arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s",
-                                            mps_limits_memory(arena, share.memory_mib, 1)));
+        }
+        count = mps_limits_variables(arena, &part, 1, &variables);
+        for (size_t i = 0; i < count; i++)
+                spec_add_env(edits, variables[i]);
 }
 
 /* The device of the daemon, then those of 1, 2, … replicas. */

@@ -116,7 +116,7 @@ static int publish_limits(const struct cdi_context *context, struct error *err)
         return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
 }
 
-int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
+static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct cdi_context context = {
@@ -130,7 +130,7 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
         unsigned int found = 0;
         int limits;
 
-        if (!(plan->config->device_lists & DEVICE_LIST_CDI) || plan->n_resources == 0)
+        if (plan->n_resources == 0)
                 return 0;
         if (file_make_folder(plan->config->cdi_root, err) < 0)
                 return error_prefix(err, "CDI");
@@ -150,4 +150,26 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
         plan->cdi_extras = found;
         plan->cdi_limits = limits;
         return 0;
+}
+
+/* What nobody asked for must not keep the rest from being served. */
+static int go_without(struct plan *plan, config_warn_fn *warn, void *warn_data, const struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        plan->adds_cdi = false;
+        if (warn)
+                warn(arena_printf(&arena,
+                             "no CDI specification can be written, so a container that asks for several resources will see the "
+                             "GPUs of one of them: %s",
+                             err->text),
+                        warn_data);
+        return 0;
+}
+
+int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
+{
+        if (!(plan_device_lists(plan) & DEVICE_LIST_CDI) || publish_all(plan, warn, warn_data, err) == 0)
+                return 0;
+        return plan->adds_cdi ? go_without(plan, warn, warn_data, err) : -1;
 }

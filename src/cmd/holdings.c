@@ -152,6 +152,7 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
         struct mps_wanted wanted_before = {0};
+        bool is_first = !holdings->plan;
 
         if (holdings->plan)
                 mps_wanted_of(&wanted_before, &scratch, holdings->plan);
@@ -170,6 +171,8 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
         for (size_t i = 0; i < holdings->n_books; i++)
                 holdings_keep_back(holdings, &holdings->books[i]);
         free_books(before, n_before);
+        if (is_first)
+                holdings_make_all(holdings);
         mps_link_apply(holdings->link, &wanted, holdings->generation);
         holdings_begin_asking(holdings);
         arena_done(&scratch);
@@ -259,7 +262,8 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->pod_resources = xstrdup(config->pod_resources);
         holdings->pod_resources_folder = file_folder(config->pod_resources);
         holdings->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
-        holdings->broker = (struct broker){.hidden = holdings_hidden, .bind = holdings_bind, .data = holdings};
+        holdings->broker = (struct broker){
+                .hidden = holdings_hidden, .bind = holdings_bind, .start = holdings_start, .data = holdings};
         list_init(&holdings->binds);
         list_init(&holdings->tellings);
         list_init(&holdings->askings);

@@ -171,12 +171,21 @@ void holdings_forget_requests(struct holdings *holdings);
 
 /* ---- holdings_requests.c: from ids to a binding ---- */
 
+/* The book of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
+struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids);
 void holdings_refuse(struct bind *bind, const struct error *err);
 void holdings_on_wait_timer(uv_timer_t *timer);
 enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit);
 void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
         void *context, void *data);
 const bool *holdings_hidden(const struct resource *resource, void *data);
+
+/* ---- holdings_start.c: what a container needs to be made ---- */
+
+void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
+        void *context, void *data);
+/* For all that kubelet's record has. */
+void holdings_make_all(struct holdings *holdings);
 
 /* ---- holdings_hold.c: what is granted, for the supervisor ---- */
 

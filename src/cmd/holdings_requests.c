@@ -102,8 +102,7 @@ static void make(struct bind *bind, const struct resource *resource, const struc
         mps_link_grant(holdings->link, &request, on_granted, bind);
 }
 
-/* That of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
-static struct book *find_book(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids)
+struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids)
 {
         struct book *main = holdings_find_book(holdings, name);
 
@@ -121,7 +120,7 @@ static struct book *find_book(struct holdings *holdings, const char *name, const
 
 static struct book *book_of(const struct bind *bind)
 {
-        return find_book(bind->holdings, bind->resource, bind->ids, bind->n_ids);
+        return holdings_book_of(bind->holdings, bind->resource, bind->ids, bind->n_ids);
 }
 
 /* Into the books, and on to what it takes; an error leaves the request as it was. */
@@ -225,7 +224,7 @@ void holdings_bind(const struct resource *resource, const char *const *ids, size
         struct error err;
 
         holdings_note_request(holdings, resource, ids, n_ids);
-        if (!find_book(holdings, resource->name, ids, n_ids)) {
+        if (!holdings_book_of(holdings, resource->name, ids, n_ids)) {
                 bound(NULL, NULL, context);
                 return;
         }

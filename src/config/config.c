@@ -24,6 +24,13 @@ static const char *merged(const struct merge *merge, const char *flag)
         return option_table[i].fallback;
 }
 
+static bool is_default(const struct merge *merge, const char *flag)
+{
+        size_t i = option_find(flag);
+
+        return !merge->options->values[i] && !(merge->file && merge->file->values[i]);
+}
+
 static bool merged_is(const struct merge *merge, const char *flag, const char *value)
 {
         return strcmp(merged(merge, flag), value) == 0;
@@ -144,6 +151,7 @@ static void set_policy(struct config *config, const struct merge *merge, struct 
         config->id_strategy = (enum id_strategy)choice(merge, "device-id-strategy");
         config->placement = (enum placement)choice(merge, "shared-devices-allocation-policy");
         config->device_lists = device_lists(merge, arena);
+        config->device_lists_are_default = is_default(merge, "device-list-strategy") && !merge->options->drop_in;
         config->pass_device_specs = merged_is(merge, "pass-device-specs", "true");
         config->extras = extras(merge);
         config->has_imex_channel = merged_is(merge, "imex-channel-ids", "0");

@@ -198,6 +198,8 @@ struct config {
         const char *pod_resources;   /* kubelet's socket that tells which container holds what */
 
         unsigned int device_lists; /* DEVICE_LIST_* */
+        /* Nobody has named one, nor started us by a name of NVIDIA's: a plan may use CDI, too (share/plan.h). */
+        bool device_lists_are_default;
         enum id_strategy id_strategy;
         unsigned int extras; /* EXTRA_*: enabled */
         bool pass_device_specs;

@@ -20,10 +20,8 @@ const char *const placement_words[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
         [PLACEMENT_PREFER_SAME_GPU] = "prefer-same-gpu",
         NULL};
 const char *const sharing_scope_words[] = {[SCOPE_AGGREGATE] = "aggregate", [SCOPE_INDIVIDUAL] = "individual", NULL};
-const char *const daemon_scope_words[] = {[DAEMON_SCOPE_GPU] = "gpu",
-        [DAEMON_SCOPE_RESOURCE] = "resource",
-        [DAEMON_SCOPE_NODE] = "node",
-        NULL};
+const char *const daemon_scope_words[] = {
+        [DAEMON_SCOPE_GPU] = "gpu", [DAEMON_SCOPE_RESOURCE] = "resource", [DAEMON_SCOPE_NODE] = "node", NULL};
 const char *const reserve_words[] = {
         [RESERVE_AUTO] = "auto", [RESERVE_STRICT] = "strict", [RESERVE_NONE] = "none", NULL};
 const char *const guard_mode_words[] = {

@@ -14,6 +14,9 @@
  */
 typedef void broker_bound_fn(const struct error *err, const struct allocate_binding *binding, void *context);
 
+/* |err| is NULL on success. Called once, in start() or later, as above. */
+typedef void broker_started_fn(const struct error *err, void *context);
+
 /* After this long a request is refused without the broker's word. It knows better why, so it gives up earlier itself. */
 #define BROKER_TIMEOUT_MS UINT64_C(10000)
 
@@ -29,6 +32,13 @@ struct broker {
          * next is asked for when the one before is bound.
          */
         void (*bind)(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+                void *context, void *data);
+        /*
+         * A container that has just these |ids| of the resource is about to start, and not always for the first time: what its answers of all
+         * resources name is to be there when |started| hears of it. An error keeps it from starting; kubelet tries again, later each time.
+         * Asked for resources with limits at start only (share/mps_limits.h), once for each that the container has. NULL: nothing is made.
+         */
+        void (*start)(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
                 void *context, void *data);
         void *data;
 };

@@ -7,6 +7,7 @@
 #include "base/base64.h"
 #include "base/strbuf.h"
 #include "kubelet/unpack.h"
+#include "share/cdi_name.h"
 
 static struct rpc_message *pack(const ProtobufCMessage *source)
 {
@@ -34,20 +35,27 @@ struct rpc_message *convert_empty(void)
         return pack(&empty.base);
 }
 
-struct rpc_message *convert_options(void)
+static V1beta1__DevicePluginOptions make_options(bool asks_at_start)
 {
         V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 
         options.get_preferred_allocation_available = true;
+        options.pre_start_required = asks_at_start;
+        return options;
+}
+
+struct rpc_message *convert_options(bool asks_at_start)
+{
+        V1beta1__DevicePluginOptions options = make_options(asks_at_start);
+
         return pack(&options.base);
 }
 
-struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name)
+struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name, bool asks_at_start)
 {
         V1beta1__RegisterRequest request;
-        V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+        V1beta1__DevicePluginOptions options = make_options(asks_at_start);
 
-        options.get_preferred_allocation_available = true;
         v1beta1__register_request__init(&request);
         request.version = borrow("v1beta1");
         request.endpoint = borrow(endpoint);
@@ -246,18 +254,35 @@ struct rpc_message *convert_allocate_response(const struct allocation *allocatio
         return pack(&response.base);
 }
 
+/* The CDI device that is called by the grant, alone or among others: no UUID begins with a small letter. */
+static void note_grant(const char **ret_grant, struct arena *arena, const char *names)
+{
+        static const char prefix[] = CDI_KIND_MPS "=g";
+        const char *at = strstr(names, prefix);
+
+        if (!at)
+                return;
+        at += sizeof(prefix) - 2;
+        *ret_grant = arena_strndup(arena, at, strcspn(at, ","));
+}
+
 /* Where the UUID of a unit may stand: a variable, a CDI device, a mount. */
-static void add_texts(struct strbuf *texts, const V1beta1__ContainerAllocateResponse *answer, const char **ret_grant)
+static void add_texts(struct strbuf *texts, struct arena *arena, const V1beta1__ContainerAllocateResponse *answer,
+        const char **ret_grant)
 {
         for (size_t i = 0; i < answer->n_envs; i++) {
                 if (strcmp(answer->envs[i]->key, "WARPSHARE_GRANT") == 0)
                         *ret_grant = answer->envs[i]->value;
                 strbuf_printf(texts, "%s\n", answer->envs[i]->value);
         }
-        for (size_t i = 0; i < answer->n_cdi_devices; i++)
+        for (size_t i = 0; i < answer->n_cdi_devices; i++) {
+                note_grant(ret_grant, arena, answer->cdi_devices[i]->name);
                 strbuf_printf(texts, "%s\n", answer->cdi_devices[i]->name);
-        for (size_t i = 0; i < answer->n_annotations; i++)
+        }
+        for (size_t i = 0; i < answer->n_annotations; i++) {
+                note_grant(ret_grant, arena, answer->annotations[i]->value);
                 strbuf_printf(texts, "%s\n", answer->annotations[i]->value);
+        }
         for (size_t i = 0; i < answer->n_mounts; i++)
                 strbuf_printf(texts, "%s\n", answer->mounts[i]->host_path);
 }
@@ -277,8 +302,21 @@ void convert_read_answer(const char *base64, struct arena *arena, const char **r
                 &v1beta1__container_allocate_response__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, &err);
         if (!answer)
                 return;
-        add_texts(&texts, answer, ret_grant);
+        add_texts(&texts, arena, answer, ret_grant);
         *ret_texts = arena_strdup(arena, texts.data);
+}
+
+int convert_start_request(
+        struct container_ids *ret, struct arena *arena, const uint8_t *bytes, size_t size, struct error *err)
+{
+        const V1beta1__PreStartContainerRequest *request = (const V1beta1__PreStartContainerRequest *)unpack(
+                &v1beta1__pre_start_container_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
+
+        if (!request)
+                return -1;
+        *ret = (struct container_ids){
+                .ids = (const char *const *)request->devices_ids, .n_ids = request->n_devices_ids};
+        return 0;
 }
 
 int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,

@@ -27,8 +27,9 @@ struct container_ids {
 };
 
 struct rpc_message *convert_empty(void);
-struct rpc_message *convert_options(void);
-struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name);
+/* |asks_at_start|: kubelet is to call PreStartContainer before each start of a container. */
+struct rpc_message *convert_options(bool asks_at_start);
+struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name, bool asks_at_start);
 
 /* |usable| is by device; |retired| ids follow the resource's devices, with their own. */
 struct rpc_message *convert_device_list(const struct resource *resource, const bool *usable, const char *const *retired,
@@ -38,6 +39,10 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
         size_t size, struct error *err) MUST_USE;
 struct rpc_message *convert_allocate_response(
         const struct allocation *allocations, size_t count, struct arena *scratch);
+
+/* The container's ids of the resource, as it was given them. */
+int convert_start_request(
+        struct container_ids *ret, struct arena *arena, const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
 
 /*
  * A container's answer as kubelet's record keeps it, in base64: the grant that it names, and the texts in which its unit may be named, one below the other.

@@ -12,8 +12,10 @@
 #include "base/log.h"
 #include "kubelet/convert.h"
 #include "kubelet/requests.h"
+#include "kubelet/starts.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
+#include "share/mps_limits.h"
 
 /* kubelet dials us for up to 10 s inside Register before it fails the call. */
 #define REGISTER_TIMEOUT_MS UINT64_C(20000)
@@ -26,6 +28,7 @@ struct plugin {
         struct registration registration;
         uv_timer_t timer;
         unsigned int servers_made;
+        bool asks_at_start; /* kubelet is to ask before it starts a container */
 
         struct rpc_server *server; /* NULL: none */
         struct list streams;       /* open ListAndWatch calls */
@@ -59,16 +62,16 @@ static void finish_with(struct rpc_call *call, struct rpc_message *answer)
         rpc_call_finish(call, RPC_OK, NULL);
 }
 
-static void handle_options(
-        struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context UNUSED)
+static void handle_options(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
 {
-        finish_with(call, convert_options());
+        finish_with(call, convert_options(((struct plugin *)context)->asks_at_start));
 }
 
-static void handle_pre_start(
-        struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context UNUSED)
+static void handle_pre_start(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
-        finish_with(call, convert_empty());
+        struct plugin *plugin = context;
+
+        starts_answer(plugin->place->broker, plugin->name, call, message, size);
 }
 
 static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
@@ -215,7 +218,7 @@ static int call_register(struct plugin *plugin, struct error *err)
 
         if (rpc_client_new(&plugin->client, plugin->place->loop, plugin->place->kubelet_socket, &options, err) < 0)
                 return -1;
-        request = convert_register_request(strrchr(path, '/') + 1, plugin->name);
+        request = convert_register_request(strrchr(path, '/') + 1, plugin->name, plugin->asks_at_start);
         rpc_client_call(plugin->client, NULL, "/v1beta1.Registration/Register", request, REGISTER_TIMEOUT_MS, &handlers,
                 plugin);
         rpc_message_unref(request);
@@ -401,10 +404,16 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
 {
         struct question question = {.plugin = plugin, .health = health, .data = data};
 
+        plugin->asks_at_start = mps_limits_at_start(plan, resource);
         requests_set_resource(&plugin->requests, plan, resource);
         if (device_list_update(
                     &plugin->list, resource, ask_health, &question, requests_hidden(&plugin->requests, resource)))
                 publish(plugin);
+}
+
+bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
+{
+        return plugin->asks_at_start == mps_limits_at_start(plan, resource);
 }
 
 void plugin_forget_before(struct plugin *plugin)

@@ -6,7 +6,7 @@
  *
  * It does not know where plans come from, nor the other resources. It starts serving when it is told that kubelet's socket is
  * there. Nothing in a request handler blocks, reads a file or calls NVML: kubelet admits one pod at a time, and a slow answer holds
- * up the node. How requests are answered: kubelet/requests.h.
+ * up the node. How requests are answered: kubelet/requests.h, and kubelet/starts.h for those that no other pod waits for.
  */
 #pragma once
 
@@ -40,6 +40,12 @@ struct plugin *plugin_new(const struct plugin_place *place, const char *resource
  */
 void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
         device_list_health_fn *health, void *data);
+
+/*
+ * False: kubelet was told otherwise at registration whether it is to ask before it starts a container of |resource|, so it takes another
+ * plugin to have it so.
+ */
+bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan, const struct resource *resource);
 
 /* Asks |health| again for every unit, and the broker; kubelet is told if anything changed. */
 void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data);

@@ -187,8 +187,13 @@ static void carry_out_plan(struct plugins *plugins)
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
                 struct member *member = find_member(&plugins->members, resource->name);
-                bool is_new = !member;
+                bool is_new;
 
+                if (member && !plugin_is_asked_alike(member->plugin, plan, resource)) {
+                        close_member(member);
+                        member = NULL;
+                }
+                is_new = !member;
                 if (is_new && find_member(&plugins->leaving, resource->name))
                         continue; /* starts when the one before is gone: see kubelet/registration.h */
                 if (is_new)

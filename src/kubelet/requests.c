@@ -347,7 +347,7 @@ static int allocate_next(struct request *request, const struct resource *resourc
         const struct allocate_request wanted = {
                 .binding = binding, .ids = container->ids, .n_ids = container->n_ids, .tag = tag};
 
-        if (plan->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&requests->tags, tag, err) < 0)
+        if (plan_device_lists(plan) & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&requests->tags, tag, err) < 0)
                 return -1;
         memset(&request->allocations[request->n_done], 0, sizeof(*request->allocations));
         return allocate(&request->allocations[request->n_done], &request->arena, plan,

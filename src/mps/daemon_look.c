@@ -14,7 +14,8 @@
 #define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
 #define LOOKS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
-#define FAILURES 2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
+#define FAILURES                                                                                                       \
+        2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
 
 static void on_turn(uv_timer_t *turn);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "share/cdi_name.h"
+#include "share/mps_facts.h"
 #include "share/mps_limits.h"
 #include "share/mps_wanted.h"
 
@@ -198,8 +199,7 @@ static int check_units(const struct request *request, struct error *err)
         return error_set(err, ERROR_INVALID,
                 "invalid request for resource '%s': devices of %zu units, but %s a container has those of one; set "
                 "sharing.mps.placement to same-gpu%s",
-                resource->name, request->allocation->n_parts,
-                shared->mig ? "under MPS on MIG" : "with daemonScope gpu",
+                resource->name, request->allocation->n_parts, shared->mig ? "under MPS on MIG" : "with daemonScope gpu",
                 shared->mig ? "" : ", or sharing.mps.daemonScope to resource");
 }
 
@@ -217,12 +217,21 @@ static void collect_names(struct request *request)
 
 /* ---- CDI ---- */
 
+/* What the container's start makes: kubelet/broker.h. Without a grant there is no name that is new. */
+static bool has_limits_at_start(const struct request *request)
+{
+        return request->binding && request->binding->grant && mps_limits_at_start(request->plan, request->resource) &&
+               !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->allocation->parts[0].unit->uuid);
+}
+
 /* The same variables as in the answer. In a partition percentages count for nothing, and its id is no device. */
 static const char *limits_name(const struct request *request, const struct unit *shared)
 {
         bool is_partition = request->binding && request->binding->partition;
         unsigned int k = is_partition ? 0 : request->allocation->parts[0].replicas;
 
+        if (has_limits_at_start(request))
+                return arena_printf(request->arena, CDI_KIND_MPS "=%s", request->binding->grant);
         return arena_printf(
                 request->arena, CDI_KIND_MPS "=%s", mps_limits_device(request->arena, request->resource, shared, k));
 }
@@ -246,7 +255,7 @@ static void add_cdi(const struct request *request)
                 devices[count++] = limits_name(request, shared);
         if (count == 0)
                 return;
-        if (request->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS) {
+        if (plan_device_lists(request->plan) & DEVICE_LIST_CDI_ANNOTATIONS) {
                 allocation->annotations = ARENA_NEW(request->arena, struct allocate_pair);
                 allocation->annotations[allocation->n_annotations++] = (struct allocate_pair){
                         .name = arena_printf(request->arena, "%snvidia-device-plugin_%s",
@@ -254,7 +263,7 @@ static void add_cdi(const struct request *request)
                         .value = join(request->arena, devices, count),
                 };
         }
-        if (request->config->device_lists & DEVICE_LIST_CDI_CRI) {
+        if (plan_device_lists(request->plan) & DEVICE_LIST_CDI_CRI) {
                 allocation->cdi_devices = devices;
                 allocation->n_cdi_devices = count;
         }
@@ -263,7 +272,7 @@ static void add_cdi(const struct request *request)
 /* ---- MPS ---- */
 
 /* |unit| is shared; where there are others, they have the same daemon. */
-static void add_mps(const struct request *request, const struct unit *unit)
+static void add_door(const struct request *request, const struct unit *unit)
 {
         const char *pipe = mps_limits_pipe(request->arena, request->resource, unit);
         const char *path = pipe + strlen("/mps");
@@ -284,18 +293,21 @@ static void add_mps(const struct request *request, const struct unit *unit)
 static void add_memory_limit(const struct request *request)
 {
         const struct allocation *allocation = request->allocation;
-        uint64_t mib = UINT64_MAX;
-        unsigned int n_shared = 0;
+        uint64_t *mib = ARENA_ARRAY(request->arena, uint64_t, allocation->n_parts);
+        uint64_t least = UINT64_MAX;
+        size_t n_shared = 0;
 
         for (size_t i = 0; i < allocation->n_parts; i++) {
                 const struct share *share = &allocation->parts[i].share;
 
                 if (share->memory_mib)
-                        mib = MIN(mib, share->memory_mib);
+                        least = MIN(least, share->memory_mib);
                 n_shared += allocation->parts[i].unit->shared != NULL;
         }
-        if (mib == UINT64_MAX)
+        if (least == UINT64_MAX)
                 return; /* no unit knows its memory */
+        for (size_t i = 0; i < n_shared; i++)
+                mib[i] = least;
         add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(request->arena, mib, n_shared));
 }
 
@@ -320,44 +332,44 @@ static void add_limits(const struct request *request)
         add_memory_limit(request);
 }
 
-/* |k| / |n| with four decimals at most, none of them for show: "0.35", "1". */
-static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)
-{
-        char *text = arena_printf(arena, "%u.%04u", k / n, 10000 * (k % n) / n);
-        size_t length = strlen(text);
-
-        while (text[length - 1] == '0')
-                text[--length] = '\0';
-        if (text[length - 1] == '.')
-                text[--length] = '\0';
-        return text;
-}
-
-/* What frameworks that size themselves can go by; CUDA shows them the whole GPU. */
 static void add_facts(const struct request *request)
 {
         const struct allocate_binding *binding = request->binding;
         const struct allocate_part *part = &request->allocation->parts[0];
-        unsigned int n = part->unit->replicas;
-        unsigned int worth = request->resource->provisioning == PROVISIONING_UNIFORM ? 1 : part->replicas;
-        unsigned int sms = binding && binding->sms ? binding->sms : share_sms(part->unit, &part->share);
-        enum mps_tier tier = binding ? binding->tier : share_tier(request->plan, request->resource, part->unit);
+        const struct mps_part held = {request->resource, part->unit, part->replicas};
+        struct mps_fact facts[MPS_FACTS_MAX];
+        size_t count;
 
         if (binding && binding->grant)
                 add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->grant));
         if (request->allocation->n_parts > 1)
                 return;
-        add_pair(request, "WARPSHARE_REPLICAS", arena_printf(request->arena, "%u/%u", part->replicas, n));
-        add_pair(request, "WARPSHARE_FRACTION", fraction(request->arena, worth, n));
-        if (part->share.memory_mib)
-                add_pair(request, "WARPSHARE_MEMORY_LIMIT_MIB",
-                        arena_printf(request->arena, "%llu", (unsigned long long)part->share.memory_mib));
-        add_pair(request, "WARPSHARE_THREAD_PERCENTAGE",
-                arena_printf(
-                        request->arena, "%u.%u", part->share.threads_permille / 10, part->share.threads_permille % 10));
-        if (sms)
-                add_pair(request, "WARPSHARE_SMS", arena_printf(request->arena, "%u", sms));
-        add_pair(request, "WARPSHARE_TIER", mps_tier_name(tier));
+        count = mps_facts(facts, request->arena, &held,
+                binding ? binding->tier : share_tier(request->plan, request->resource, part->unit),
+                binding ? binding->sms : 0);
+        for (size_t i = 0; i < count; i++)
+                add_pair(request, facts[i].name, facts[i].value);
+}
+
+/* Not by CDI alone. */
+static bool has_variables(const struct request *request)
+{
+        return request->config->device_lists & (DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS);
+}
+
+/*
+ * Where its start tells what the container has in all, an answer has nothing that the next one would contradict; but for the limits, which
+ * a runtime without CDI has from nowhere else.
+ */
+static void add_mps(const struct request *request, const struct unit *unit)
+{
+        bool is_told_at_start = has_limits_at_start(request);
+
+        add_door(request, unit);
+        if (request->resource->provisioning != PROVISIONING_UNIFORM && (!is_told_at_start || has_variables(request)))
+                add_limits(request);
+        if (!is_told_at_start)
+                add_facts(request);
 }
 
 /* ---- what NVIDIA's container runtime reads ---- */
@@ -456,18 +468,14 @@ static void answer(const struct request *request)
 
         allocation->environment = ARENA_ARRAY(request->arena, struct allocate_pair, MAX_PAIRS);
         allocation->mounts = ARENA_ARRAY(request->arena, struct allocate_mount, MAX_MOUNTS(allocation->n_parts));
-        if (config->device_lists & DEVICE_LIST_CDI)
+        if (plan_device_lists(request->plan) & DEVICE_LIST_CDI)
                 add_cdi(request);
-        if (request->resource->strategy == SHARING_MPS && shared) {
+        if (request->resource->strategy == SHARING_MPS && shared)
                 add_mps(request, shared);
-                if (request->resource->provisioning != PROVISIONING_UNIFORM)
-                        add_limits(request);
-                add_facts(request);
-        }
         for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
                 if (config->extras & extras[i].bit)
                         add_pair(request, extras[i].variable, "enabled");
-        if (!(config->device_lists & (DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS)))
+        if (!has_variables(request))
                 return;
         add_visible_devices(request);
         if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS)

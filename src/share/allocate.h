@@ -20,17 +20,8 @@
  * A unit is named once however many replicas are asked for, by UUID or index. What cannot be had is left out: an IMEX channel
  * without its node, an extra without a CDI device, a node whose minor is unknown.
  *
- * What an MPS container was given, where it is of one unit:
- *
- *   WARPSHARE_GRANT              the grant's id, where there is one; of several units, too
- *   WARPSHARE_REPLICAS           "7/20"
- *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
- *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
- *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
- *   WARPSHARE_SMS                "24", where the unit tells how many it has
- *   WARPSHARE_TIER               "verified"
- *
- * Over several units these have no meaning for any one of them, and CUDA's order of the units is unknown: they are left out.
+ * What an MPS container was given: share/mps_facts.h, and WARPSHARE_GRANT, the grant's id, where there is one. Where its limits are made
+ * when it starts (share/mps_limits.h), so are these, and variables have only the limits, for runtimes that know no CDI.
  *
  * Better than there: a node is in the list once, units are in the order of the request by index too, and a container without
  * a shared unit has no part in MPS.

@@ -113,6 +113,9 @@ void grants_sync(struct grants *grants, const struct grants_held *held, size_t n
 /* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
 void grants_set_unit_health(struct grants *grants, const char *uuid, bool healthy);
 
+/* Of small letters, digits and '_', and not long: it may be a part of a file's name. */
+bool grants_is_id(const char *id);
+
 /* By position in resource->devices: ids of healthy units that are free and not advertised now. */
 const bool *grants_hidden(const struct grants *grants);
 

@@ -43,8 +43,6 @@ struct holding *holding_new(
         const char *id, const char *unit, const char *const *devices, size_t n_devices, struct grants_moment granted);
 struct holding *holding_free(struct holding *holding); /* accepts NULL, returns NULL */
 
-bool grants_is_id(const char *id);
-
 /* Enters it as the newest and takes it over. Hidden ids are not chosen anew. */
 void books_add(struct grants *grants, struct holding *holding);
 /* Counts everything again from |all|, and chooses the hidden ids. */

@@ -244,8 +244,8 @@ static void judge_terms(struct judgement *judgement)
         judgement->stays = ARENA_ARRAY(judgement->arena, bool, list->count);
         for (size_t i = 0; i < list->count; i++) {
                 const struct mps_terms *terms = &list->items[i];
-                bool is_kept = has_own_daemon(terms) ? is_as_wanted(judgement, terms)
-                                                     : is_daemon_as_wanted(judgement, terms);
+                bool is_kept =
+                        has_own_daemon(terms) ? is_as_wanted(judgement, terms) : is_daemon_as_wanted(judgement, terms);
 
                 if (!is_kept && is_held(judgement, terms))
                         keep_terms(judgement, terms);

@@ -24,8 +24,8 @@ static const char *say_share(struct arena *arena, enum sharing_strategy strategy
         case SHARING_MPS:
                 break;
         }
-        return arena_printf(arena, "mps %s, %u replicas%s", provisioning_name(provisioning), replicas,
-                daemon_texts[scope]);
+        return arena_printf(
+                arena, "mps %s, %u replicas%s", provisioning_name(provisioning), replicas, daemon_texts[scope]);
 }
 
 static const char *say_from(struct arena *arena, const struct hold *hold)

@@ -1,8 +1,9 @@
 #include "share/mps_limits.h"
 
+#include <stdlib.h>
+
 #include "base/strbuf.h"
 #include "share/mps_wanted.h"
-#include "share/share.h"
 
 const char *mps_limits_pipe(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
@@ -16,14 +17,61 @@ const char *mps_limits_threads(struct arena *arena, unsigned int permille)
         return arena_printf(arena, "%u", permille / 10);
 }
 
-const char *mps_limits_memory(struct arena *arena, uint64_t mib, unsigned int n_units)
+const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n_units)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        for (unsigned int i = 0; i < n_units; i++)
-                strbuf_printf(&text, "%s%u=%lluM", i ? "," : "", i, (unsigned long long)mib);
-        return arena_strdup(arena, text.data);
+        for (size_t i = 0; i < n_units; i++)
+                if (mib[i])
+                        strbuf_printf(&text, "%s%zu=%lluM", text.size ? "," : "", i, (unsigned long long)mib[i]);
+        return text.size ? arena_strdup(arena, text.data) : NULL;
 }
+
+/* ---- what a container holds in all ---- */
+
+bool mps_limits_at_start(const struct plan *plan, const struct resource *resource)
+{
+        return resource->strategy == SHARING_MPS && resource->daemon_scope == DAEMON_SCOPE_NODE &&
+               resource->provisioning != PROVISIONING_UNIFORM && plan_device_lists(plan) & DEVICE_LIST_CDI;
+}
+
+static int by_index(const void *a, const void *b)
+{
+        unsigned int left = ((const struct mps_part *)a)->unit->gpu->index;
+        unsigned int right = ((const struct mps_part *)b)->unit->gpu->index;
+
+        return (left > right) - (left < right);
+}
+
+size_t mps_limits_variables(struct arena *arena, struct mps_part *parts, size_t n_parts, const char ***ret)
+{
+        const char **variables = ARENA_ARRAY(arena, const char *, 4);
+        uint64_t *mib = ARENA_ARRAY(arena, uint64_t, n_parts);
+        unsigned int permille = 1000;
+        const char *memory;
+        size_t count = 0;
+
+        qsort(parts, n_parts, sizeof(*parts), by_index);
+        for (size_t i = 0; i < n_parts; i++) {
+                struct share share = share_of(parts[i].resource, parts[i].unit, parts[i].replicas);
+
+                permille = MIN(permille, share.threads_permille);
+                mib[i] = share.memory_mib;
+        }
+        variables[count++] = arena_printf(
+                arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, parts[0].resource, parts[0].unit));
+        variables[count++] =
+                arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
+        memory = mps_limits_memory(arena, mib, n_parts);
+        if (memory)
+                variables[count++] = arena_printf(arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", memory);
+        if (n_parts > 1)
+                variables[count++] = "CUDA_DEVICE_ORDER=PCI_BUS_ID";
+        *ret = variables;
+        return count;
+}
+
+/* ---- names ---- */
 
 unsigned int mps_limits_most(const struct resource *resource, const struct unit *unit)
 {

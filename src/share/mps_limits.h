@@ -1,17 +1,42 @@
 /*
  * The limits of a container as the variables that MPS clients read, and the CDI devices that carry them. Pure.
  *
- * kubelet puts the variables of a pod over those of a device plugin's answer, so a pod that sets one of these has its own value. The
- * edits of a CDI device are the container runtime's, which come after both. So where devices are handed out by CDI the
- * variables are there twice: in the answer, and as devices of kind CDI_KIND_MPS (share/cdi_name.h):
+ * kubelet puts the variables of a pod over those of a device plugin's answer, so a pod that sets one of these has its own value; and of
+ * several answers for one container the first that kubelet comes to wins. The edits of a CDI device are the container runtime's, which come
+ * after all that. So where devices are handed out by CDI the variables are devices of kind CDI_KIND_MPS (share/cdi_name.h), too:
  *
  *   "<daemon>"    CUDA_MPS_PIPE_DIRECTORY alone, the '/' of a resource name written '_'
- *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and a request is of one unit: not
- *                 under provisioning uniform, whose limits no client can raise, and only with daemonScope gpu
+ *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves that unit only: not
+ *                 under provisioning uniform, whose limits no client can raise
+ *   "<grant>"     one for each allocation, where the container may have other allocations at the same daemon (daemonScope node): its file is
+ *                 written when the container starts, with the limits of all that it holds. Its name is new, so no runtime has read an older
+ *                 one.
+ *
+ * Two allocations of one container, 5 of 10 of an 80 GiB GPU 0 and 2 of 10 of GPU 1, weighted: both devices say
+ *
+ *   CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=40448M,1=16179M   each its own, by CUDA's ordinals
+ *   CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20                 the least: one number counts for the whole process
+ *   CUDA_DEVICE_ORDER=PCI_BUS_ID                         so that ordinal 0 is the one with the least index
  */
 #pragma once
 
 #include "share/plan.h"
+#include "share/share.h"
+
+/* What one container holds of one unit that MPS shares. */
+struct mps_part {
+        const struct resource *resource;
+        const struct unit *unit;
+        unsigned int replicas;
+};
+
+/* Limits of |resource|'s containers are known when a container starts, by what else it holds; its devices are called by its grants. */
+bool mps_limits_at_start(const struct plan *plan, const struct resource *resource);
+
+/*
+ * The limits of a container that holds |parts|, all of one daemon and at least one; they are put in order here. "NAME=value", in |arena|.
+ */
+size_t mps_limits_variables(struct arena *arena, struct mps_part *parts, size_t n_parts, const char ***ret);
 
 /* CUDA_MPS_PIPE_DIRECTORY of the containers that hold |unit|: "/mps/<daemon>/pipe". */
 const char *mps_limits_pipe(struct arena *arena, const struct resource *resource, const struct unit *unit);
@@ -19,8 +44,11 @@ const char *mps_limits_pipe(struct arena *arena, const struct resource *resource
 /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: "35", "2.5". */
 const char *mps_limits_threads(struct arena *arena, unsigned int permille);
 
-/* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, the same of each of |n_units| units by CUDA's ordinals: "0=5952M,1=5952M". */
-const char *mps_limits_memory(struct arena *arena, uint64_t mib, unsigned int n_units);
+/*
+ * CUDA_MPS_PINNED_DEVICE_MEM_LIMIT by CUDA's ordinals, one a unit, in order: "0=5952M,1=5952M"; an unknown one, 0, is left out. NULL where
+ * all are.
+ */
+const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n_units);
 
 /* The largest k for which |unit|, which is shared by MPS, has a device "<uuid>-<k>"; 0: none. */
 unsigned int mps_limits_most(const struct resource *resource, const struct unit *unit);

@@ -101,11 +101,20 @@ struct resource {
 struct plan {
         const struct config *config;
         const struct inventory *inventory;
+        /*
+         * Containers get their devices by CDI beside the configured lists. So it is where nobody has named a list and a resource is one of a
+         * unit: a container that asks for two has both by CDI, and one of them by a variable. Taken back by who cannot publish the
+         * specifications.
+         */
+        bool adds_cdi;
         unsigned int cdi_extras;    /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */
         bool cdi_limits;            /* the devices of share/mps_limits.h are there; set by the same */
         struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
 };
+
+/* DEVICE_LIST_*: how containers get their devices. */
+unsigned int plan_device_lists(const struct plan *plan);
 
 /*
  * Builds the plan in |arena|; config and inventory are borrowed and must live as long. A GPU with a failure keeps its

@@ -73,6 +73,10 @@ class Plugin:
         self.channel.close()
 
 
+# kubelet's own (pluginapi.KubeletPreStartContainerRPCTimeoutInSecs).
+PRE_START_TIMEOUT = 30
+
+
 class Message:
     """One ListAndWatch message."""
 
@@ -415,9 +419,20 @@ class Kubelet:
         self._write_checkpoint()
 
     def run_options(self, pod, container='main'):
-        """What the container is started with: the answers of all its resources, joined."""
+        """What the container is started with: the answers of all its resources, joined.
+
+        Before that, at each start, the plugins that want it are told: one call a resource, with the container's own ids of it. A plugin
+        that refuses keeps the container from starting, and so does one that is not there.
+        """
         with self.changed:
-            return ContainerOptions(self.pods[pod].containers[container].responses)
+            known = self.pods[pod].containers[container]
+            asked = [(self.newest[resource], ids) for resource, ids in known.devices.items()
+                     if self.options[resource].pre_start_required]
+        random.shuffle(asked)
+        for plugin, ids in asked:
+            plugin.pre_start(pb.PreStartContainerRequest(devices_ids=random.sample(ids, len(ids))),
+                             timeout=PRE_START_TIMEOUT)
+        return ContainerOptions(known.responses)
 
     def remove_pod(self, pod):
         """It has ended. Its devices are free as soon as somebody asks, and in the checkpoint until that is written."""

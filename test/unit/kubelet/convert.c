@@ -248,9 +248,9 @@ static void test_an_allocation_has_kubelets_field_numbers(void **state UNUSED)
         arena_done(&arena);
 }
 
-static void test_a_registration_names_version_socket_and_resource(void **state UNUSED)
+static void check_registration(bool asks_at_start)
 {
-        struct rpc_message *message = convert_register_request("warpshare-gpu-1.sock", "nvidia.com/gpu");
+        struct rpc_message *message = convert_register_request("warpshare-gpu-1.sock", "nvidia.com/gpu", asks_at_start);
         V1beta1__RegisterRequest *request =
                 v1beta1__register_request__unpack(NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
 
@@ -258,9 +258,15 @@ static void test_a_registration_names_version_socket_and_resource(void **state U
         assert_string_equal(request->endpoint, "warpshare-gpu-1.sock");
         assert_string_equal(request->resource_name, "nvidia.com/gpu");
         assert_true(request->options->get_preferred_allocation_available);
-        assert_false(request->options->pre_start_required);
+        assert_int_equal(request->options->pre_start_required, asks_at_start);
         v1beta1__register_request__free_unpacked(request, NULL);
         rpc_message_unref(message);
+}
+
+static void test_a_registration_names_version_socket_and_resource(void **state UNUSED)
+{
+        check_registration(false);
+        check_registration(true);
 }
 
 static void test_an_answer_of_kubelets_record_names_grant_and_unit(void **state UNUSED)

@@ -135,9 +135,9 @@ static const struct change changes[] = {
                 "gpu0 GPU-0: mps uniform, 4 replicas, one daemon for the node -> mps uniform, 2 replicas, one daemon for the "
                 "node (waits), 1 of team/pod/main",
                 "gpu0: as wanted; gpu1: as wanted"},
-        {"one daemon for the node starts when no unit of any resource is held",
-                MPS(4, .scope = SCOPE_INDIVIDUAL), MPS(4, .scope = SCOPE_INDIVIDUAL, .daemon_scope = DAEMON_SCOPE_NODE),
-                "gpu0 GPU-0::1", "gpu0: leaving GPU-0*4; gpu1:",
+        {"one daemon for the node starts when no unit of any resource is held", MPS(4, .scope = SCOPE_INDIVIDUAL),
+                MPS(4, .scope = SCOPE_INDIVIDUAL, .daemon_scope = DAEMON_SCOPE_NODE), "gpu0 GPU-0::1",
+                "gpu0: leaving GPU-0*4; gpu1:",
                 "gpu0 GPU-0: mps uniform, 4 replicas -> mps uniform, 4 replicas, one daemon for the node (waits), 1 of team/pod/main",
                 "gpu0: as wanted; gpu1: as wanted"},
         {"under a new name there is what the old one leaves", SLICES(2), SLICES(2, .rename = "nvidia.com/new"),

@@ -101,8 +101,7 @@ static void test_a_daemon_of_the_node_has_the_gpus_of_all_resources_by_index(voi
         _cleanup_(node_done) struct node node = node_new(3);
 
         for (size_t i = 0; i < 2; i++) {
-                struct shared_resource *entry =
-                        node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", i == 0 ? 4 : 8);
+                struct shared_resource *entry = node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", i == 0 ? 4 : 8);
 
                 entry->devices = (struct device_selector){SELECT_LIST, .refs = &refs[i], .n_refs = 1};
                 entry->rename = i == 0 ? "nvidia.com/a" : "nvidia.com/b";

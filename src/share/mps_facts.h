@@ -1,0 +1,26 @@
+/*
+ * What a container of MPS was given, as variables that frameworks can size themselves by: CUDA shows them the whole GPU. Pure.
+ *
+ *   WARPSHARE_REPLICAS           "7/20"
+ *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
+ *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
+ *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
+ *   WARPSHARE_SMS                "24", where the unit tells how many it has
+ *   WARPSHARE_TIER               "verified"
+ *
+ * A container that holds parts of several units has none of these: they would have no meaning for any one of them.
+ */
+#pragma once
+
+#include "share/mps_limits.h"
+
+#define MPS_FACTS_MAX ((size_t)6)
+
+struct mps_fact {
+        const char *name;
+        const char *value;
+};
+
+/* At most MPS_FACTS_MAX of them, in |arena|. |sms|: of the container's partition; 0: as the share says. */
+size_t mps_facts(
+        struct mps_fact *ret, struct arena *arena, const struct mps_part *part, enum mps_tier tier, unsigned int sms);
