@@ -46,6 +46,7 @@ void doctor_check_driver(struct doctor *doctor);
 void doctor_check_device_nodes(struct doctor *doctor);
 void doctor_check_gpus(struct doctor *doctor);
 void doctor_check_plan(struct doctor *doctor);
+void doctor_check_containers(struct doctor *doctor);
 void doctor_check_compute_mode(struct doctor *doctor);
 void doctor_check_tiers(struct doctor *doctor);
 void doctor_check_host_pid(struct doctor *doctor);

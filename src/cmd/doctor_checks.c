@@ -17,6 +17,7 @@ const struct doctor_check doctor_checks[] = {
         {"pod-resources", doctor_check_pod_resources},
         {"agent", doctor_check_agent},
         {"other-plugins", doctor_check_other_plugins},
+        {"containers", doctor_check_containers},
         {"cdi", doctor_check_cdi},
         {"mps-control", doctor_check_control_program},
         {"mps-root", doctor_check_mps_root},

@@ -196,7 +196,7 @@ void doctor_check_cdi(struct doctor *doctor)
         size_t specs;
         DIR *directory;
 
-        if (!(doctor->config->device_lists & DEVICE_LIST_CDI)) {
+        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
                 return;
         }

@@ -16,6 +16,7 @@
 #include "gpu/nvml.h"
 #include "mps/compute_mode.h"
 #include "share/grants.h"
+#include "share/several.h"
 #include "share/plan.h"
 
 #define FILES_WANTED ((rlim_t)16384)
@@ -204,6 +205,46 @@ void doctor_check_plan(struct doctor *doctor)
                         strategy == SHARING_NONE ? "not shared" : "shared by ",
                         strategy == SHARING_NONE ? "" : sharing_strategy_name(strategy));
         }
+        plan_done(plan);
+}
+
+/* ---- who asks for several resources ---- */
+
+static int read_record(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _free_ char *folder = file_folder(doctor->config->kubelet_socket);
+        _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, folder);
+
+        if (file_read(path, CHECKPOINT_MAX, &text, err) < 0)
+                return -1;
+        return checkpoint_read(ret, arena, "", text.data, text.size, err);
+}
+
+void doctor_check_containers(struct doctor *doctor)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct checkpoint record;
+        struct several_fault *faults;
+        _cleanup_(inventory_freep) struct inventory *inventory = NULL;
+        struct plan *plan;
+        struct error err;
+        size_t count;
+
+        if (!*doctor->config->kubelet_socket || read_record(doctor, &arena, &record, &err) < 0) {
+                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "kubelet's record of devices cannot be read");
+                return;
+        }
+        inventory = read_node(doctor);
+        if (!inventory || plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0)
+                return; /* other checks say why */
+        count = several_faults(&faults, &arena, plan, &record);
+        for (size_t i = 0; i < count; i++)
+                doctor_tell(doctor, DOCTOR_WRONG, "it is charged for GPUs that its programs do not see", NULL,
+                        "container %s of the pod with UID %s: %s", faults[i].entry->container, faults[i].entry->pod_uid,
+                        faults[i].text);
+        if (count == 0)
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "each has what it is charged for");
         plan_done(plan);
 }
 

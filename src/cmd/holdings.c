@@ -175,6 +175,8 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
                 holdings_make_all(holdings);
         mps_link_apply(holdings->link, &wanted, holdings->generation);
         holdings_begin_asking(holdings);
+        holdings_forget_several(holdings);
+        holdings_look_for_several(holdings);
         arena_done(&scratch);
 }
 
@@ -189,6 +191,7 @@ void holdings_leave(struct holdings *holdings)
         holdings->n_books = 0;
         holdings->plan = NULL;
         holdings_forget_requests(holdings);
+        holdings_forget_several(holdings);
         guard_free(holdings->guard);
         holdings->guard = guard_new();
         holdings->found = (struct guard_report){0};
@@ -282,6 +285,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         start_timer(holdings, &holdings->save_timer);
         start_timer(holdings, &holdings->wait_timer);
         start_timer(holdings, &holdings->guard_timer);
+        start_timer(holdings, &holdings->several_timer);
         holdings->guard = guard_new();
         holdings->report = mps_report_new(&report);
         *ret = holdings;
@@ -343,5 +347,7 @@ void holdings_close(struct holdings *holdings, void (*closed)(void *data), void 
         uv_close((uv_handle_t *)&holdings->save_timer, on_timer_closed);
         uv_close((uv_handle_t *)&holdings->wait_timer, on_timer_closed);
         uv_close((uv_handle_t *)&holdings->guard_timer, on_timer_closed);
+        holdings_forget_several(holdings);
+        uv_close((uv_handle_t *)&holdings->several_timer, on_timer_closed);
         mps_link_close(holdings->link, on_link_closed, holdings);
 }

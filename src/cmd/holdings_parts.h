@@ -81,8 +81,11 @@ struct holdings {
                 over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
-        uint64_t save_ms;       /* since writing has failed: until the next attempt */
-        uv_timer_t wait_timer;  /* while requests wait for kubelet's record */
+        uint64_t save_ms;         /* since writing has failed: until the next attempt */
+        uv_timer_t wait_timer;    /* while requests wait for kubelet's record */
+        uv_timer_t several_timer; /* from an allocation to the look at its container: holdings_several.c */
+        struct map told_several;  /* "<pod UID>\n<container>" */
+        struct arena told_several_arena;
         uv_timer_t guard_timer; /* runs while there are clients, or findings */
         struct guard *guard;
         bool guard_is_asking; /* kubelet, for its list */
@@ -186,6 +189,13 @@ void holdings_start(const char *resource, const char *const *ids, size_t n_ids, 
         void *context, void *data);
 /* For all that kubelet's record has. */
 void holdings_make_all(struct holdings *holdings);
+
+/* ---- holdings_several.c: containers that do not get all that they have ---- */
+
+/* Soon, and what was told stays told until holdings_forget_several(). */
+void holdings_look_for_several(struct holdings *holdings);
+void holdings_on_several_timer(uv_timer_t *timer);
+void holdings_forget_several(struct holdings *holdings);
 
 /* ---- holdings_hold.c: what is granted, for the supervisor ---- */
 

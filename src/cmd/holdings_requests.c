@@ -224,6 +224,7 @@ void holdings_bind(const struct resource *resource, const char *const *ids, size
         struct error err;
 
         holdings_note_request(holdings, resource, ids, n_ids);
+        holdings_look_for_several(holdings);
         if (!holdings_book_of(holdings, resource->name, ids, n_ids)) {
                 bound(NULL, NULL, context);
                 return;

@@ -49,6 +49,7 @@ static const struct {
         [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSGrantViolated", true},
         [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
+        [NODE_EVENT_POD_GETS_LESS] = {"PodGetsLess", true},
         [NODE_EVENT_AGENT_RESTARTED] = {"AgentRestarted", true},
 };
 

@@ -43,6 +43,7 @@ enum node_event {
         NODE_EVENT_MPS_GRANT_VIOLATED,
         NODE_EVENT_MPS_GRANT_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,
+        NODE_EVENT_POD_GETS_LESS,   /* a container of several resources: share/several.h */
         NODE_EVENT_AGENT_RESTARTED, /* after a crash, by its parent: cmd/keeper.h */
 };
 #define NODE_EVENT_COUNT ((size_t)NODE_EVENT_AGENT_RESTARTED + 1)

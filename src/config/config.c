@@ -219,6 +219,16 @@ const char *sharing_scope_name(enum sharing_scope scope)
         return sharing_scope_words[scope];
 }
 
+bool config_adds_cdi(const struct config *config)
+{
+        const struct sharing_section *sections[] = {config->sharing.mps, config->sharing.time_slicing};
+
+        for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+                if (config->device_lists_are_default && sections[i] && sections[i]->scope == SCOPE_INDIVIDUAL)
+                        return true;
+        return false;
+}
+
 const char *daemon_scope_name(enum daemon_scope scope)
 {
         return daemon_scope_words[scope];

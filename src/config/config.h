@@ -197,9 +197,8 @@ struct config {
         const char *mps_control;     /* the program nvidia-cuda-mps-control: a name that is looked up, or a path */
         const char *pod_resources;   /* kubelet's socket that tells which container holds what */
 
-        unsigned int device_lists; /* DEVICE_LIST_* */
-        /* Nobody has named one, nor started us by a name of NVIDIA's: a plan may use CDI, too (share/plan.h). */
-        bool device_lists_are_default;
+        unsigned int device_lists;     /* DEVICE_LIST_* */
+        bool device_lists_are_default; /* nobody has named one, nor started us by a name of NVIDIA's */
         enum id_strategy id_strategy;
         unsigned int extras; /* EXTRA_*: enabled */
         bool pass_device_specs;
@@ -274,8 +273,14 @@ char *config_schema(void);
 
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
 const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm" */
-const char *placement_name(enum placement placement);      /* "distributed", "packed", "distinct", "same-gpu", … */
-const char *sharing_scope_name(enum sharing_scope scope);  /* "aggregate", "individual" */
+const char *placement_name(enum placement placement);     /* "distributed", "packed", "distinct", "same-gpu", … */
+const char *sharing_scope_name(enum sharing_scope scope); /* "aggregate", "individual" */
+/*
+ * CDI is to stand beside the default lists: nobody has named one, and a resource is of one unit, so that who wants two GPUs asks for two
+ * resources.
+ */
+bool config_adds_cdi(const struct config *config);
+
 const char *daemon_scope_name(enum daemon_scope scope);    /* "gpu", "resource", "node" */
 const char *guard_mode_name(enum guard_mode mode);         /* "off", "report", "terminate" */
 const char *mps_tier_name(enum mps_tier tier);             /* "default", "verified", "partition", "namespace" */

@@ -71,7 +71,8 @@ static void handle_pre_start(struct rpc_call *call, const uint8_t *message, size
 {
         struct plugin *plugin = context;
 
-        starts_answer(plugin->place->broker, plugin->name, call, message, size);
+        /* Who was told otherwise before asks still: nothing has to be made then. */
+        starts_answer(plugin->asks_at_start ? plugin->place->broker : NULL, plugin->name, call, message, size);
 }
 
 static void on_stream_ended(struct rpc_call *call UNUSED, void *data)

@@ -325,19 +325,6 @@ static int build(struct plan_builder *builder, struct plan *plan)
         return 0;
 }
 
-/* CDI beside the default helps who asks for several resources, which is what a resource for each unit is for. */
-static bool adds_cdi(const struct config *config, const struct inventory *inventory)
-{
-        const struct sharing_section *sections[] = {config->sharing.mps, config->sharing.time_slicing};
-
-        if (!config->device_lists_are_default || inventory->platform != PLATFORM_NVML)
-                return false;
-        for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-                if (sections[i] && sections[i]->scope == SCOPE_INDIVIDUAL)
-                        return true;
-        return false;
-}
-
 unsigned int plan_device_lists(const struct plan *plan)
 {
         return plan->config->device_lists | (plan->adds_cdi ? DEVICE_LIST_CDI_CRI : 0U);
@@ -356,7 +343,7 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 
         plan->config = config;
         plan->inventory = inventory;
-        plan->adds_cdi = adds_cdi(config, inventory);
+        plan->adds_cdi = inventory->platform == PLATFORM_NVML && config_adds_cdi(config);
         plan->resources = ARENA_ARRAY(arena, struct resource, PLAN_MAX_RESOURCES);
         if (build(&builder, plan) < 0) {
                 plan_done(plan);

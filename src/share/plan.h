@@ -102,9 +102,8 @@ struct plan {
         const struct config *config;
         const struct inventory *inventory;
         /*
-         * Containers get their devices by CDI beside the configured lists. So it is where nobody has named a list and a resource is one of a
-         * unit: a container that asks for two has both by CDI, and one of them by a variable. Taken back by who cannot publish the
-         * specifications.
+         * Containers get their devices by CDI beside the configured lists (config_adds_cdi()): who asks for two resources has both by CDI, and
+         * one of them by a variable. Taken back by who cannot publish the specifications.
          */
         bool adds_cdi;
         unsigned int cdi_extras;    /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */

@@ -171,7 +171,7 @@ def test_on_a_node_that_has_everything_nothing_is_wrong(site):
     assert wrong_checks(findings) == set(), findings
     checks = [finding['check'] for finding in findings]
     for check in ('config', 'driver', 'gpus', 'plan', 'tiers', 'compute-mode', 'kubelet', 'pod-resources', 'agent',
-                  'other-plugins', 'cdi', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
+                  'other-plugins', 'containers', 'cdi', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
                   'automatic-mount', 'host-pid', 'open-files', 'cgroup'):
         assert check in checks
 
