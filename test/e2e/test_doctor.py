@@ -176,6 +176,17 @@ def test_on_a_node_that_has_everything_nothing_is_wrong(site):
         assert check in checks
 
 
+def test_a_container_that_does_not_see_all_its_gpus_is_named_with_the_way_out(site):
+    site.config(sharing('timeSlicing', 4, scope='individual'))
+    entries = [{'PodUID': 'a-pod', 'ContainerName': 'main', 'ResourceName': 'nvidia.com/gpu%d' % i,
+                'DeviceIDs': {'-1': ['GPU-%d::0' % i]}} for i in range(2)]
+    site.write('kubelet/kubelet_internal_checkpoint', json.dumps({'Data': {'PodDeviceEntries': entries}}))
+    site.arguments += ['--device-list-strategy=envvar']
+    finding, = [finding for finding in site.findings() if finding['check'] == 'containers']
+    assert finding['verdict'] == 'wrong'
+    assert 'container main of the pod with UID a-pod' in finding['found'] and 'deviceListStrategy: cdi-cri' in finding['found']
+
+
 def test_the_table_has_a_line_for_each_finding_and_a_way_out_for_what_is_wrong(site):
     site.remove('kubelet/kubelet.sock')
     done = site.run()

@@ -133,3 +133,13 @@ def test_an_agent_outside_a_cluster_speaks_to_nobody(node):
     node.agent.wait_log('the API server is not spoken to')
     fail(node, 2)
     node.wait_counts(12, 16)
+
+
+def test_a_pod_that_does_not_get_all_it_is_charged_for_is_told(node, cluster):
+    kubelet = node.start_all(sharing('timeSlicing', 4, scope='individual'), '--device-list-strategy=envvar', *cluster.options())
+    node.wait(lambda: all(kubelet.allocatable('nvidia.com/gpu%d' % i) for i in range(2)), 'both are allocatable')
+    for i in range(2):
+        kubelet.admit('pair', 'nvidia.com/gpu%d' % i, 1, namespace='team')
+    event = cluster.wait_event('PodGetsLess', 'team', 'Pod')
+    assert (event['type'], event['involvedObject']['name']) == ('Warning', 'pair')
+    assert 'nvidia.com/gpu0 and nvidia.com/gpu1' in event['message'] and 'deviceListStrategy: cdi-cri' in event['message']

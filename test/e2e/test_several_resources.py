@@ -188,6 +188,20 @@ def test_a_container_is_not_made_before_its_devices_are(node):
         Container(options, cdi_root(node))
 
 
+@pytest.mark.parametrize('strategy, more, reason', [
+    ('envvar', {}, 'sees those of one of them, since a variable names them'),
+    ('cdi-cri', {'daemonScope': 'gpu'}, 'set sharing.mps.daemonScope: node')])
+def test_a_container_that_does_not_get_all_is_told_with_the_way_out(node, strategy, more, reason):
+    kubelet = start(node, individual(**more), '--device-list-strategy=' + strategy)
+    admit(kubelet, 'single', gpu0=2)
+    admit(kubelet, 'pair', gpu0=2, gpu1=2)
+    line = node.agent.wait_log('a container does not get all that it has.*').group(0)
+    assert 'event=PodGetsLess' in line and 'pod=pair namespace=default' in line and reason in line
+    admit(kubelet, 'other', gpu0=2, gpu1=2)
+    node.agent.wait_log('a container does not get all that it has.*pod=other')
+    assert node.agent.count('event=PodGetsLess') == 2  # each once
+
+
 def test_without_a_driver_to_describe_the_default_goes_on_without_cdi(node):
     node.scenario(v100s(2))
     kubelet = node.start_all(individual(), '--mps-root=/run/nvidia/mps', '--cdi-root=' + cdi_root(node),
