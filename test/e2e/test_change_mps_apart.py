@@ -32,7 +32,7 @@ CHANGES = {
     'more replicas of the other': (layout(), layout(other=8), (SMALL, SLICED, GPU), SMALL, 40),
     'weighted': (layout(), layout(**WEIGHTED), (SLICED, GPU), SMALL, 40),
     'less memory': (layout(**WEIGHTED), layout(**WEIGHTED, memoryReserve='8Gi'), (SLICED, GPU), SMALL, 40),
-    'a name a GPU': (layout(), layout(scope='individual'), (SLICED, GPU), SMALL + '0', 20),
+    'a name a GPU': (layout(), layout(scope='individual', daemonScope='gpu'), (SLICED, GPU), SMALL + '0', 20),
 }
 
 
