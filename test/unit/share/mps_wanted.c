@@ -109,6 +109,7 @@ static void test_a_daemon_of_the_node_has_the_gpus_of_all_resources_by_index(voi
         node.sections[SHARING_MPS]->daemon_scope = DAEMON_SCOPE_NODE;
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node), "node nvidia.com/b,nvidia.com/a 160 GPU-0/3072 GPU-1/6144\n");
+        plan_done(node.plan);
         node.sections[SHARING_MPS]->provisioning = PROVISIONING_WEIGHTED;
         node.sections[SHARING_MPS]->has_memory_reserve = true;
         assert_ok(node_plan(&node), &node.err);
