@@ -211,6 +211,7 @@ def test_without_a_driver_to_describe_the_default_goes_on_without_cdi(node):
     node.scenario(v100s(2))
     kubelet = node.start_all(individual(), '--mps-root=/run/nvidia/mps', '--cdi-root=' + cdi_root(node),
                              '--container-driver-root=' + node.folder)
+    wait_for_both(node)
     node.agent.wait_log('a container that asks for several resources will see the GPUs of one of them')
     admit(kubelet, 'pod', gpu0=5)
     options = kubelet.run_options('pod')
