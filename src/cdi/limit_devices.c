@@ -23,7 +23,8 @@ static void add_variables(const struct cdi_context *context, struct spec_edits *
                         arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, resource, unit)));
                 return;
         }
-        count = mps_limits_variables(arena, &part, 1, &variables);
+        part.share = share_of(resource, unit, k);
+        count = mps_limits_variables(arena, &part, 1, 0, &variables);
         for (size_t i = 0; i < count; i++)
                 spec_add_env(edits, variables[i]);
 }

@@ -774,6 +774,7 @@ static int start(struct agent *agent, struct error *err)
         agent->node = client ? node_watch_new(client, config->node_name) : NULL;
         agent->events = node_events_new(&agent->loop, client, config->node_name, config->events);
         holdings.events = agent->events;
+        holdings.client = client;
         if (holdings_new(&agent->holdings, &holdings, err) < 0)
                 return -1;
         report_to_cluster(agent, config);

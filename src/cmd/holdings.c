@@ -192,6 +192,7 @@ void holdings_leave(struct holdings *holdings)
         holdings->plan = NULL;
         holdings_forget_requests(holdings);
         holdings_forget_several(holdings);
+        holdings_forget_declared(holdings);
         guard_free(holdings->guard);
         holdings->guard = guard_new();
         holdings->found = (struct guard_report){0};
@@ -219,6 +220,7 @@ static void free_holdings(struct holdings *holdings)
         free_books(holdings->books, holdings->n_books);
         holders_free(holdings->holders);
         holdings_forget_requests(holdings);
+        holdings_forget_declared(holdings);
         map_done(&holdings->renewed);
         arena_done(&holdings->renewed_arena);
         guard_free(holdings->guard);
@@ -270,6 +272,8 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         list_init(&holdings->binds);
         list_init(&holdings->tellings);
         list_init(&holdings->askings);
+        list_init(&holdings->declared);
+        list_init(&holdings->declared_asks);
         holdings->listed_at = holdings->allocated_at = NEVER;
         holdings->generation = now_ms();
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
@@ -286,6 +290,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         start_timer(holdings, &holdings->wait_timer);
         start_timer(holdings, &holdings->guard_timer);
         start_timer(holdings, &holdings->several_timer);
+        start_timer(holdings, &holdings->declared_timer);
         holdings->guard = guard_new();
         holdings->report = mps_report_new(&report);
         *ret = holdings;
@@ -349,5 +354,7 @@ void holdings_close(struct holdings *holdings, void (*closed)(void *data), void 
         uv_close((uv_handle_t *)&holdings->guard_timer, on_timer_closed);
         holdings_forget_several(holdings);
         uv_close((uv_handle_t *)&holdings->several_timer, on_timer_closed);
+        holdings_refuse_declared(holdings);
+        uv_close((uv_handle_t *)&holdings->declared_timer, on_timer_closed);
         mps_link_close(holdings->link, on_link_closed, holdings);
 }

@@ -17,6 +17,7 @@
 #include "cmd/agent_metrics.h"
 #include "cmd/node_events.h"
 #include "config/config.h"
+#include "kube/client.h"
 #include "kubelet/broker.h"
 #include "share/handover.h"
 
@@ -28,6 +29,7 @@ struct holdings_options {
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
         struct node_events *events;    /* NULL: nobody is told. Must outlive the holdings */
+        struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until holdings_close() */
         void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
         void *data;

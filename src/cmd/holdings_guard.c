@@ -59,10 +59,11 @@ static void add_guard_grants(const struct holdings *holdings, const struct book 
                 const struct unit *unit = &book->resource->units[i];
                 unsigned int replicas = holdings_replicas_of(book, grant, unit);
                 struct share share;
+                bool is_guess;
 
                 if (replicas == 0)
                         continue;
-                share = share_of(book->resource, unit, replicas);
+                share = holdings_share(holdings, book, grant, unit, replicas, &is_guess);
                 grants[(*n_grants)++] = (struct guard_grant){
                         .id = grant->id,
                         .unit = unit->uuid,
@@ -72,7 +73,7 @@ static void add_guard_grants(const struct holdings *holdings, const struct book 
                         .limit_mib = share.memory_mib,
                         .threads_permille = share.threads_permille,
                         .tier = holdings_tier(holdings, book->resource, unit),
-                        .is_guess = grant->is_guess,
+                        .is_guess = is_guess,
                 };
         }
 }
@@ -196,7 +197,9 @@ static struct agent_metrics_grant measure_grant(
         };
 
         if (unit) {
-                struct share share = share_of(book->resource, unit, holdings_replicas_of(book, grant, unit));
+                bool is_guess;
+                struct share share = holdings_share(
+                        holdings, book, grant, unit, holdings_replicas_of(book, grant, unit), &is_guess);
 
                 measured.tier = holdings_tier(holdings, book->resource, unit);
                 measured.limit_mib = share.memory_mib;

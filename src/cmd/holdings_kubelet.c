@@ -121,6 +121,7 @@ static void take_list(struct holdings *holdings, const struct pod_list *list, in
         log_debug("kubelet has told which container holds what", LOG_UINT("containers", list->n_containers));
         sync_all(holdings);
         holdings_renew_record(holdings, false);
+        holdings_read_declared(holdings);
 }
 
 /* Where nobody answers the record is all there is: who is not in it any more has ended. */

@@ -12,6 +12,7 @@
 #include "kubelet/pod_resources.h"
 #include "mps/guard.h"
 #include "mps/link.h"
+#include "share/declared.h"
 #include "share/grants.h"
 #include "share/share.h"
 
@@ -23,6 +24,7 @@
 #define GUARD_INTERVAL_MS UINT64_C(2000)
 
 #define GRANT_ID_SIZE ((size_t)40)
+#define GRANT_ID_PREFIX "g%016" PRIx64 /* of all that one agent grants: its incarnation */
 
 /* The books of one resource. */
 struct book {
@@ -86,6 +88,11 @@ struct holdings {
         uv_timer_t several_timer; /* from an allocation to the look at its container: holdings_several.c */
         struct map told_several;  /* "<pod UID>\n<container>" */
         struct arena told_several_arena;
+        struct list declared;      /* containers: holdings_declared.c */
+        struct list declared_asks; /* starts that wait for their pods */
+        struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
+        struct arena overdeclared_arena;
+        uv_timer_t declared_timer; /* runs while a pod is being read */
         uv_timer_t guard_timer; /* runs while there are clients, or findings */
         struct guard *guard;
         bool guard_is_asking; /* kubelet, for its list */
@@ -187,8 +194,35 @@ const bool *holdings_hidden(const struct resource *resource, void *data);
 
 void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
         void *context, void *data);
-/* For all that kubelet's record has. */
+int holdings_start_now(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+        struct error *err) MUST_USE;
+/* For all that kubelet's record has, but for containers that declare what they need: of these it is not known yet. */
 void holdings_make_all(struct holdings *holdings);
+/* What the containers of the pod have in all, which run, is noted by holdings_declare(). */
+void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid);
+/* |entry| is of that resource and has these ids and no others. */
+bool holdings_has_just(
+        const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids);
+
+/* ---- holdings_declared.c: shares that containers declare ---- */
+
+/* |started| comes when the pod has been read, or could not be, within seconds. */
+void holdings_start_declared(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+        broker_started_fn *started, void *context);
+void holdings_on_declared_timer(uv_timer_t *timer);
+/* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
+void holdings_declare(struct holdings *holdings, const char *pod_uid, const char *name, struct mps_part *parts,
+        size_t n_parts, unsigned int *ret_omits);
+/* An error where a unit has no room for them and its terms refuse that. */
+int holdings_check_declared(struct holdings *holdings, const char *pod_uid, const char *name,
+        const struct mps_part *parts, size_t n_parts, struct error *err) MUST_USE;
+/* What the grant's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
+struct share holdings_share(const struct holdings *holdings, const struct book *book, const struct grant *grant,
+        const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
+/* After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little memory for all. */
+void holdings_read_declared(struct holdings *holdings);
+void holdings_forget_declared(struct holdings *holdings);
+void holdings_refuse_declared(struct holdings *holdings);
 
 /* ---- holdings_several.c: containers that do not get all that they have ---- */
 

@@ -210,7 +210,7 @@ static struct bind *new_bind(struct holdings *holdings, const char *resource, co
         bind->ids = ARENA_ARRAY(&bind->arena, const char *, n_ids);
         for (size_t i = 0; i < n_ids; i++)
                 bind->ids[i] = arena_strdup(&bind->arena, ids[i]);
-        snprintf(bind->grant, sizeof(bind->grant), "g%016" PRIx64 "%" PRIx64, holdings->incarnation,
+        snprintf(bind->grant, sizeof(bind->grant), GRANT_ID_PREFIX "%" PRIx64, holdings->incarnation,
                 ++holdings->n_grants);
         list_append(&holdings->binds, &bind->link);
         return bind;

@@ -1,6 +1,6 @@
 /*
- * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node. kubelet tells the ids of
- * one resource; which other shares the same container has, and which device each answer named, stands in kubelet's record, which it has
+ * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node, and with those that it
+ * declares itself, at whatever daemon. kubelet tells the ids of one resource; which other shares the same container has, and which device each answer named, stands in kubelet's record, which it has
  * written by then. That has init containers, too, and needs no socket.
  *
  * An init container may have had the same ids as one that comes after it, so every container that has just these ids is made ready.
@@ -19,20 +19,30 @@
 struct starting {
         struct holdings *holdings;
         struct arena *arena;
-        struct mps_part *parts; /* of the daemon of the node, at most |most_parts| */
+        const char *pod_uid; /* NULL: not known, as the next */
+        const char *container;
+        bool is_node;           /* all that it has of the daemon of the node; else one allocation at another daemon */
+        struct mps_part *parts; /* at most |most_parts| */
         size_t n_parts;
         size_t most_parts;
-        const char **grants; /* of its allocations that name a device of their own */
+        bool is_running;        /* what it has is noted, and nothing is made */
+        const char **grants;    /* of its allocations that name a device of their own */
         size_t n_grants;
 };
 
 /* ---- what it holds ---- */
 
+static bool is_of_node(const struct resource *resource, const struct unit *unit)
+{
+        return resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid);
+}
+
 static void add_part(struct starting *starting, const struct book *book, const struct unit *unit, unsigned int replicas)
 {
-        if (replicas && unit->shared && book->resource->daemon_scope == DAEMON_SCOPE_NODE &&
-                !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid) && starting->n_parts < starting->most_parts)
-                starting->parts[starting->n_parts++] = (struct mps_part){book->resource, unit, replicas};
+        if (replicas && unit->shared && is_of_node(book->resource, unit) == starting->is_node &&
+                starting->n_parts < starting->most_parts)
+                starting->parts[starting->n_parts++] = (struct mps_part){
+                        book->resource, unit, replicas, share_of(book->resource, unit, replicas)};
 }
 
 static const struct grant *find_grant(const struct book *book, const char *id)
@@ -73,17 +83,19 @@ static void add_allocation(
         struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *grant)
 {
         const struct book *book = holdings_book_of(starting->holdings, resource, ids, n_ids);
+        size_t n_before = starting->n_parts;
 
         if (!book)
                 return;
         add_parts(starting, book, grant ? find_grant(book, grant) : grants_of_device(book->grants, ids[0]), ids, n_ids);
-        if (grant)
+        if (grant && starting->n_parts > n_before)
                 starting->grants[starting->n_grants++] = grant;
 }
 
-static void begin(struct starting *starting, struct holdings *holdings, struct arena *arena, size_t most_grants)
+static void begin(
+        struct starting *starting, struct holdings *holdings, struct arena *arena, bool is_node, size_t most_grants)
 {
-        *starting = (struct starting){.holdings = holdings, .arena = arena};
+        *starting = (struct starting){.holdings = holdings, .arena = arena, .is_node = is_node};
         for (size_t i = 0; i < holdings->n_books; i++)
                 starting->most_parts += holdings->books[i].resource->n_units;
         starting->parts = ARENA_ARRAY(arena, struct mps_part, starting->most_parts);
@@ -92,14 +104,14 @@ static void begin(struct starting *starting, struct holdings *holdings, struct a
 
 /* ---- what it is told ---- */
 
-static size_t variables_of(struct starting *starting, const char ***ret)
+static size_t variables_of(struct starting *starting, unsigned int omits, const char ***ret)
 {
         struct holdings *holdings = starting->holdings;
         struct mps_fact facts[MPS_FACTS_MAX];
         const char **limits;
         const char **variables;
         size_t n_facts = 0;
-        size_t count = mps_limits_variables(starting->arena, starting->parts, starting->n_parts, &limits);
+        size_t count = mps_limits_variables(starting->arena, starting->parts, starting->n_parts, omits, &limits);
 
         if (starting->n_parts == 1)
                 n_facts = mps_facts(facts, starting->arena, &starting->parts[0],
@@ -112,21 +124,52 @@ static size_t variables_of(struct starting *starting, const char ***ret)
         return count;
 }
 
+static unsigned int threads_of(const struct starting *starting)
+{
+        unsigned int least = 1000;
+
+        for (size_t i = 0; i < starting->n_parts; i++)
+                least = MIN(least, starting->parts[i].share.threads_permille);
+        return least;
+}
+
+static const char *memory_of(const struct starting *starting)
+{
+        uint64_t *mib = ARENA_ARRAY(starting->arena, uint64_t, starting->n_parts);
+        const char *text;
+
+        for (size_t i = 0; i < starting->n_parts; i++)
+                mib[i] = starting->parts[i].share.memory_mib;
+        text = mps_limits_memory(starting->arena, mib, starting->n_parts);
+        return text ? text : "";
+}
+
 static int make_devices(struct starting *starting, struct error *err)
 {
         const char **variables;
+        unsigned int omits = 0;
         size_t count;
 
         if (starting->n_parts == 0)
                 return 0;
-        count = variables_of(starting, &variables);
+        mps_parts_sort(starting->parts, starting->n_parts);
+        if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED && starting->pod_uid) {
+                holdings_declare(starting->holdings, starting->pod_uid, starting->container, starting->parts,
+                        starting->n_parts, &omits);
+                if (starting->is_running)
+                        return 0;
+                if (holdings_check_declared(starting->holdings, starting->pod_uid, starting->container, starting->parts,
+                            starting->n_parts, err) < 0)
+                        return -1;
+        }
+        count = variables_of(starting, omits, &variables);
         for (size_t i = 0; i < starting->n_grants; i++) {
                 if (start_device_write(
                             starting->holdings->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
                         return -1;
                 log_info("limits of a container that starts", LOG_STR("grant", starting->grants[i]),
-                        LOG_UINT("gpus", starting->n_parts), LOG_STR("threads", variables[1]),
-                        LOG_STR("memory", count > 2 ? variables[2] : ""));
+                        LOG_UINT("gpus", starting->n_parts), LOG_UINT("threads_permille", threads_of(starting)),
+                        LOG_STR("memory", memory_of(starting)));
         }
         return 0;
 }
@@ -138,24 +181,38 @@ static bool is_of_container(const struct checkpoint_entry *a, const struct check
         return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
 }
 
-static int make_container(struct holdings *holdings, const struct checkpoint *record, const struct checkpoint_entry *of,
-        struct error *err)
+static void add_entry(struct starting *starting, const struct checkpoint_entry *entry)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct starting starting;
-
-        begin(&starting, holdings, &arena, record->n_entries);
-        for (size_t i = 0; i < record->n_entries; i++) {
-                const struct checkpoint_entry *entry = &record->entries[i];
-
-                if (is_of_container(entry, of))
-                        add_allocation(&starting, entry->resource, entry->devices, entry->n_devices,
-                                device_of(&arena, entry->answer));
-        }
-        return make_devices(&starting, err);
+        starting->pod_uid = entry->pod_uid;
+        starting->container = entry->container;
+        add_allocation(starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
 }
 
-static bool has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
+static int make_container(struct holdings *holdings, const struct checkpoint *record, const struct checkpoint_entry *of,
+        bool is_running, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct starting node;
+
+        begin(&node, holdings, &arena, true, record->n_entries);
+        node.is_running = is_running;
+        for (size_t i = 0; i < record->n_entries; i++) {
+                const struct checkpoint_entry *entry = &record->entries[i];
+                struct starting alone;
+
+                if (!is_of_container(entry, of))
+                        continue;
+                begin(&alone, holdings, &arena, false, 1);
+                alone.is_running = is_running;
+                add_entry(&alone, entry);
+                if (make_devices(&alone, err) < 0)
+                        return -1;
+                add_entry(&node, entry);
+        }
+        return make_devices(&node, err);
+}
+
+bool holdings_has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
 {
         size_t found = 0;
 
@@ -174,7 +231,8 @@ static int make_by_books(
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct book *book = n_ids ? holdings_book_of(holdings, resource, ids, n_ids) : NULL;
         const struct grant *grant = book ? grants_of_device(book->grants, ids[0]) : NULL;
-        struct starting starting;
+        struct starting node;
+        struct starting alone;
 
         if (!grant)
                 return error_set(err, ERROR_UNAVAILABLE,
@@ -184,9 +242,11 @@ static int make_by_books(
         log_warn(
                 "kubelet's record does not have a container that starts: what else it holds does not count in its limits",
                 LOG_STR("resource", resource), LOG_STR("grant", grant->id), LOG_STR("record", holdings->checkpoint));
-        begin(&starting, holdings, &arena, 1);
-        add_allocation(&starting, resource, ids, n_ids, grant->id);
-        return make_devices(&starting, err);
+        begin(&node, holdings, &arena, true, 1);
+        add_allocation(&node, resource, ids, n_ids, grant->id);
+        begin(&alone, holdings, &arena, false, 1);
+        add_allocation(&alone, resource, ids, n_ids, grant->id);
+        return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }
 
 /* ---- whose time is over ---- */
@@ -221,7 +281,7 @@ static void sweep(struct holdings *holdings, struct arena *arena, const struct c
 
 /* ---- public ---- */
 
-static int start(
+int holdings_start_now(
         struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -234,10 +294,10 @@ static int start(
         if (!holdings_read_checkpoint(holdings, &arena, &record))
                 return make_by_books(holdings, resource, ids, n_ids, err);
         for (size_t i = 0; i < record.n_entries; i++) {
-                if (!has_just(&record.entries[i], resource, ids, n_ids))
+                if (!holdings_has_just(&record.entries[i], resource, ids, n_ids))
                         continue;
                 is_found = true;
-                if (make_container(holdings, &record, &record.entries[i], err) < 0)
+                if (make_container(holdings, &record, &record.entries[i], false, err) < 0)
                         return -1;
         }
         if (!is_found)
@@ -249,9 +309,30 @@ static int start(
 void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
         void *context, void *data)
 {
+        struct holdings *holdings = data;
+        const struct book *book = n_ids ? holdings_book_of(holdings, resource, ids, n_ids) : NULL;
         struct error err;
 
-        started(start(data, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
+        if (book && book->resource->provisioning == PROVISIONING_DECLARED)
+                holdings_start_declared(holdings, resource, ids, n_ids, started, context);
+        else
+                started(holdings_start_now(holdings, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
+}
+
+static bool is_declared(const struct holdings *holdings, const struct checkpoint_entry *entry)
+{
+        const struct book *book = holdings_find_book(holdings, entry->resource);
+
+        return book && book->resource->provisioning == PROVISIONING_DECLARED;
+}
+
+void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid)
+{
+        struct error err;
+
+        for (size_t i = 0; i < record->n_entries; i++)
+                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 && is_declared(holdings, &record->entries[i]))
+                        make_container(holdings, record, &record->entries[i], true, &err);
 }
 
 /* Their files are gone after a reboot, and a container is made again with the names that it had. */
@@ -264,7 +345,7 @@ void holdings_make_all(struct holdings *holdings)
         if (!holdings_read_checkpoint(holdings, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++)
-                if (device_of(&arena, record.entries[i].answer) &&
-                        make_container(holdings, &record, &record.entries[i], &err) < 0)
+                if (device_of(&arena, record.entries[i].answer) && !is_declared(holdings, &record.entries[i]) &&
+                        make_container(holdings, &record, &record.entries[i], false, &err) < 0)
                         log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));
 }

@@ -50,6 +50,8 @@ static const struct {
         [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
         [NODE_EVENT_POD_GETS_LESS] = {"PodGetsLess", true},
+        [NODE_EVENT_DECLARATION_IGNORED] = {"DeclarationIgnored", true},
+        [NODE_EVENT_DECLARED_TOO_MUCH] = {"DeclaredMemoryExceedsGPU", true},
         [NODE_EVENT_AGENT_RESTARTED] = {"AgentRestarted", true},
 };
 

@@ -224,7 +224,8 @@ bool config_adds_cdi(const struct config *config)
         const struct sharing_section *sections[] = {config->sharing.mps, config->sharing.time_slicing};
 
         for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-                if (config->device_lists_are_default && sections[i] && sections[i]->scope == SCOPE_INDIVIDUAL)
+                if (config->device_lists_are_default && sections[i] &&
+                        (sections[i]->scope == SCOPE_INDIVIDUAL || sections[i]->provisioning == PROVISIONING_DECLARED))
                         return true;
         return false;
 }

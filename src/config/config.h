@@ -34,8 +34,18 @@
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
-/* How many threads and how much memory a share of k of N replicas has: share/share.h. */
-enum provisioning { PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED, PROVISIONING_SM };
+/*
+ * How many threads and how much memory a share of k of N replicas has: share/share.h; declared: share/declared.h. The numbers are in records
+ * on disk: new ones go to the end.
+ */
+enum provisioning {
+        PROVISIONING_UNIFORM,
+        PROVISIONING_HALF,
+        PROVISIONING_WEIGHTED,
+        PROVISIONING_SM,
+        PROVISIONING_DECLARED
+};
+#define PROVISIONING_LAST PROVISIONING_DECLARED
 
 /* Which replicas are preferred for a container: share/prefer.h. */
 enum placement {
@@ -142,6 +152,9 @@ struct sharing_section {
         enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
         bool has_memory_reserve;      /* else a figure by the unit and its clients: share/budget.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
+        unsigned int max_threads;     /* provisioning declared, as the next two: percent; 0: no ceiling */
+        uint64_t max_memory_mib;      /* of each unit; 0: no ceiling */
+        bool refuses_overcommit;      /* a container whose declared memory a unit has no room for does not start */
         unsigned int max_per_request; /* both strategies; 0: not set, share/plan.h has the default */
         enum reserve reserve;
         const struct shared_resource *resources;
@@ -272,7 +285,7 @@ char *config_print(const struct config *config);
 char *config_schema(void);
 
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
-const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm" */
+const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm", "declared" */
 const char *placement_name(enum placement placement);     /* "distributed", "packed", "distinct", "same-gpu", … */
 const char *sharing_scope_name(enum sharing_scope scope); /* "aggregate", "individual" */
 /*

@@ -55,6 +55,9 @@ struct file_section {
         unsigned int provisioning;
         unsigned int daemon_scope;
         struct memory_size memory_reserve;
+        unsigned int max_threads;
+        struct memory_size max_memory;
+        bool declared_overcommit;
         unsigned int guard;
         unsigned int tier;
         struct schema_list resources; /* struct file_resource */

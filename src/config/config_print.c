@@ -148,6 +148,13 @@ static void print_mps(json_t *section, const struct sharing_section *sharing)
         json_object_set_new(section, "memoryReserve",
                 sharing->has_memory_reserve ? json_sprintf("%lluMi", (unsigned long long)sharing->memory_reserve_mib)
                                             : text("auto"));
+        if (sharing->max_threads)
+                json_object_set_new(section, "maxThreads", json_integer(sharing->max_threads));
+        if (sharing->max_memory_mib)
+                json_object_set_new(
+                        section, "maxMemory", json_sprintf("%lluMi", (unsigned long long)sharing->max_memory_mib));
+        if (sharing->provisioning == PROVISIONING_DECLARED)
+                json_object_set_new(section, "declaredOvercommit", json_boolean(!sharing->refuses_overcommit));
         json_object_set_new(section, "guard", text(guard_mode_name(sharing->guard)));
         json_object_set_new(section, "tier", text(has_limit ? mps_tier_name(sharing->tier_limit) : "auto"));
 }

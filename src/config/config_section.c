@@ -57,6 +57,10 @@ static void take_values(const struct settling *settling)
         section->tier_limit = file->tier == 0 ? MPS_TIER_NAMESPACE : (enum mps_tier)(file->tier - 1);
         section->has_memory_reserve = file->memory_reserve.is_given;
         section->memory_reserve_mib = file->memory_reserve.mib;
+        section->max_threads = file->max_threads;
+        section->max_memory_mib = file->max_memory.mib;
+        section->refuses_overcommit =
+                tree_has(settling->tree, &file->node, "declaredOvercommit") && !file->declared_overcommit;
 }
 
 /* ---- provisioning ---- */
@@ -74,12 +78,29 @@ static int check_sms(const struct settling *settling)
         return 0;
 }
 
+static int check_ceilings(const struct settling *settling)
+{
+        static const char *const keys[] = {"maxThreads", "maxMemory", "declaredOvercommit"};
+        struct tree_node node;
+
+        for (size_t i = 0; i < ARRAY_SIZE(keys) && settling->section->provisioning != PROVISIONING_DECLARED; i++)
+                if (tree_member(settling->tree, &settling->file->node, keys[i], &node))
+                        return tree_fail(settling->tree, &node, settling->err,
+                                "only with provisioning declared: set sharing.mps.provisioning: declared, or remove it");
+        if (settling->file->max_memory.is_given && settling->file->max_memory.mib == 0) {
+                node = place_of(settling, "maxMemory");
+                return tree_fail(settling->tree, &node, settling->err,
+                        "0, at least 1 MiB: leave it out where there is to be no ceiling");
+        }
+        return 0;
+}
+
 static int check_provisioning(const struct settling *settling)
 {
         const struct sharing_section *section = settling->section;
         struct tree_node node;
 
-        if (check_sms(settling) < 0)
+        if (check_sms(settling) < 0 || check_ceilings(settling) < 0)
                 return -1;
         if (section->provisioning == PROVISIONING_SM && section->daemon_scope != DAEMON_SCOPE_GPU) {
                 node = place_of(settling, "daemonScope");

@@ -50,7 +50,7 @@ static const struct schema_key shared_keys[] = {
 static const struct schema_object shared_object = {OBJECT(shared_keys, file_resource)};
 
 /* The keys from |provisioning| on are only for mps. */
-#define N_MPS_KEYS 5
+#define N_MPS_KEYS 8
 static const struct schema_key section_keys[] = {
         {.name = "renameByDefault",
                 .type = SCHEMA_BOOL,
@@ -103,7 +103,8 @@ static const struct schema_key section_keys[] = {
                 MEMBER(file_section, provisioning),
                 .choices = provisioning_words,
                 .help = "what k of N replicas are worth: one part whatever k is (uniform, the default), k parts with twice "
-                        "the threads (half), k parts (weighted), or k times so many SMs (sm)"},
+                        "the threads (half), k parts (weighted), k times so many SMs (sm), or k parts unless the container or "
+                        "its pod's annotations say what they need (declared)"},
         {.name = "daemonScope",
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_section, daemon_scope),
@@ -117,6 +118,23 @@ static const struct schema_key section_keys[] = {
                 .most = CONFIG_MAX_RESERVE_MIB,
                 .help = "memory of each unit that no share gets, for driver and MPS server: auto (the default), MiB, or "
                         "512Mi, 1Gi; not under provisioning uniform"},
+        {.name = "maxThreads",
+                .type = SCHEMA_UINT,
+                MEMBER(file_section, max_threads),
+                .least = 1,
+                .most = 100,
+                .help = "only for provisioning declared: percent of the threads that a container may declare (default: 100)"},
+        {.name = "maxMemory",
+                .type = SCHEMA_MEMORY,
+                MEMBER(file_section, max_memory),
+                .most = CONFIG_MAX_RESERVE_MIB,
+                .help = "only for provisioning declared: memory of each unit that a container may declare: auto (the default: "
+                        "all), MiB, or 512Mi, 1Gi"},
+        {.name = "declaredOvercommit",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_section, declared_overcommit),
+                .help = "only for provisioning declared: whether containers may declare more memory than their unit has in all; "
+                        "true (the default): that is reported; false: the container that comes last does not start"},
         {.name = "guard",
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_section, guard),

@@ -12,6 +12,7 @@ const char *const provisioning_words[] = {[PROVISIONING_UNIFORM] = "uniform",
         [PROVISIONING_HALF] = "half",
         [PROVISIONING_WEIGHTED] = "weighted",
         [PROVISIONING_SM] = "sm",
+        [PROVISIONING_DECLARED] = "declared",
         NULL};
 const char *const placement_words[] = {[PLACEMENT_DISTRIBUTED] = "distributed",
         [PLACEMENT_PACKED] = "packed",

@@ -56,7 +56,7 @@ struct guard_grant {
         uint64_t limit_mib;            /* 0: none */
         unsigned int threads_permille; /* 1000: no limit */
         enum mps_tier tier;
-        bool is_guess; /* the record of it was lost: on which unit it is, and its id, are not known for certain */
+        bool is_guess; /* on which unit it is, its id, or its limits are not known for certain: its record was lost, or what it declares */
 };
 
 /* How much the grants and their owners are worth. Times are on the clock of guard_look(); INT64_MIN: never. */

@@ -95,7 +95,7 @@ static void to_daemon(struct message_in *in, const json_t *object, struct mps_da
                 .name = message_need_text(in, object, "name", MESSAGE_PATH),
                 .resource = message_need_text(in, object, "resource", MESSAGE_ANY),
                 .provisioning = (enum provisioning)message_word(
-                        in, object, "provisioning", provisioning_word, PROVISIONING_SM + 1),
+                        in, object, "provisioning", provisioning_word, PROVISIONING_LAST + 1),
                 .tier_limit = (enum mps_tier)message_word(in, object, "tierLimit", message_tier, MESSAGE_TIERS),
                 .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 1, 1000),
                 .units = units,

@@ -221,7 +221,8 @@ static void collect_names(struct request *request)
 static bool has_limits_at_start(const struct request *request)
 {
         return request->binding && request->binding->grant && mps_limits_at_start(request->plan, request->resource) &&
-               !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->allocation->parts[0].unit->uuid);
+               (request->resource->provisioning == PROVISIONING_DECLARED ||
+                       !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->allocation->parts[0].unit->uuid));
 }
 
 /* The same variables as in the answer. In a partition percentages count for nothing, and its id is no device. */
@@ -336,7 +337,7 @@ static void add_facts(const struct request *request)
 {
         const struct allocate_binding *binding = request->binding;
         const struct allocate_part *part = &request->allocation->parts[0];
-        const struct mps_part held = {request->resource, part->unit, part->replicas};
+        const struct mps_part held = {request->resource, part->unit, part->replicas, part->share};
         struct mps_fact facts[MPS_FACTS_MAX];
         size_t count;
 
@@ -359,14 +360,16 @@ static bool has_variables(const struct request *request)
 
 /*
  * Where its start tells what the container has in all, an answer has nothing that the next one would contradict; but for the limits, which
- * a runtime without CDI has from nowhere else.
+ * a runtime without CDI has from nowhere else, and where the container may declare others: its own variables count more than an answer's.
  */
 static void add_mps(const struct request *request, const struct unit *unit)
 {
         bool is_told_at_start = has_limits_at_start(request);
 
         add_door(request, unit);
-        if (request->resource->provisioning != PROVISIONING_UNIFORM && (!is_told_at_start || has_variables(request)))
+        if (request->resource->provisioning != PROVISIONING_UNIFORM &&
+                (!is_told_at_start || has_variables(request) ||
+                        request->resource->provisioning == PROVISIONING_DECLARED))
                 add_limits(request);
         if (!is_told_at_start)
                 add_facts(request);

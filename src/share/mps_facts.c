@@ -18,7 +18,7 @@ static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)
 size_t mps_facts(
         struct mps_fact *ret, struct arena *arena, const struct mps_part *part, enum mps_tier tier, unsigned int sms)
 {
-        struct share share = share_of(part->resource, part->unit, part->replicas);
+        struct share share = part->share;
         unsigned int n = part->unit->replicas;
         unsigned int worth = part->resource->provisioning == PROVISIONING_UNIFORM ? 1 : part->replicas;
         size_t count = 0;

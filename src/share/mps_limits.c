@@ -31,8 +31,10 @@ const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n
 
 bool mps_limits_at_start(const struct plan *plan, const struct resource *resource)
 {
-        return resource->strategy == SHARING_MPS && resource->daemon_scope == DAEMON_SCOPE_NODE &&
-               resource->provisioning != PROVISIONING_UNIFORM && plan_device_lists(plan) & DEVICE_LIST_CDI;
+        bool depends = resource->daemon_scope == DAEMON_SCOPE_NODE || resource->provisioning == PROVISIONING_DECLARED;
+
+        return resource->strategy == SHARING_MPS && depends && resource->provisioning != PROVISIONING_UNIFORM &&
+               plan_device_lists(plan) & DEVICE_LIST_CDI;
 }
 
 static int by_index(const void *a, const void *b)
@@ -43,7 +45,13 @@ static int by_index(const void *a, const void *b)
         return (left > right) - (left < right);
 }
 
-size_t mps_limits_variables(struct arena *arena, struct mps_part *parts, size_t n_parts, const char ***ret)
+void mps_parts_sort(struct mps_part *parts, size_t n_parts)
+{
+        qsort(parts, n_parts, sizeof(*parts), by_index);
+}
+
+size_t mps_limits_variables(
+        struct arena *arena, const struct mps_part *parts, size_t n_parts, unsigned int omits, const char ***ret)
 {
         const char **variables = ARENA_ARRAY(arena, const char *, 4);
         uint64_t *mib = ARENA_ARRAY(arena, uint64_t, n_parts);
@@ -51,18 +59,16 @@ size_t mps_limits_variables(struct arena *arena, struct mps_part *parts, size_t 
         const char *memory;
         size_t count = 0;
 
-        qsort(parts, n_parts, sizeof(*parts), by_index);
         for (size_t i = 0; i < n_parts; i++) {
-                struct share share = share_of(parts[i].resource, parts[i].unit, parts[i].replicas);
-
-                permille = MIN(permille, share.threads_permille);
-                mib[i] = share.memory_mib;
+                permille = MIN(permille, parts[i].share.threads_permille);
+                mib[i] = parts[i].share.memory_mib;
         }
         variables[count++] = arena_printf(
                 arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, parts[0].resource, parts[0].unit));
-        variables[count++] =
-                arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
-        memory = mps_limits_memory(arena, mib, n_parts);
+        if (!(omits & MPS_LIMITS_NO_THREADS))
+                variables[count++] =
+                        arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
+        memory = omits & MPS_LIMITS_NO_MEMORY ? NULL : mps_limits_memory(arena, mib, n_parts);
         if (memory)
                 variables[count++] = arena_printf(arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", memory);
         if (n_parts > 1)
@@ -75,7 +81,8 @@ size_t mps_limits_variables(struct arena *arena, struct mps_part *parts, size_t 
 
 unsigned int mps_limits_most(const struct resource *resource, const struct unit *unit)
 {
-        if (resource->provisioning == PROVISIONING_UNIFORM || !mps_has_own_daemon(resource->daemon_scope, unit->uuid))
+        if (resource->provisioning == PROVISIONING_UNIFORM || resource->provisioning == PROVISIONING_DECLARED ||
+                !mps_has_own_daemon(resource->daemon_scope, unit->uuid))
                 return 0;
         return share_most(resource, unit);
 }

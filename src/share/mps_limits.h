@@ -8,8 +8,8 @@
  *   "<daemon>"    CUDA_MPS_PIPE_DIRECTORY alone, the '/' of a resource name written '_'
  *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves that unit only: not
  *                 under provisioning uniform, whose limits no client can raise
- *   "<grant>"     one for each allocation, where the container may have other allocations at the same daemon (daemonScope node): its file is
- *                 written when the container starts, with the limits of all that it holds. Its name is new, so no runtime has read an older
+ *   "<grant>"     one for each allocation, where the container may have other allocations at the same daemon (daemonScope node), or where it
+ *                 declares its limits itself (share/declared.h): its file is written when the container starts, with the limits of all that it holds. Its name is new, so no runtime has read an older
  *                 one.
  *
  * Two allocations of one container, 5 of 10 of an 80 GiB GPU 0 and 2 of 10 of GPU 1, weighted: both devices say
@@ -28,15 +28,27 @@ struct mps_part {
         const struct resource *resource;
         const struct unit *unit;
         unsigned int replicas;
+        struct share share; /* what they are worth: share_of(), or what the container declares */
+};
+
+/* What mps_limits_variables() is to leave out. */
+enum {
+        MPS_LIMITS_NO_THREADS = 1U << 0,
+        MPS_LIMITS_NO_MEMORY = 1U << 1,
 };
 
 /* Limits of |resource|'s containers are known when a container starts, by what else it holds; its devices are called by its grants. */
 bool mps_limits_at_start(const struct plan *plan, const struct resource *resource);
 
+/* The order in which the container sees them: position is CUDA's ordinal. */
+void mps_parts_sort(struct mps_part *parts, size_t n_parts);
+
 /*
- * The limits of a container that holds |parts|, all of one daemon and at least one; they are put in order here. "NAME=value", in |arena|.
+ * The limits of a container that holds |parts|, sorted, all of one daemon and at least one; without those that |omits| says.
+ * "NAME=value", in |arena|.
  */
-size_t mps_limits_variables(struct arena *arena, struct mps_part *parts, size_t n_parts, const char ***ret);
+size_t mps_limits_variables(
+        struct arena *arena, const struct mps_part *parts, size_t n_parts, unsigned int omits, const char ***ret);
 
 /* CUDA_MPS_PIPE_DIRECTORY of the containers that hold |unit|: "/mps/<daemon>/pipe". */
 const char *mps_limits_pipe(struct arena *arena, const struct resource *resource, const struct unit *unit);

@@ -29,6 +29,8 @@ static struct mps_terms terms_of(struct arena *arena, const struct resource *res
                 .max_per_request = resource->max_per_request,
                 .has_memory_reserve = section->has_memory_reserve,
                 .memory_reserve_mib = section->memory_reserve_mib,
+                .max_threads = section->max_threads,
+                .max_memory_mib = section->max_memory_mib,
         };
 }
 
@@ -93,7 +95,8 @@ bool mps_terms_are_kept(const struct mps_terms *terms, const struct resource *re
                terms->provisioning == resource->provisioning && terms->daemon_scope == resource->daemon_scope &&
                terms->tier_limit == resource->tier_limit && most_of(terms) == share_most(resource, unit) &&
                terms->has_memory_reserve == section->has_memory_reserve &&
-               terms->memory_reserve_mib == section->memory_reserve_mib;
+               terms->memory_reserve_mib == section->memory_reserve_mib && terms->max_threads == section->max_threads &&
+               terms->max_memory_mib == section->max_memory_mib;
 }
 
 bool mps_terms_agree(const struct mps_terms *a, const struct mps_terms *b)
@@ -102,7 +105,8 @@ bool mps_terms_agree(const struct mps_terms *a, const struct mps_terms *b)
                a->placement == b->placement && a->daemon_scope == b->daemon_scope && a->tier_limit == b->tier_limit &&
                a->guard == b->guard && a->fail_requests_greater_than_one == b->fail_requests_greater_than_one &&
                a->max_per_request == b->max_per_request && a->has_memory_reserve == b->has_memory_reserve &&
-               a->memory_reserve_mib == b->memory_reserve_mib;
+               a->memory_reserve_mib == b->memory_reserve_mib && a->max_threads == b->max_threads &&
+               a->max_memory_mib == b->max_memory_mib;
 }
 
 /* ---- a resource again ---- */
@@ -121,6 +125,8 @@ static const struct shared_resource *entry_of(struct arena *arena, const struct 
                 .tier_limit = terms->tier_limit,
                 .has_memory_reserve = terms->has_memory_reserve,
                 .memory_reserve_mib = terms->memory_reserve_mib,
+                .max_threads = terms->max_threads,
+                .max_memory_mib = terms->max_memory_mib,
                 .max_per_request = terms->max_per_request,
         };
         *entry = (struct shared_resource){
@@ -193,13 +199,14 @@ void mps_terms_resource(struct resource *ret, struct arena *arena, const struct 
 
 static json_t *write_terms(const struct mps_terms *terms)
 {
-        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I}", "resource",
+        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I, s:i, s:I}", "resource",
                 terms->resource, "baseName", terms->base_name, "unit", terms->unit, "replicas", (int)terms->replicas,
                 "sms", (int)terms->sms, "provisioning", (int)terms->provisioning, "placement", (int)terms->placement,
                 "daemonScope", (int)terms->daemon_scope, "tierLimit", (int)terms->tier_limit, "guard",
                 (int)terms->guard, "failRequestsGreaterThanOne", (int)terms->fail_requests_greater_than_one,
                 "maxPerRequest", (int)terms->max_per_request, "hasMemoryReserve", (int)terms->has_memory_reserve,
-                "memoryReserveMiB", (json_int_t)terms->memory_reserve_mib);
+                "memoryReserveMiB", (json_int_t)terms->memory_reserve_mib, "maxThreads", (int)terms->max_threads,
+                "maxMemoryMiB", (json_int_t)terms->max_memory_mib);
 }
 
 char *mps_terms_write(const struct mps_terms_list *list, const char *const *names, size_t n_names)
@@ -239,7 +246,7 @@ static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t 
 {
         json_int_t replicas = read_number(json, "replicas", (json_int_t)PLAN_MAX_DEVICES);
         json_int_t sms = read_number(json, "sms", INT32_MAX);
-        json_int_t provisioning = read_number(json, "provisioning", PROVISIONING_SM);
+        json_int_t provisioning = read_number(json, "provisioning", PROVISIONING_LAST);
         json_int_t placement = read_number(json, "placement", PLACEMENT_PREFER_SAME_GPU);
         json_int_t scope = read_number(json, "daemonScope", DAEMON_SCOPE_NODE);
         json_int_t tier = read_number(json, "tierLimit", MPS_TIER_NAMESPACE);
@@ -260,6 +267,9 @@ static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t 
         ret->replicas = (unsigned int)replicas;
         ret->sms = (unsigned int)sms;
         ret->provisioning = (enum provisioning)provisioning;
+        /* Files of before do not have them. */
+        ret->max_threads = (unsigned int)MAX(read_number(json, "maxThreads", 100), 0);
+        ret->max_memory_mib = (uint64_t)MAX(read_number(json, "maxMemoryMiB", INT64_MAX), 0);
         ret->placement = (enum placement)placement;
         ret->daemon_scope = (enum daemon_scope)scope;
         ret->tier_limit = (enum mps_tier)tier;

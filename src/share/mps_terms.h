@@ -30,6 +30,8 @@ struct mps_terms {
         unsigned int max_per_request;
         bool has_memory_reserve;
         uint64_t memory_reserve_mib;
+        unsigned int max_threads; /* provisioning declared */
+        uint64_t max_memory_mib;
 };
 
 struct mps_terms_list {

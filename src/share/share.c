@@ -18,6 +18,17 @@ static struct share share_by_sm(const struct unit *unit, unsigned int k)
                 .sms = sms};
 }
 
+static struct share below_ceilings(const struct unit *unit, struct share share)
+{
+        const struct sharing_section *section = unit->shared->section;
+
+        if (section->max_memory_mib)
+                share.memory_mib = MIN(share.memory_mib, section->max_memory_mib);
+        if (section->max_threads)
+                share.threads_permille = MIN(share.threads_permille, section->max_threads * 10);
+        return share;
+}
+
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k)
 {
         unsigned int n = unit->replicas;
@@ -35,6 +46,9 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
                 return (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n};
         case PROVISIONING_SM:
                 return share_by_sm(unit, k);
+        case PROVISIONING_DECLARED:
+                return below_ceilings(unit,
+                        (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n});
         }
         /* NVIDIA's formula knows whole percent only. */
         return (struct share){.memory_mib = unit->memory / n / MIB, .threads_permille = 100 / n * 10};
@@ -56,6 +70,8 @@ unsigned int share_sms(const struct unit *unit, const struct share *share)
 
 struct share share_largest(const struct resource *resource, const struct unit *unit)
 {
+        if (resource->provisioning == PROVISIONING_DECLARED && unit->shared)
+                return below_ceilings(unit, (struct share){.memory_mib = unit->memory / MIB, .threads_permille = 1000});
         return share_of(resource, unit, share_most(resource, unit));
 }
 
@@ -66,6 +82,9 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
 
         if (resource->provisioning == PROVISIONING_UNIFORM)
                 return MPS_TIER_DEFAULT;
+        /* What a container declares is known when it starts, and its namespace has to be made before. */
+        if (resource->provisioning == PROVISIONING_DECLARED)
+                return MPS_TIER_VERIFIED;
         /* A client is in one namespace, and a container may have several shares there. */
         if (resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid))
                 return MPS_TIER_VERIFIED;

@@ -19,6 +19,8 @@ struct share {
  *           formula, which no client can raise.
  * half:     k/N of the usable memory (share/budget.h), min(100, 200·k/N) percent.
  * weighted: k/N of the usable memory, k·100/N percent.
+ * declared: as weighted, but no more than the ceilings maxMemory and maxThreads: what a container has that declares nothing
+ *           (share/declared.h).
  * sm:       k/N of the usable memory, k times the SMs of a replica (share/sm.h), and the percentage that gives as many.
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
@@ -29,11 +31,11 @@ unsigned int share_most(const struct resource *resource, const struct unit *unit
 /* The SMs that |share| is worth: its own, or by its percentage, rounded down as the driver does; 0: the unit does not tell its own. */
 unsigned int share_sms(const struct unit *unit, const struct share *share);
 
-/* The most that one container may get of |unit|: what the control daemon must allow every client. */
+/* The most that one container may get of |unit|: what the control daemon must allow every client. Under declared the ceilings, or all. */
 struct share share_largest(const struct resource *resource, const struct unit *unit);
 
 /*
  * How shares of |unit| are expected to be enforced, by its GPU, the driver and the configuration's limit: default for uniform, partition
- * for sm, namespace for the rest, and verified where driver or limit do not have those, and with daemonScope node. What is in force is for the daemon to say.
+ * for sm, namespace for the rest, and verified where driver or limit do not have those, for declared, and with daemonScope node. What is in force is for the daemon to say.
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);

@@ -25,9 +25,11 @@ static const char *describe(struct node *node, const unsigned int *gpus, const u
         for (size_t i = 0; i < n; i++) {
                 const struct resource *resource = &node->plan->resources[gpus[i]];
 
-                parts[i] = (struct mps_part){resource, &resource->units[0], replicas[i]};
+                parts[i] = (struct mps_part){resource, &resource->units[0], replicas[i],
+                        share_of(resource, &resource->units[0], replicas[i])};
         }
-        count = mps_limits_variables(&node->arena, parts, n, &variables);
+        mps_parts_sort(parts, n);
+        count = mps_limits_variables(&node->arena, parts, n, 0, &variables);
         for (size_t i = 0; i < count; i++)
                 strbuf_printf(&text, "%s\n", variables[i]);
         return arena_strdup(&node->arena, text.data);

@@ -1,0 +1,187 @@
+"""provisioning: declared. A container's share is what its own variables or its pod's annotations say; k of N for whoever says nothing."""
+import os
+import signal
+
+import grpc
+import pytest
+
+from cluster import cluster  # noqa: F401 -- a fixture
+from container_runtime import Container
+from kubelet import Pod
+from node import GPU, v100s
+from test_device_lists import make_device_nodes, make_driver, machine
+
+PERCENT = 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'
+MEMORY = 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'
+
+
+def declared(replicas=10, **more):
+    return {'version': 'v1', 'sharing': {'mps': {
+        'provisioning': 'declared', 'memoryReserve': '512Mi', 'resources': [{'name': GPU, 'replicas': replicas}], **more}}}
+
+
+def places(node):
+    return ['--mps-root=/run/nvidia/mps', '--cdi-root=' + cdi_root(node), '--system-root=' + machine(node),
+            '--container-driver-root=' + os.path.join(node.folder, 'driver')]
+
+
+def cdi_root(node):
+    return os.path.join(node.folder, 'cdi')
+
+
+def start(node, config, *arguments, gpus=1):
+    node.scenario(v100s(gpus))
+    make_device_nodes(node, *['/dev/nvidia%d' % i for i in range(gpus)])
+    make_driver(node)
+    node.start_all(config, *places(node), *arguments)
+    node.wait(lambda: len(node.kubelet.newest) == (gpus if 'individual' in str(config) else 1) and all(
+        node.kubelet.allocatable(resource) for resource in node.kubelet.newest), 'all resources are allocatable')
+    return node.kubelet
+
+
+def create(cluster, node, pod, annotations=None, env=None, **more):
+    """The pod in the API server, as its user wrote it; kubelet knows it by its UID."""
+    container = {'name': 'main', 'image': 'x', 'env': [{'name': name, 'value': value} for name, value in (env or {}).items()], **more}
+    made = cluster.api.put('/api/v1/namespaces/default/pods', {
+        'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': pod, 'annotations': annotations or {}},
+        'spec': {'containers': [container]}})
+    node.kubelet.pods[pod] = Pod(pod, 'default')
+    node.kubelet.pods[pod].uid = made['metadata']['uid']
+
+
+def run(node, pod, env=None):
+    return Container(node.kubelet.run_options(pod), cdi_root(node), env)
+
+
+def limits(container):
+    return container.envs[MEMORY], container.envs[PERCENT]
+
+
+@pytest.mark.parametrize('annotations, env, expected', [
+    ({}, {}, ('0=6418M', '20')),
+    ({'threads': '60', 'memory': '3Gi'}, {}, ('0=3072M', '60')),
+    ({'threads': '60'}, {}, ('0=6418M', '60')),
+    ({'memory': '512Mi'}, {}, ('0=512M', '20')),
+    ({'threads': '60', 'threads.main': '10', 'threads.other': '90'}, {}, ('0=6418M', '10')),
+    ({}, {PERCENT: '60', MEMORY: '0=3G'}, ('0=3G', '60')),
+    ({}, {PERCENT: '60'}, ('0=6418M', '60')),
+    ({'threads': '10', 'memory': '1Gi'}, {PERCENT: '60'}, ('0=1024M', '60')),
+], ids=str)
+@pytest.mark.parametrize('strategy', [None, 'cdi-cri'])
+def test_a_container_has_what_it_declares_and_its_replicas_worth_of_the_rest(node, cluster, strategy, annotations, env, expected):
+    kubelet = start(node, declared(), *cluster.options(), *(['--device-list-strategy=' + strategy] if strategy else []))
+    create(cluster, node, 'pod', {'warpshare.dev/' + key: value for key, value in annotations.items()}, env)
+    kubelet.admit('pod', GPU, 2)
+    container = run(node, 'pod', env)
+    assert limits(container) == expected
+    assert container.envs['WARPSHARE_THREAD_PERCENTAGE'] == expected[1] + '.0'
+    assert container.envs['CUDA_MPS_PIPE_DIRECTORY'].endswith('/pipe')
+
+
+def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
+    kubelet = start(node, declared(scope='individual'), *cluster.options(), gpus=2)
+    create(cluster, node, 'pod', {'warpshare.dev/memory': '2Gi'})
+    kubelet.admit('pod', 'nvidia.com/gpu0', 3)
+    kubelet.admit('pod', 'nvidia.com/gpu1', 5)
+    assert limits(run(node, 'pod')) == ('0=2048M,1=2048M', '30')
+    assert len(cluster.api.asked('get', 'pods')) == 1  # for both resources
+
+
+def test_nobody_has_more_than_the_ceilings(node, cluster):
+    kubelet = start(node, declared(maxThreads=40, maxMemory='4Gi'), *cluster.options())
+    create(cluster, node, 'pod', {'warpshare.dev/threads': '60', 'warpshare.dev/memory': '20Gi'})
+    kubelet.admit('pod', GPU, 2)
+    assert limits(run(node, 'pod')) == ('0=4096M', '40')
+    create(cluster, node, 'large')
+    kubelet.admit('large', GPU, 5)
+    assert limits(run(node, 'large')) == ('0=4096M', '40')
+
+
+def test_a_restart_brings_what_the_annotations_say_by_then(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    create(cluster, node, 'pod', {'warpshare.dev/threads': '60'})
+    kubelet.admit('pod', GPU, 2)
+    assert run(node, 'pod').envs[PERCENT] == '60'
+    cluster.api.patch('/api/v1/namespaces/default/pods', 'pod', {'metadata': {'annotations': {'warpshare.dev/threads': '30'}}})
+    assert run(node, 'pod').envs[PERCENT] == '30'
+
+
+def test_a_value_that_cannot_be_used_is_told_to_the_pod_and_counts_for_nothing(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    create(cluster, node, 'pod', {'warpshare.dev/threads': '150', 'warpshare.dev/memory': '1Gi'})
+    kubelet.admit('pod', GPU, 2)
+    assert limits(run(node, 'pod')) == ('0=1024M', '20')
+    event = cluster.wait_event('DeclarationIgnored', kind='Pod')
+    assert event['involvedObject']['name'] == 'pod'
+    assert event['message'] == ("Container main: the annotation warpshare.dev/threads: '150' is not a percentage above 0 and at most 100, "
+                                "for example 60 or 2.5, so it counts for nothing.")
+
+
+@pytest.mark.parametrize('how', ['no API server', 'the pod is gone', 'another pod of its name', 'no pod-resources'])
+def test_what_cannot_be_read_does_not_count_and_the_container_starts(node, cluster, how):
+    arguments = [] if how == 'no API server' else cluster.options()
+    if how == 'no pod-resources':
+        arguments.append('--pod-resources-socket=')
+    kubelet = start(node, declared(), *arguments)
+    create(cluster, node, 'pod', {'warpshare.dev/threads': '60'}, {MEMORY: '0=3G'})
+    if how == 'the pod is gone':
+        cluster.api.delete('/api/v1/namespaces/default/pods', 'pod')
+    if how == 'another pod of its name':
+        kubelet.pods['pod'].uid = '00000000-0000-0000-0000-000000000000'
+    kubelet.admit('pod', GPU, 2)
+    # Its own variable counts all the same: nobody needs to know it.
+    assert limits(run(node, 'pod', {MEMORY: '0=3G'})) == ('0=3G', '20')
+    line = node.agent.wait_log('what a container declares does not count.*').group(0)
+    assert 'event=DeclarationIgnored' in line and 'it starts with what its replicas are worth' in line
+
+
+def test_an_api_server_that_does_not_answer_holds_a_start_up_for_seconds_only(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    create(cluster, node, 'pod', {'warpshare.dev/threads': '60'})
+    kubelet.admit('pod', GPU, 2)
+    cluster.api.fault('hang', verb='get', resource='pods', times=1000)
+    assert run(node, 'pod').envs[PERCENT] == '20'
+    node.agent.wait_log('what a container declares does not count.*')
+
+
+def test_more_memory_than_the_gpu_has_is_told_with_the_pods(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    for pod in ('first', 'second'):
+        create(cluster, node, pod, {'warpshare.dev/memory': '20Gi'})
+        kubelet.admit(pod, GPU, 2)
+        run(node, pod)
+    event = cluster.wait_event('DeclaredMemoryExceedsGPU')
+    assert 'declare 40960 MiB of 32093 MiB' in event['message']
+    assert 'default/first 20480 MiB' in event['message'] and 'default/second 20480 MiB' in event['message']
+    cluster.wait_event('DeclaredMemoryExceedsGPU', kind='Pod', count=2)
+    kubelet.remove_pod('second')
+    node.agent.wait_log('containers declare no more memory than their GPU has any more')
+
+
+def test_the_newest_does_not_start_where_overcommit_is_refused(node, cluster):
+    kubelet = start(node, declared(declaredOvercommit=False), *cluster.options())
+    create(cluster, node, 'first', {'warpshare.dev/memory': '20Gi'})
+    kubelet.admit('first', GPU, 2)
+    assert run(node, 'first').envs[MEMORY] == '0=20480M'
+    create(cluster, node, 'second', {'warpshare.dev/memory': '20Gi'})
+    kubelet.admit('second', GPU, 2)
+    with pytest.raises(grpc.RpcError) as error:
+        run(node, 'second')
+    assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert 'declares 20480 MiB' in error.value.details() and 'declare at most 11613 MiB' in error.value.details()
+    create(cluster, node, 'third', {'warpshare.dev/memory': '8Gi'})
+    kubelet.admit('third', GPU, 2)
+    assert run(node, 'third').envs[MEMORY] == '0=8192M'  # who does not run takes nothing
+
+
+def test_who_runs_keeps_what_it_declared_when_the_agent_starts_again(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    create(cluster, node, 'pod', {'warpshare.dev/threads': '60', 'warpshare.dev/memory': '3Gi'})
+    kubelet.admit('pod', GPU, 2)
+    before = run(node, 'pod').envs
+    node.agent.signal(signal.SIGTERM)
+    node.agent.wait()
+    asked = len(cluster.api.asked('get', 'pods'))
+    node.start(*places(node), *cluster.options())
+    node.wait(lambda: len(cluster.api.asked('get', 'pods')) > asked, 'its pod is read again')
+    assert run(node, 'pod').envs == before
