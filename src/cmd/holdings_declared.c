@@ -375,6 +375,12 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                                                                  : "it starts with what its replicas are worth"));
                 else if (container->said.fault)
                         tell_ignored(holdings, &ask->pod, entry->container, container->said.fault);
+                if (pod)
+                        log_info("what a container declares is known", LOG_STR("pod", ask->pod.name),
+                                LOG_STR("namespace", ask->pod.namespace), LOG_STR("container", entry->container),
+                                LOG_UINT("threads_permille", container->said.threads_permille),
+                                LOG_UINT("memory_mib", container->said.memory_mib),
+                                LOG_STR("own_memory", container->said.own_memory ? container->said.own_memory : ""));
         }
         if (!ask->started)
                 holdings_describe_pod(holdings, &record, ask->pod_uid);

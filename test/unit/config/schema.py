@@ -32,6 +32,8 @@ GOOD = [
     "imex: {channelIDs: []}",
     "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false, pendingRowRemap: unhealthy}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
+    "sharing: {mps: {provisioning: declared, maxThreads: 50, maxMemory: 10Gi, declaredOvercommit: false, "
+    "resources: [{name: gpu, replicas: 2}]}}",
     "sharing: {mps: {provisioning: half, placement: same-gpu, resources: [{name: gpu, rename: a.b, replicas: 50000}]}}",
     "sharing: {mps: {provisioning: sm, scope: individual, maxPerRequest: 2, resources: [{name: gpu, replicas: 2, sms: 8}]}}",
     "sharing: {mps: {provisioning: half, daemonScope: resource, placement: prefer-same-gpu, guard: terminate, "

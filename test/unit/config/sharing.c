@@ -326,6 +326,36 @@ static void test_where_a_container_cannot_have_several_units_they_are_not_offere
         }
 }
 
+static void test_a_container_may_declare_up_to_the_ceilings(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+        const struct sharing_section *mps;
+
+        assert_ok(build(&fixture,
+                          MPS("    provisioning: declared\n    maxThreads: 50\n    maxMemory: 10Gi\n    declaredOvercommit: false\n"),
+                          mps_root),
+                &fixture.err);
+        mps = fixture.config->sharing.mps;
+        assert_int_equal(mps->provisioning, PROVISIONING_DECLARED);
+        assert_int_equal(mps->max_threads, 50);
+        assert_int_equal(mps->max_memory_mib, 10240);
+        assert_true(mps->refuses_overcommit);
+        assert_true(config_adds_cdi(fixture.config));
+        assert_false(mps->fail_requests_greater_than_one);
+}
+
+static void test_without_ceilings_a_container_may_declare_all(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+        const struct sharing_section *mps;
+
+        assert_ok(build(&fixture, MPS("    provisioning: declared\n    maxMemory: auto\n"), mps_root), &fixture.err);
+        mps = fixture.config->sharing.mps;
+        assert_int_equal(mps->max_threads, 0);
+        assert_int_equal(mps->max_memory_mib, 0);
+        assert_false(mps->refuses_overcommit);
+}
+
 #define WEIGHTED "    provisioning: weighted\n"
 #define NOT_SEVERAL(way_out)                                                                                           \
         "but with daemonScope gpu a container cannot have replicas of several units: " way_out                         \
@@ -346,6 +376,16 @@ static void test_keys_of_a_section_that_exclude_each_other_are_named(void **stat
                 {MPS(WEIGHTED "flags: {plugin: {sharedDevicesAllocationPolicy: distributed}}\n"),
                         "config 'FILE' line 2: sharing.mps: sharedDevicesAllocationPolicy is distributed, " NOT_SEVERAL(
                                 "set placement: same-gpu here")},
+                {MPS(WEIGHTED "    maxThreads: 50\n"),
+                        "config 'FILE' line 7: sharing.mps.maxThreads: only with provisioning declared: set "
+                        "sharing.mps.provisioning: declared, or remove it"},
+                {MPS("    declaredOvercommit: true\n"),
+                        "config 'FILE' line 6: sharing.mps.declaredOvercommit: only with provisioning declared: set "
+                        "sharing.mps.provisioning: declared, or remove it"},
+                {MPS("    provisioning: declared\n    maxMemory: 0\n"),
+                        "config 'FILE' line 7: sharing.mps.maxMemory: 0, at least 1 MiB: leave it out where there is to be no ceiling"},
+                {MPS("    provisioning: declared\n    maxThreads: 101\n"),
+                        "config 'FILE' line 7: sharing.mps.maxThreads: 101, must be from 1 to 100"},
                 {MPS("    maxPerRequest: 2\n"),
                         "config 'FILE' line 6: sharing.mps.maxPerRequest: 2, but failRequestsGreaterThanOne is true, so a request "
                         "is one replica: set that to false, or remove this"},
@@ -705,6 +745,8 @@ int main(void)
                 cmocka_unit_test(test_under_a_name_of_nvidias_a_daemon_serves_a_resource),
                 cmocka_unit_test(test_with_a_resource_for_each_unit_one_daemon_serves_the_node),
                 cmocka_unit_test(test_where_a_container_cannot_have_several_units_they_are_not_offered),
+                cmocka_unit_test(test_a_container_may_declare_up_to_the_ceilings),
+                cmocka_unit_test(test_without_ceilings_a_container_may_declare_all),
                 cmocka_unit_test(test_keys_of_a_section_that_exclude_each_other_are_named),
                 cmocka_unit_test(test_a_policy_of_the_environment_is_as_explicit_as_one_of_the_file),
                 cmocka_unit_test(test_what_is_no_amount_of_memory_is_refused),

@@ -73,7 +73,7 @@ static void test_a_gpu_of_unknown_memory_has_no_limit_and_keeps_its_ordinal(void
         assert_non_null(strstr(describe(&node, gpus, replicas, 2), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=1=12288M\n"));
 }
 
-static void test_kubelet_is_to_ask_only_where_limits_depend_on_what_else_a_container_has(void **state UNUSED)
+static void test_kubelet_is_to_ask_only_where_limits_depend_on_what_a_container_has_or_declares(void **state UNUSED)
 {
         static const struct {
                 enum provisioning provisioning;
@@ -87,6 +87,10 @@ static void test_kubelet_is_to_ask_only_where_limits_depend_on_what_else_a_conta
                 {PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, DEVICE_LIST_CDI_CRI, false},
                 {PROVISIONING_WEIGHTED, DAEMON_SCOPE_RESOURCE, DEVICE_LIST_CDI_CRI, false},
                 {PROVISIONING_WEIGHTED, DAEMON_SCOPE_NODE, DEVICE_LIST_ENVVAR, false},
+                /* What a container declares is known when it starts. */
+                {PROVISIONING_DECLARED, DAEMON_SCOPE_GPU, DEVICE_LIST_CDI_CRI, true},
+                {PROVISIONING_DECLARED, DAEMON_SCOPE_RESOURCE, DEVICE_LIST_CDI_CRI, true},
+                {PROVISIONING_DECLARED, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR, false},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -105,7 +109,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_memory_is_by_ordinal_and_threads_are_the_least),
                 cmocka_unit_test(test_a_gpu_of_unknown_memory_has_no_limit_and_keeps_its_ordinal),
-                cmocka_unit_test(test_kubelet_is_to_ask_only_where_limits_depend_on_what_else_a_container_has),
+                cmocka_unit_test(test_kubelet_is_to_ask_only_where_limits_depend_on_what_a_container_has_or_declares),
         };
 
         return cmocka_run_group_tests_name("mps_limits", tests, NULL, NULL);

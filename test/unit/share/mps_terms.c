@@ -14,13 +14,15 @@ static struct node make_node(enum provisioning provisioning, unsigned int replic
         node.sections[SHARING_MPS]->guard = GUARD_REPORT;
         node.sections[SHARING_MPS]->has_memory_reserve = true;
         node.sections[SHARING_MPS]->memory_reserve_mib = 700;
+        node.sections[SHARING_MPS]->max_threads = 40;
+        node.sections[SHARING_MPS]->max_memory_mib = 5000;
         return node;
 }
 
 static void test_a_resource_comes_back_from_the_file_as_it_was(void **state UNUSED)
 {
         static const enum provisioning all[] = {
-                PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED, PROVISIONING_SM};
+                PROVISIONING_UNIFORM, PROVISIONING_HALF, PROVISIONING_WEIGHTED, PROVISIONING_SM, PROVISIONING_DECLARED};
         static const char *const names[] = {"nvidia.com/gpu", "nvidia.com/other"};
 
         for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
@@ -51,6 +53,8 @@ static void test_a_resource_comes_back_from_the_file_as_it_was(void **state UNUS
                 for (size_t j = 0; j < resource.n_devices; j++)
                         assert_string_equal(resource.devices[j].id, node.plan->resources[0].devices[j].id);
                 assert_int_equal(resource.units[0].shared->section->guard, GUARD_REPORT);
+                assert_int_equal(resource.units[0].shared->section->max_threads, 40);
+                assert_int_equal(resource.units[0].shared->section->max_memory_mib, 5000);
                 map_done(&resource.by_id);
         }
 }

@@ -46,6 +46,7 @@ static void test_shares_follow_their_provisioning(void **state UNUSED)
                 {SHARING_MPS, PROVISIONING_WEIGHTED, 24 * GIB, 60, 1, {409, 16}},
                 {SHARING_MPS, PROVISIONING_WEIGHTED, 24 * GIB, 10, 10, {24576, 1000}},
                 {SHARING_MPS, PROVISIONING_WEIGHTED, 0, 10, 10, {0, 1000}},
+                {SHARING_MPS, PROVISIONING_DECLARED, 24 * GIB, 20, 7, {8601, 350}},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
