@@ -40,8 +40,8 @@ struct declared_container {
         const char *name;
         const char *resource; /* for whose start it was read; "": for none */
         int64_t read_at;      /* or tried */
-        bool is_ours;    /* it started since this agent did */
-        bool is_refused; /* it did not start, for want of memory */
+        bool is_ours;         /* it started since this agent did */
+        bool is_refused;      /* it did not start, for want of memory */
         struct declared said;
         struct declared_unit *units;
         size_t n_units;
@@ -169,7 +169,8 @@ static const struct declared_container *container_of_grant(
 {
         const struct holder *holder = holdings_holder_of(holdings, book, grant);
 
-        return holder && holder->pod_uid && holder->container ? find(holdings, holder->pod_uid, holder->container) : NULL;
+        return holder && holder->pod_uid && holder->container ? find(holdings, holder->pod_uid, holder->container)
+                                                              : NULL;
 }
 
 /* An annotation counts only for who is known to have started with it. */
@@ -320,13 +321,17 @@ static void free_ask(struct declared_ask *ask)
         free(ask);
 }
 
-static void tell_ignored(struct holdings *holdings, const struct node_event_pod *pod, const char *name, const char *fault)
+static void tell_ignored(
+        struct holdings *holdings, const struct node_event_pod *pod, const char *name, const char *fault)
 {
-        log_warn("what a container declares does not count", LOG_STR("event", node_event_reason(NODE_EVENT_DECLARATION_IGNORED)),
-                LOG_STR("pod", pod->name ? pod->name : "-"), LOG_STR("namespace", pod->namespace ? pod->namespace : "-"),
-                LOG_STR("container", name), LOG_STR("reason", fault));
+        log_warn("what a container declares does not count",
+                LOG_STR("event", node_event_reason(NODE_EVENT_DECLARATION_IGNORED)),
+                LOG_STR("pod", pod->name ? pod->name : "-"),
+                LOG_STR("namespace", pod->namespace ? pod->namespace : "-"), LOG_STR("container", name),
+                LOG_STR("reason", fault));
         if (pod->name)
-                node_events_tell_pod(holdings->options.events, pod, NODE_EVENT_DECLARATION_IGNORED, "Container %.63s: %s.", name, fault);
+                node_events_tell_pod(holdings->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
+                        "Container %.63s: %s.", name, fault);
 }
 
 /* Else what a pod writes into its annotations cannot be told to its containers. */
@@ -426,7 +431,8 @@ static void read_pod(struct declared_ask *ask)
 
         ask->deadline = holdings_clock() + READ_MS;
         ask->call = kube_client_send(ask->holdings->options.client,
-                &(struct kube_request){.method = KUBE_GET, .path = path, .timeout_ms = READ_MS, .done = on_pod, .data = ask});
+                &(struct kube_request){
+                        .method = KUBE_GET, .path = path, .timeout_ms = READ_MS, .done = on_pod, .data = ask});
         if (!uv_is_active((uv_handle_t *)timer))
                 uv_timer_start(timer, holdings_on_declared_timer, TICK_MS, TICK_MS);
 }
@@ -464,8 +470,8 @@ static void on_listed(const struct error *err, void *data)
                 return;
         }
         ask->pod_uid = arena_strdup(&ask->arena, holder->pod_uid);
-        ask->pod = (struct node_event_pod){arena_strdup(&ask->arena, holder->pod_namespace),
-                arena_strdup(&ask->arena, holder->pod), ask->pod_uid};
+        ask->pod = (struct node_event_pod){
+                arena_strdup(&ask->arena, holder->pod_namespace), arena_strdup(&ask->arena, holder->pod), ask->pod_uid};
         read_pod(ask);
 }
 
@@ -494,7 +500,8 @@ static bool is_fresh(struct declared_ask *ask)
                         continue;
                 container = find(ask->holdings, record.entries[i].pod_uid, record.entries[i].container);
                 if (!container || !container->is_ours || !container->said.is_known ||
-                        strcmp(container->resource, ask->resource) == 0 || holdings_clock() - container->read_at > FRESH_MS)
+                        strcmp(container->resource, ask->resource) == 0 ||
+                        holdings_clock() - container->read_at > FRESH_MS)
                         return false;
                 count++;
         }
@@ -515,7 +522,8 @@ void holdings_start_declared(struct holdings *holdings, const char *resource, co
         if (!holdings->options.client)
                 finish(ask, NULL, "the agent does not speak to the API server (--node-name, --kubeconfig)");
         else if (!holdings->pods)
-                finish(ask, NULL, "kubelet's pod-resources socket is not used, so nobody tells which pod it is (--pod-resources-socket)");
+                finish(ask, NULL,
+                        "kubelet's pod-resources socket is not used, so nobody tells which pod it is (--pod-resources-socket)");
         else if (is_fresh(ask))
                 finish(ask, NULL, NULL);
         else
@@ -586,8 +594,8 @@ void holdings_read_declared(struct holdings *holdings)
                 return;
         ask = new_ask(holdings);
         ask->pod_uid = arena_strdup(&ask->arena, holder->pod_uid);
-        ask->pod = (struct node_event_pod){arena_strdup(&ask->arena, holder->pod_namespace),
-                arena_strdup(&ask->arena, holder->pod), ask->pod_uid};
+        ask->pod = (struct node_event_pod){
+                arena_strdup(&ask->arena, holder->pod_namespace), arena_strdup(&ask->arena, holder->pod), ask->pod_uid};
         read_pod(ask);
 }
 

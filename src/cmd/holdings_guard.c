@@ -198,8 +198,8 @@ static struct agent_metrics_grant measure_grant(
 
         if (unit) {
                 bool is_guess;
-                struct share share = holdings_share(
-                        holdings, book, grant, unit, holdings_replicas_of(book, grant, unit), &is_guess);
+                struct share share =
+                        holdings_share(holdings, book, grant, unit, holdings_replicas_of(book, grant, unit), &is_guess);
 
                 measured.tier = holdings_tier(holdings, book->resource, unit);
                 measured.limit_mib = share.memory_mib;

@@ -93,7 +93,7 @@ struct holdings {
         struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
         struct arena overdeclared_arena;
         uv_timer_t declared_timer; /* runs while a pod is being read */
-        uv_timer_t guard_timer; /* runs while there are clients, or findings */
+        uv_timer_t guard_timer;    /* runs while there are clients, or findings */
         struct guard *guard;
         bool guard_is_asking; /* kubelet, for its list */
         struct mps_report *report;

@@ -25,8 +25,8 @@ struct starting {
         struct mps_part *parts; /* at most |most_parts| */
         size_t n_parts;
         size_t most_parts;
-        bool is_running;        /* what it has is noted, and nothing is made */
-        const char **grants;    /* of its allocations that name a device of their own */
+        bool is_running;     /* what it has is noted, and nothing is made */
+        const char **grants; /* of its allocations that name a device of their own */
         size_t n_grants;
 };
 
@@ -41,8 +41,8 @@ static void add_part(struct starting *starting, const struct book *book, const s
 {
         if (replicas && unit->shared && is_of_node(book->resource, unit) == starting->is_node &&
                 starting->n_parts < starting->most_parts)
-                starting->parts[starting->n_parts++] = (struct mps_part){
-                        book->resource, unit, replicas, share_of(book->resource, unit, replicas)};
+                starting->parts[starting->n_parts++] =
+                        (struct mps_part){book->resource, unit, replicas, share_of(book->resource, unit, replicas)};
 }
 
 static const struct grant *find_grant(const struct book *book, const char *id)
@@ -185,7 +185,8 @@ static void add_entry(struct starting *starting, const struct checkpoint_entry *
 {
         starting->pod_uid = entry->pod_uid;
         starting->container = entry->container;
-        add_allocation(starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
+        add_allocation(
+                starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
 }
 
 static int make_container(struct holdings *holdings, const struct checkpoint *record, const struct checkpoint_entry *of,

@@ -43,10 +43,10 @@ enum node_event {
         NODE_EVENT_MPS_GRANT_VIOLATED,
         NODE_EVENT_MPS_GRANT_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,
-        NODE_EVENT_POD_GETS_LESS,   /* a container of several resources: share/several.h */
+        NODE_EVENT_POD_GETS_LESS,       /* a container of several resources: share/several.h */
         NODE_EVENT_DECLARATION_IGNORED, /* what a pod says of its share cannot be read: share/declared.h */
         NODE_EVENT_DECLARED_TOO_MUCH,   /* more memory than the GPU has */
-        NODE_EVENT_AGENT_RESTARTED, /* after a crash, by its parent: cmd/keeper.h */
+        NODE_EVENT_AGENT_RESTARTED,     /* after a crash, by its parent: cmd/keeper.h */
 };
 #define NODE_EVENT_COUNT ((size_t)NODE_EVENT_AGENT_RESTARTED + 1)
 

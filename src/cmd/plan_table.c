@@ -229,6 +229,27 @@ static void put_sharing(const struct look *look, const struct resource *resource
         strbuf_puts(look->text, "\n");
 }
 
+/* A section is one for all units of a resource (share/plan.h). */
+static void put_ceilings(const struct look *look, const struct resource *resource)
+{
+        const struct sharing_section *section = NULL;
+
+        for (size_t i = 0; i < resource->n_units && !section; i++)
+                if (resource->units[i].shared)
+                        section = resource->units[i].shared->section;
+        if (!section)
+                return;
+        strbuf_puts(look->text, "\n  That is what a container has that declares nothing. It may declare up to ");
+        if (section->max_threads)
+                strbuf_printf(look->text, "%u %% of the threads and ", section->max_threads);
+        else
+                strbuf_puts(look->text, "all of the threads and ");
+        if (section->max_memory_mib)
+                strbuf_printf(look->text, "%llu MiB.\n", (unsigned long long)section->max_memory_mib);
+        else
+                strbuf_puts(look->text, "all of the memory.\n");
+}
+
 static void put_resource(const struct look *look, const struct resource *resource)
 {
         size_t advertised = plan_advertised(resource);
@@ -250,6 +271,8 @@ static void put_resource(const struct look *look, const struct resource *resourc
         put_units(look, resource);
         if (resource->strategy == SHARING_MPS)
                 put_shares(look, resource);
+        if (resource->provisioning == PROVISIONING_DECLARED)
+                put_ceilings(look, resource);
         if (resource->strategy == SHARING_TIME_SLICING)
                 strbuf_puts(look->text, "\n  Containers take turns: memory and threads have no limit, and several "
                                         "replicas of a unit are worth no more than one.\n");

@@ -113,7 +113,8 @@ static bool read_quantity(const char *text, uint64_t *ret_mib)
 static const char *say_fault(
         struct arena *arena, const char *kind, const char *key, const char *value, const char *expected)
 {
-        char *text = arena_printf(arena, "%s %.200s: '%.64s' is not %s, so it counts for nothing", kind, key, value, expected);
+        char *text = arena_printf(
+                arena, "%s %.200s: '%.64s' is not %s, so it counts for nothing", kind, key, value, expected);
 
         text_make_utf8(text);
         return text;
@@ -126,8 +127,8 @@ static void read_threads(struct declared *said, struct arena *arena, const json_
 
         if (value && !read_percent(arena, value, &said->threads_permille)) {
                 said->threads_permille = 0;
-                said->fault = say_fault(
-                        arena, "the annotation", key, value, "a percentage above 0 and at most 100, for example 60 or 2.5");
+                said->fault = say_fault(arena, "the annotation", key, value,
+                        "a percentage above 0 and at most 100, for example 60 or 2.5");
         }
 }
 
@@ -156,7 +157,8 @@ struct declared declared_read(struct arena *arena, const json_t *pod, const char
         if (threads && !mps_value_threads(threads, &said.threads_permille)) {
                 said.threads_permille = 0;
                 said.is_unclear = true;
-                said.fault = say_fault(arena, "the variable", THREADS_VARIABLE, threads, "a percentage above 0 and at most 100");
+                said.fault = say_fault(
+                        arena, "the variable", THREADS_VARIABLE, threads, "a percentage above 0 and at most 100");
         }
         if (memory && mps_value_memory(memory, 0, "", &mib)) {
                 said.own_memory = arena_strdup(arena, memory);

@@ -66,8 +66,8 @@ size_t mps_limits_variables(
         variables[count++] = arena_printf(
                 arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, parts[0].resource, parts[0].unit));
         if (!(omits & MPS_LIMITS_NO_THREADS))
-                variables[count++] =
-                        arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
+                variables[count++] = arena_printf(
+                        arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
         memory = omits & MPS_LIMITS_NO_MEMORY ? NULL : mps_limits_memory(arena, mib, n_parts);
         if (memory)
                 variables[count++] = arena_printf(arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", memory);

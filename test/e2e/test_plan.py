@@ -80,6 +80,16 @@ def test_the_driver_decides_how_shares_hold_and_how_many_clients(config):
     assert tiers == {'550.163.01': ('verified', 48), '590.44': ('verified', 60), '615.10': ('namespace', 60)}
 
 
+@pytest.mark.parametrize('ceilings, expected', [
+    ({}, 'all of the threads and all of the memory'),
+    ({'maxThreads': 60, 'maxMemory': '8Gi'}, '60 % of the threads and 8192 MiB')])
+def test_what_a_container_may_declare_is_told(config, ceilings, expected):
+    done = simulate(config(sharing('mps', 10, provisioning='declared', **ceilings)), '--model', 'A100-40GB', '--replicas', '1')
+    assert done.returncode == 0 and not done.stderr
+    assert 'That is what a container has that declares nothing. It may declare up to %s.' % expected in done.stdout
+    assert re.search(r'^ +0 +1 of 10 +\d+ MiB +10\.0 %$', done.stdout, re.M)
+
+
 def test_sms_are_told_where_shares_are_of_sms(config):
     file = config(sharing('mps', 7, provisioning='sm', failRequestsGreaterThanOne=False))
     unit = plan_json(file, '--model', 'H100-80GB', '--driver', '595.10')['resources'][0]['units'][0]

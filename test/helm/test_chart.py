@@ -13,6 +13,7 @@ kubernetes_api = pytest.importorskip('kubernetes_api', reason='Debian: python3-k
 
 WARPSHARE = os.environ['WARPSHARE']
 MPS_CONFIG = {'version': 'v1', 'sharing': {'mps': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}}
+DECLARED_CONFIG = {'version': 'v1', 'sharing': {'mps': {**MPS_CONFIG['sharing']['mps'], 'provisioning': 'declared'}}}
 # For NVIDIA's programs, not for the agent's options.
 FOREIGN = {'WARPSHARE_SIM_SCENARIO', 'WARPSHARE_MPS_SIM', 'PATH', 'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES'}
 
@@ -52,7 +53,7 @@ VALUES = {
     'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
     'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
-    'rights': {'events': 'pods', 'rbac': {'admissionPolicy': False}},
+    'rights': {'events': 'pods', 'rbac': {'admissionPolicy': False, 'readPods': True}},
     'account': {'serviceAccount': {'annotations': {'a/b': 'c'}, 'name': 'other'}},
     'SELinux': {'seLinuxOptions': {'type': 'spc_t'}, 'securityContextConstraints': 'privileged', 'mps': {'privileged': False}},
     'security': {'securityContext': {'privileged': True}, 'podSecurityContext': {'fsGroup': 0}},
@@ -187,6 +188,9 @@ def rules_of(*switches):
     ({'config': {'map': {'default': MPS_CONFIG}}}, ['events: node', 'configuration']),
     ({'devicePlugin': {'containers': {'main': {'env': [{'name': 'WARPSHARE_CONFIG_MAP', 'value': 'gpus/x'}]}}}},
      ['events: node', 'configuration', 'configMap']),
+    ({'rbac': {'readPods': True}}, ['events: node', 'declared']),
+    ({'config': {'map': {'default': DECLARED_CONFIG}}}, ['events: node', 'configuration', 'declared']),
+    ({'config': {'map': {'default': DECLARED_CONFIG}}, 'rbac': {'readPods': False}}, ['events: node', 'configuration']),
     ({'node': {'condition': 'GPUSharingReady'}}, ['events: node', 'condition']),
     ({'node': {'taint': 'warpshare.io/not-ready=true:NoSchedule'}}, ['events: node', 'taint']),
     ({'gfd': {'enabled': True, 'output': 'node'}}, ['events: node', 'labels: node']),

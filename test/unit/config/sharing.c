@@ -331,9 +331,10 @@ static void test_a_container_may_declare_up_to_the_ceilings(void **state UNUSED)
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
         const struct sharing_section *mps;
 
-        assert_ok(build(&fixture,
-                          MPS("    provisioning: declared\n    maxThreads: 50\n    maxMemory: 10Gi\n    declaredOvercommit: false\n"),
-                          mps_root),
+        assert_ok(
+                build(&fixture,
+                        MPS("    provisioning: declared\n    maxThreads: 50\n    maxMemory: 10Gi\n    declaredOvercommit: false\n"),
+                        mps_root),
                 &fixture.err);
         mps = fixture.config->sharing.mps;
         assert_int_equal(mps->provisioning, PROVISIONING_DECLARED);
@@ -520,7 +521,7 @@ static void test_wrong_values_of_sharing_are_named(void **state UNUSED)
                         "config 'FILE' line 1: sharing.timeSlicing.resources[0].replicas: 4.5, must be a whole number"},
                 {MPS("    provisioning: fair\n"), ERROR_INVALID,
                         "config 'FILE' line 6: sharing.mps.provisioning: 'fair' is not a known value, use uniform, half, "
-                        "weighted or sm"},
+                        "weighted, sm or declared"},
                 {MPS("    renameByDefault: 1\n"), ERROR_INVALID,
                         "config 'FILE' line 6: sharing.mps.renameByDefault: 1, must be true or false"},
                 {MPS("      rename: GPU\n"), ERROR_INVALID,

@@ -7,8 +7,9 @@
 static const char *say(struct arena *arena, const char *annotations, const char *container)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        _free_ char *pod = xasprintf("{'metadata': {'annotations': {%s}}, 'spec': {'initContainers': [{'name': 'init'}], 'containers': "
-                                     "[{'name': 'side'}, {'name': 'main', %s}]}}",
+        _free_ char *pod = xasprintf(
+                "{'metadata': {'annotations': {%s}}, 'spec': {'initContainers': [{'name': 'init'}], 'containers': "
+                "[{'name': 'side'}, {'name': 'main', %s}]}}",
                 annotations, container);
         struct declared said;
         json_t *json;
@@ -35,7 +36,8 @@ static const char *say(struct arena *arena, const char *annotations, const char 
 #define THREADS(rest) "{'name': 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE', " rest "}"
 #define MEMORY(rest) "{'name': 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT', " rest "}"
 
-static void test_a_containers_variables_count_more_than_its_annotations_and_these_more_than_the_pods(void **state UNUSED)
+static void test_a_containers_variables_count_more_than_its_annotations_and_these_more_than_the_pods(
+        void **state UNUSED)
 {
         static const struct {
                 const char *annotations;
@@ -50,7 +52,8 @@ static void test_a_containers_variables_count_more_than_its_annotations_and_thes
                 {"'warpshare.dev/memory': '512Mi', 'warpshare.dev/memory.main': '1G'", NONE, "memory 953; "},
                 {"'warpshare.dev/memory': '1Ti'", NONE, "memory 1048576; "},
                 {"'warpshare.dev/threads': '60', 'warpshare.dev/memory': '1Gi'",
-                        ENV(THREADS("'value': '10'") ", " MEMORY("'value': '0=2G'")), "threads 100 own; memory 0 own 0=2G; "},
+                        ENV(THREADS("'value': '10'") ", " MEMORY("'value': '0=2G'")),
+                        "threads 100 own; memory 0 own 0=2G; "},
                 {"'warpshare.dev/threads': '60'", ENV(THREADS("'value': ''")), "threads 600; "},
         };
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;

@@ -143,6 +143,8 @@ true
 {{- define "warpshare.switches" -}}
 {{- $on := list "always" (printf "events: %s" .Values.events) -}}
 {{- if include "warpshare.configMap" . }}{{ $on = append $on "configuration" }}{{ end -}}
+{{- $declares := regexMatch "provisioning\\W{1,8}declared" (toJson .Values.config.map) -}}
+{{- if eq (toString .Values.rbac.readPods) (ternary "auto" "true" $declares) "true" }}{{ $on = append $on "declared" }}{{ end -}}
 {{- if .Values.node.condition }}{{ $on = append $on "condition" }}{{ end -}}
 {{- if .Values.node.taint }}{{ $on = append $on "taint" }}{{ end -}}
 {{- if .Values.gfd.enabled }}{{ $on = append $on (printf "labels: %s" .Values.gfd.output) }}{{ end -}}
