@@ -72,9 +72,10 @@ static void free_container(struct declared_container *container)
         free(container);
 }
 
+/* |pod_uid| NULL: not known, as |name|. */
 static struct declared_container *find(const struct holdings *holdings, const char *pod_uid, const char *name)
 {
-        for (struct list *at = holdings->declared.next; at != &holdings->declared; at = at->next) {
+        for (struct list *at = holdings->declared.next; pod_uid && at != &holdings->declared; at = at->next) {
                 struct declared_container *container = container_of(at, struct declared_container, link);
 
                 if (strcmp(container->pod_uid, pod_uid) == 0 && strcmp(container->name, name) == 0)
@@ -213,13 +214,17 @@ static uint64_t sum_of(const struct holdings *holdings, const struct unit *unit,
                         const struct grant *grant = grants_get(book->grants, j);
                         const struct unit *own = resource_find_unit(book->resource, unit->uuid);
                         unsigned int replicas = own ? holdings_replicas_of(book, grant, own) : 0;
-                        const struct holder *holder = holdings_holder_of(holdings, book, grant);
-                        const struct declared_container *container = container_of_grant(holdings, book, grant);
+                        const struct declared_container *container;
+                        const struct holder *holder;
                         uint64_t mib;
                         bool is_guess;
 
-                        if (replicas == 0 || (container && container->is_refused))
+                        if (replicas == 0)
                                 continue;
+                        container = container_of_grant(holdings, book, grant);
+                        if (container && container->is_refused)
+                                continue;
+                        holder = holdings_holder_of(holdings, book, grant);
                         if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
                                 (!holder->container || strcmp(holder->container, name) == 0))
                                 continue;
@@ -343,9 +348,7 @@ static bool asks_at_start(const struct holdings *holdings, const struct book *bo
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
 static bool is_meant(const struct declared_ask *ask, const struct checkpoint_entry *entry)
 {
-        const struct book *book = holdings_find_book(ask->holdings, entry->resource);
-
-        if (!book || book->resource->provisioning != PROVISIONING_DECLARED)
+        if (!holdings_is_declared(ask->holdings, entry))
                 return false;
         if (ask->pod_uid && strcmp(entry->pod_uid, ask->pod_uid) != 0)
                 return false;
@@ -371,7 +374,8 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                 if (!ask->started && container && container->said.is_known)
                         continue;
                 container = take(holdings, entry, pod, ask->started != NULL);
-                if (!asks_at_start(holdings, holdings_find_book(holdings, entry->resource)))
+                if (!asks_at_start(
+                            holdings, holdings_book_of(holdings, entry->resource, entry->devices, entry->n_devices)))
                         drop_annotations(&container->said);
                 if (reason && ask->started)
                         tell_ignored(holdings, &ask->pod, entry->container,

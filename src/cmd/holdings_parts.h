@@ -200,6 +200,8 @@ int holdings_start_now(struct holdings *holdings, const char *resource, const ch
 void holdings_make_all(struct holdings *holdings);
 /* What the containers of the pod have in all, which run, is noted by holdings_declare(). */
 void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid);
+/* What the entry's container has of that resource it may declare. */
+bool holdings_is_declared(struct holdings *holdings, const struct checkpoint_entry *entry);
 /* |entry| is of that resource and has these ids and no others. */
 bool holdings_has_just(
         const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids);

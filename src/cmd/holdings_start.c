@@ -153,13 +153,13 @@ static int make_devices(struct starting *starting, struct error *err)
         if (starting->n_parts == 0)
                 return 0;
         mps_parts_sort(starting->parts, starting->n_parts);
-        if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED && starting->pod_uid) {
+        if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED) {
                 holdings_declare(starting->holdings, starting->pod_uid, starting->container, starting->parts,
                         starting->n_parts, &omits);
                 if (starting->is_running)
                         return 0;
-                if (holdings_check_declared(starting->holdings, starting->pod_uid, starting->container, starting->parts,
-                            starting->n_parts, err) < 0)
+                if (starting->pod_uid && holdings_check_declared(starting->holdings, starting->pod_uid,
+                                                 starting->container, starting->parts, starting->n_parts, err) < 0)
                         return -1;
         }
         count = variables_of(starting, omits, &variables);
@@ -282,6 +282,13 @@ static void sweep(struct holdings *holdings, struct arena *arena, const struct c
 
 /* ---- public ---- */
 
+bool holdings_is_declared(struct holdings *holdings, const struct checkpoint_entry *entry)
+{
+        const struct book *book = holdings_book_of(holdings, entry->resource, entry->devices, entry->n_devices);
+
+        return book && book->resource->provisioning == PROVISIONING_DECLARED;
+}
+
 int holdings_start_now(
         struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
@@ -320,19 +327,13 @@ void holdings_start(const char *resource, const char *const *ids, size_t n_ids, 
                 started(holdings_start_now(holdings, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
 }
 
-static bool is_declared(const struct holdings *holdings, const struct checkpoint_entry *entry)
-{
-        const struct book *book = holdings_find_book(holdings, entry->resource);
-
-        return book && book->resource->provisioning == PROVISIONING_DECLARED;
-}
-
 void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid)
 {
         struct error err;
 
         for (size_t i = 0; i < record->n_entries; i++)
-                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 && is_declared(holdings, &record->entries[i]))
+                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 &&
+                        holdings_is_declared(holdings, &record->entries[i]))
                         make_container(holdings, record, &record->entries[i], true, &err);
 }
 
@@ -346,7 +347,8 @@ void holdings_make_all(struct holdings *holdings)
         if (!holdings_read_checkpoint(holdings, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++)
-                if (device_of(&arena, record.entries[i].answer) && !is_declared(holdings, &record.entries[i]) &&
+                if (device_of(&arena, record.entries[i].answer) &&
+                        !holdings_is_declared(holdings, &record.entries[i]) &&
                         make_container(holdings, &record, &record.entries[i], false, &err) < 0)
                         log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));
 }

@@ -135,6 +135,14 @@ def test_what_cannot_be_read_does_not_count_and_the_container_starts(node, clust
     assert 'event=DeclarationIgnored' in line and 'it starts with what its replicas are worth' in line
 
 
+def test_without_kubelets_record_a_containers_own_variable_counts_all_the_same(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    create(cluster, node, 'pod', {}, {MEMORY: '0=3G'})
+    kubelet.admit('pod', GPU, 2)
+    os.unlink(os.path.join(node.directory, kubelet.CHECKPOINT))
+    assert limits(run(node, 'pod', {MEMORY: '0=3G'})) == ('0=3G', '20')
+
+
 def test_an_api_server_that_does_not_answer_holds_a_start_up_for_seconds_only(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     create(cluster, node, 'pod', {'warpshare.dev/threads': '60'})
