@@ -54,17 +54,36 @@ static char *grant_of(const char *file)
         return xasprintf("%.*s", (int)(length - strlen(PREFIX) - strlen(SUFFIX)), file + strlen(PREFIX));
 }
 
-void start_devices_sweep(const char *root, bool (*is_kept)(const char *grant, void *data), void *data)
+void start_devices_each(const char *root, void (*visit)(const char *path, const char *grant, void *data), void *data)
 {
         DIR *folder = opendir(root);
         const struct dirent *entry;
 
         while (folder && (entry = readdir(folder))) {
                 _free_ char *grant = grant_of(entry->d_name);
+                _free_ char *path = grant ? xasprintf("%s/%s", root, entry->d_name) : NULL;
 
-                if (grant && !is_kept(grant, data))
-                        unlinkat(dirfd(folder), entry->d_name, 0);
+                if (path)
+                        visit(path, grant, data);
         }
         if (folder)
                 closedir(folder);
+}
+
+struct sweep {
+        bool (*is_kept)(const char *grant, void *data);
+        void *data;
+};
+
+static void sweep_one(const char *path, const char *grant, void *data)
+{
+        const struct sweep *sweep = data;
+
+        if (!sweep->is_kept(grant, sweep->data))
+                unlink(path);
+}
+
+void start_devices_sweep(const char *root, bool (*is_kept)(const char *grant, void *data), void *data)
+{
+        start_devices_each(root, sweep_one, &(struct sweep){is_kept, data});
 }

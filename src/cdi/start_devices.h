@@ -16,5 +16,8 @@
 int start_device_write(const char *root, const char *grant, const char *const *variables, size_t n_variables,
         struct error *err) MUST_USE;
 
+/* The file of each grant that has one, in the folder's order; it may be removed in the visit. */
+void start_devices_each(const char *root, void (*visit)(const char *path, const char *grant, void *data), void *data);
+
 /* Removes the files of grants that |is_kept| does not know. What cannot be removed stays. */
 void start_devices_sweep(const char *root, bool (*is_kept)(const char *grant, void *data), void *data);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cdi/start_devices.h"
 #include "cmd/doctor_facts.h"
 #include "cmd/reach.h"
 #include "io/loop.h"
@@ -160,25 +161,39 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         return NULL;
 }
 
+/* A file of specifications; |use| says why it stays, or is NULL. */
+struct specification {
+        struct removals *removals;
+        const char *use;
+};
+
+static void uninstall_specification(const char *path, const char *grant UNUSED, void *data)
+{
+        static const char what[] = "CDI specification";
+        const struct specification *specification = data;
+
+        if (specification->use)
+                removals_add(specification->removals, REMOVAL_LEFT, what, path, "%s", specification->use);
+        else
+                remove_file(specification->removals, what, path);
+}
+
 void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced)
 {
         static const char *const classes[] = {
                 CDI_CLASS_GPU, CDI_CLASS_IMEX, CDI_CLASS_GDRCOPY, CDI_CLASS_GDS, CDI_CLASS_MOFED, CDI_CLASS_MPS};
-        static const char what[] = "CDI specification";
         _free_ char *use = is_forced ? NULL : find_use(config, kubelet_directory);
+        struct specification specification = {removals, use};
         size_t n_before = removals->n_rows;
 
         for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
                 _free_ char *path = xasprintf("%s/" CDI_VENDOR "-%s.json", config->cdi_root, classes[i]);
 
-                if (access(path, F_OK) < 0)
-                        continue;
-                if (use)
-                        removals_add(removals, REMOVAL_LEFT, what, path, "%s", use);
-                else
-                        remove_file(removals, what, path);
+                if (access(path, F_OK) == 0)
+                        uninstall_specification(path, NULL, &specification);
         }
+        start_devices_each(config->cdi_root, uninstall_specification, &specification);
         if (removals->n_rows == n_before)
-                removals_add(removals, REMOVAL_ABSENT, what, config->cdi_root, "%s", "");
+                removals_add(removals, REMOVAL_ABSENT, "CDI specification", config->cdi_root, "%s", "");
 }

@@ -40,8 +40,9 @@ def outcomes(things):
 def leave_everything(node, cluster):
     """An agent that was killed with a node that is marked."""
     os.mkdir(node.cdi_root)
-    with open(os.path.join(node.cdi_root, SPEC), 'w', encoding='ascii') as file:
-        file.write('{}')
+    for name in (SPEC, 'k8s.device-plugin.nvidia.com-mps-g12ab.json'):
+        with open(os.path.join(node.cdi_root, name), 'w', encoding='ascii') as file:
+            file.write('{}')
     labels = os.path.join(node.folder, 'gfd')
     node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, CONDITION, '--labels-output=file', '--labels-file', labels,
                    *cluster.options())

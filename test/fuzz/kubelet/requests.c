@@ -59,6 +59,18 @@ static void fuzz_prefer(const uint8_t *bytes, size_t size)
         arena_done(&arena);
 }
 
+static void fuzz_start(const uint8_t *bytes, size_t size)
+{
+        struct arena arena = ARENA_INIT;
+        struct container_ids container;
+        struct error err;
+
+        if (convert_start_request(&container, &arena, bytes, size, &err) == 0)
+                for (size_t i = 0; i < container.n_ids; i++)
+                        assert(strlen(container.ids[i]) <= size);
+        arena_done(&arena);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -88,6 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         node.plan->cdi_limits = data[0] >> 7;
         if (data[0] & 1)
                 fuzz_allocate(data + 1, size - 1);
+        else if (data[0] & 2)
+                fuzz_start(data + 1, size - 1);
         else
                 fuzz_prefer(data + 1, size - 1);
         return 0;
