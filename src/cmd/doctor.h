@@ -60,6 +60,9 @@ void doctor_check_agent(struct doctor *doctor);
 void doctor_check_other_plugins(struct doctor *doctor);
 void doctor_check_cdi(struct doctor *doctor);
 
+/* doctor_declared.c */
+void doctor_check_declared(struct doctor *doctor);
+
 /* doctor_mps.c */
 
 /* The MPS root as this process sees it: where containers have it mounted (--mps-directory), or else, on the host itself, where the

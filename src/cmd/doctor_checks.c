@@ -19,6 +19,7 @@ const struct doctor_check doctor_checks[] = {
         {"other-plugins", doctor_check_other_plugins},
         {"containers", doctor_check_containers},
         {"cdi", doctor_check_cdi},
+        {"declared", doctor_check_declared},
         {"mps-control", doctor_check_control_program},
         {"mps-root", doctor_check_mps_root},
         {"mps-parents", doctor_check_mps_parents},

@@ -13,6 +13,7 @@ import threading
 import pytest
 import yaml
 
+from apiserver import ApiServer, agent_rules
 from node import DEADLINE, REPORT, SIMULATOR, WARPSHARE, sharing
 
 DRIVER = '550.163.01'
@@ -171,7 +172,7 @@ def test_on_a_node_that_has_everything_nothing_is_wrong(site):
     assert wrong_checks(findings) == set(), findings
     checks = [finding['check'] for finding in findings]
     for check in ('config', 'driver', 'gpus', 'plan', 'tiers', 'compute-mode', 'kubelet', 'pod-resources', 'agent',
-                  'other-plugins', 'containers', 'cdi', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
+                  'other-plugins', 'containers', 'cdi', 'declared', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
                   'automatic-mount', 'host-pid', 'open-files', 'cgroup'):
         assert check in checks
 
@@ -505,3 +506,48 @@ def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
     done = subprocess.run([WARPSHARE, 'doctor', *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and not done.stdout
     assert text in done.stderr
+
+
+# ---- what containers declare ----
+
+@pytest.fixture
+def api(tmp_path):
+    made = ApiServer(tmp_path)
+    made.allow(agent_rules('declared'))
+    yield made
+    made.close()
+
+
+def declare(site, api=None):
+    site.config(sharing('mps', 4, provisioning='declared'))
+    if api:
+        site.arguments += ['--kubeconfig', api.kubeconfig(), '--node-name', 'n1']
+
+
+def test_with_the_right_to_read_pods_what_they_declare_counts(site, api):
+    declare(site, api)
+    expect(site, 'declared', 'pods can be read', 'ok')
+
+
+def test_without_that_right_annotations_do_not_count(site, api):
+    declare(site, api)
+    api.allow(agent_rules('events: node'))
+    findings = expect(site, 'declared', 'pods cannot be read: ')
+    assert any('rbac.readPods: true' in finding.get('todo', '') for finding in findings), findings
+
+
+def test_an_api_server_is_needed_to_know_what_pods_declare(site):
+    declare(site)
+    expect(site, 'declared', 'the API server is not spoken to: ')
+
+
+def test_devices_without_cdi_carry_no_declaration(site, api):
+    declare(site, api)
+    site.arguments.append('--device-list-strategy=envvar')
+    expect(site, 'declared', 'containers get their devices without CDI')
+
+
+def test_the_pod_is_not_known_without_kubelets_list(site, api):
+    declare(site, api)
+    site.arguments.append('--pod-resources-socket=')
+    expect(site, 'declared', "kubelet's pod-resources socket", alone=False)
