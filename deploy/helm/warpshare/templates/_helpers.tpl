@@ -139,12 +139,24 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* "true" where the agent reads the pods whose containers declare their shares: by value, or by a configuration of ours. */}}
+{{- define "warpshare.readsPods" -}}
+{{- if ne (toString .Values.rbac.readPods) "auto" -}}
+{{- if .Values.rbac.readPods }}true{{ end -}}
+{{- else -}}
+{{- range .Values.config.map -}}
+{{- $config := kindIs "string" . | ternary (fromYaml (toString .)) . -}}
+{{- $mps := ($config.sharing | default dict).mps | default dict -}}
+{{- if eq ($mps.provisioning | default "" | toString) "declared" }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* What is switched on, in the words of deploy/rbac.json. */}}
 {{- define "warpshare.switches" -}}
 {{- $on := list "always" (printf "events: %s" .Values.events) -}}
 {{- if include "warpshare.configMap" . }}{{ $on = append $on "configuration" }}{{ end -}}
-{{- $declares := regexMatch "provisioning\\W{1,8}declared" (toJson .Values.config.map) -}}
-{{- if eq (toString .Values.rbac.readPods) (ternary "auto" "true" $declares) "true" }}{{ $on = append $on "declared" }}{{ end -}}
+{{- if include "warpshare.readsPods" . }}{{ $on = append $on "declared" }}{{ end -}}
 {{- if .Values.node.condition }}{{ $on = append $on "condition" }}{{ end -}}
 {{- if .Values.node.taint }}{{ $on = append $on "taint" }}{{ end -}}
 {{- if .Values.gfd.enabled }}{{ $on = append $on (printf "labels: %s" .Values.gfd.output) }}{{ end -}}
