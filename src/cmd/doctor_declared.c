@@ -6,8 +6,9 @@
 #include "cmd/api_visit.h"
 #include "cmd/doctor.h"
 
-static const char means[] = "annotations of pods do not count as what they declare, and the guard proves nothing against their containers; "
-                            "their own variables count all the same";
+static const char means[] =
+        "annotations of pods do not count as what they declare, and the guard proves nothing against their containers; "
+        "their own variables count all the same";
 
 struct question {
         unsigned int status;
@@ -39,8 +40,9 @@ static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
         if (question.status == 200 || question.status == 404)
                 return true;
         doctor_tell(doctor, DOCTOR_WRONG, means,
-                question.status == 403 ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
-                                       : "see to it that the API server answers",
+                question.status == 403
+                        ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
+                        : "see to it that the API server answers",
                 "pods cannot be read: %s", question.error.text);
         return false;
 }
@@ -54,7 +56,8 @@ static bool can_ask(struct doctor *doctor)
         if (visit.client)
                 can = may_read_pods(doctor, &visit);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, means, "set --node-name, and credentials: a service account, or --kubeconfig",
+                doctor_tell(doctor, DOCTOR_WRONG, means,
+                        "set --node-name, and credentials: a service account, or --kubeconfig",
                         "the API server is not spoken to: %s", visit.why.text);
         api_visit_end(&visit);
         return can;
@@ -88,5 +91,6 @@ void doctor_check_declared(struct doctor *doctor)
                 is_well = false;
         }
         if (can_ask(doctor) && is_well)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "pods can be read, and what they declare can be told to containers");
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL,
+                        "pods can be read, and what they declare can be told to containers");
 }
