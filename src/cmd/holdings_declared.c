@@ -55,9 +55,8 @@ struct declared_ask {
         const char *resource;
         const char **ids;
         size_t n_ids;
-        const char *pod_uid; /* NULL: not known yet */
-        struct node_event_pod pod;
-        struct kube_call *call; /* NULL: kubelet's list is awaited */
+        struct node_event_pod pod; /* all NULL: not known yet */
+        struct kube_call *call;    /* NULL: kubelet's list is awaited */
         int64_t deadline;
         broker_started_fn *started;
         void *context;
@@ -137,6 +136,30 @@ static struct declared_container *take(
 
 /* ---- what they have ---- */
 
+static struct declared_unit *find_unit(const struct declared_container *container, const char *uuid)
+{
+        for (size_t i = 0; i < container->n_units; i++)
+                if (strcmp(container->units[i].uuid, uuid) == 0)
+                        return &container->units[i];
+        return NULL;
+}
+
+static void note_unit(struct declared_container *container, const char *uuid, struct share share)
+{
+        struct declared_unit *known = find_unit(container, uuid);
+        struct declared_unit *units;
+
+        if (known) {
+                known->share = share;
+                return;
+        }
+        units = ARENA_ARRAY(&container->arena, struct declared_unit, container->n_units + 1);
+        if (container->n_units)
+                memcpy(units, container->units, container->n_units * sizeof(*units));
+        units[container->n_units++] = (struct declared_unit){arena_strdup(&container->arena, uuid), share};
+        container->units = units;
+}
+
 void holdings_declare(struct holdings *holdings, const char *pod_uid, const char *name, struct mps_part *parts,
         size_t n_parts, unsigned int *ret_omits)
 {
@@ -147,31 +170,22 @@ void holdings_declare(struct holdings *holdings, const char *pod_uid, const char
         for (size_t i = 0; i < n_parts; i++)
                 parts[i].share = declared_share(said, &parts[i], i);
         *ret_omits = declared_omits(said, n_parts);
-        for (size_t i = 0; container && i < n_parts; i++) {
-                size_t j = 0;
-
-                while (j < container->n_units && strcmp(container->units[j].uuid, parts[i].unit->uuid) != 0)
-                        j++;
-                if (j == container->n_units) {
-                        struct declared_unit *units = ARENA_ARRAY(&container->arena, struct declared_unit, j + 1);
-
-                        if (j)
-                                memcpy(units, container->units, j * sizeof(*units));
-                        units[j].uuid = arena_strdup(&container->arena, parts[i].unit->uuid);
-                        container->units = units;
-                        container->n_units++;
-                }
-                container->units[j].share = parts[i].share;
-        }
+        for (size_t i = 0; container && i < n_parts; i++)
+                note_unit(container, parts[i].unit->uuid, parts[i].share);
 }
 
-static const struct declared_container *container_of_grant(
-        const struct holdings *holdings, const struct book *book, const struct grant *grant)
+static const struct declared_container *find_of(const struct holdings *holdings, const struct holder *holder)
 {
-        const struct holder *holder = holdings_holder_of(holdings, book, grant);
+        return holder && holder->container ? find(holdings, holder->pod_uid, holder->container) : NULL;
+}
 
-        return holder && holder->pod_uid && holder->container ? find(holdings, holder->pod_uid, holder->container)
-                                                              : NULL;
+/* |container| NULL: nothing is known of it, and |replicas| say what it has. */
+static struct share share_in(const struct declared_container *container, const struct resource *resource,
+        const struct unit *unit, unsigned int replicas)
+{
+        const struct declared_unit *known = container ? find_unit(container, unit->uuid) : NULL;
+
+        return known ? known->share : share_of(resource, unit, replicas);
 }
 
 /* An annotation counts only for who is known to have started with it. */
@@ -190,13 +204,10 @@ struct share holdings_share(const struct holdings *holdings, const struct book *
 
         *ret_is_guess = grant->is_guess;
         if (book->resource->provisioning == PROVISIONING_DECLARED) {
-                container = container_of_grant(holdings, book, grant);
+                container = find_of(holdings, holdings_holder_of(holdings, book, grant));
                 *ret_is_guess |= !container || !is_certain(container);
         }
-        for (size_t i = 0; container && i < container->n_units; i++)
-                if (strcmp(container->units[i].uuid, unit->uuid) == 0)
-                        return container->units[i].share;
-        return share_of(book->resource, unit, replicas);
+        return share_in(container, book->resource, unit, replicas);
 }
 
 /* ---- more than there is ---- */
@@ -209,26 +220,25 @@ static uint64_t sum_of(const struct holdings *holdings, const struct unit *unit,
 
         for (size_t i = 0; i < holdings->n_books; i++) {
                 const struct book *book = &holdings->books[i];
+                const struct unit *own = resource_find_unit(book->resource, unit->uuid);
 
-                for (size_t j = 0; j < grants_count(book->grants); j++) {
+                for (size_t j = 0; own && j < grants_count(book->grants); j++) {
                         const struct grant *grant = grants_get(book->grants, j);
-                        const struct unit *own = resource_find_unit(book->resource, unit->uuid);
-                        unsigned int replicas = own ? holdings_replicas_of(book, grant, own) : 0;
+                        unsigned int replicas = holdings_replicas_of(book, grant, own);
                         const struct declared_container *container;
                         const struct holder *holder;
                         uint64_t mib;
-                        bool is_guess;
 
                         if (replicas == 0)
                                 continue;
-                        container = container_of_grant(holdings, book, grant);
+                        holder = holdings_holder_of(holdings, book, grant);
+                        container = find_of(holdings, holder);
                         if (container && container->is_refused)
                                 continue;
-                        holder = holdings_holder_of(holdings, book, grant);
                         if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
                                 (!holder->container || strcmp(holder->container, name) == 0))
                                 continue;
-                        mib = holdings_share(holdings, book, grant, own, replicas, &is_guess).memory_mib;
+                        mib = share_in(container, book->resource, own, replicas).memory_mib;
                         sum += mib;
                         if (pods && holder && holder->pod)
                                 strbuf_printf(pods, "%s%s/%s %llu MiB", pods->size ? ", " : "", holder->pod_namespace,
@@ -243,24 +253,27 @@ int holdings_check_declared(struct holdings *holdings, const char *pod_uid, cons
 {
         struct declared_container *container = find(holdings, pod_uid, name);
 
+        if (container)
+                container->is_refused = false;
         for (size_t i = 0; i < n_parts; i++) {
                 const struct unit *unit = parts[i].unit;
                 uint64_t usable = budget_usable_mib(unit);
+                uint64_t own = parts[i].share.memory_mib;
                 uint64_t others;
 
                 if (!unit->shared->section->refuses_overcommit || usable == 0)
                         continue;
                 others = sum_of(holdings, unit, pod_uid, name, NULL);
+                if (others + own <= usable)
+                        continue;
                 if (container)
-                        container->is_refused = others + parts[i].share.memory_mib > usable;
-                if (others + parts[i].share.memory_mib > usable)
-                        return error_set(err, ERROR_EXHAUSTED,
-                                "the container %.63s declares %llu MiB of %s (GPU %s), of which %llu of %llu MiB are declared by others: "
-                                "declare at most %llu MiB (annotation " DECLARED_MEMORY "), end others, or set "
-                                "sharing.mps.declaredOvercommit: true",
-                                name, (unsigned long long)parts[i].share.memory_mib, unit->uuid, unit->index,
-                                (unsigned long long)others, (unsigned long long)usable,
-                                (unsigned long long)(usable > others ? usable - others : 0));
+                        container->is_refused = true;
+                return error_set(err, ERROR_EXHAUSTED,
+                        "the container %.63s declares %llu MiB of %s (GPU %s), of which %llu of %llu MiB are declared by others: "
+                        "declare at most %llu MiB (annotation " DECLARED_MEMORY "), end others, or set "
+                        "sharing.mps.declaredOvercommit: true",
+                        name, (unsigned long long)own, unit->uuid, unit->index, (unsigned long long)others,
+                        (unsigned long long)usable, (unsigned long long)(usable > others ? usable - others : 0));
         }
         return 0;
 }
@@ -318,11 +331,9 @@ static void judge(struct holdings *holdings)
 
 static void free_ask(struct declared_ask *ask)
 {
-        struct arena arena = ask->arena;
-
         kube_call_cancel(ask->call);
         list_remove(&ask->link);
-        arena_done(&arena);
+        arena_done(&ask->arena);
         free(ask);
 }
 
@@ -350,7 +361,7 @@ static bool is_meant(const struct declared_ask *ask, const struct checkpoint_ent
 {
         if (!holdings_is_declared(ask->holdings, entry))
                 return false;
-        if (ask->pod_uid && strcmp(entry->pod_uid, ask->pod_uid) != 0)
+        if (ask->pod.uid && strcmp(entry->pod_uid, ask->pod.uid) != 0)
                 return false;
         return !ask->started || holdings_has_just(entry, ask->resource, ask->ids, ask->n_ids);
 }
@@ -392,7 +403,7 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                                 LOG_STR("own_memory", container->said.own_memory ? container->said.own_memory : ""));
         }
         if (!ask->started)
-                holdings_describe_pod(holdings, &record, ask->pod_uid);
+                holdings_describe_pod(holdings, &record, ask->pod.uid);
 }
 
 /* Neither: what is known counts. */
@@ -421,18 +432,22 @@ static void on_pod(const struct kube_answer *answer, void *data)
         ask->call = NULL;
         if (answer->error)
                 finish(ask, NULL, answer->error->text);
-        else if (!uid || (ask->pod_uid && strcmp(uid, ask->pod_uid) != 0))
+        else if (!uid || (ask->pod.uid && strcmp(uid, ask->pod.uid) != 0))
                 finish(ask, NULL, "the API server has another pod of its name");
         else
                 finish(ask, answer->object, NULL);
 }
 
-static void read_pod(struct declared_ask *ask)
+/* |holder| has its names. */
+static void read_pod(struct declared_ask *ask, const struct holder *holder)
 {
-        _free_ char *collection = object_collection("/api/v1", ask->pod.namespace, "pods");
-        _free_ char *path = object_path(collection, ask->pod.name);
+        _free_ char *collection = object_collection("/api/v1", holder->pod_namespace, "pods");
+        _free_ char *path = object_path(collection, holder->pod);
         uv_timer_t *timer = &ask->holdings->declared_timer;
 
+        ask->pod = (struct node_event_pod){.namespace = arena_strdup(&ask->arena, holder->pod_namespace),
+                .name = arena_strdup(&ask->arena, holder->pod),
+                .uid = arena_strdup(&ask->arena, holder->pod_uid)};
         ask->deadline = holdings_clock() + READ_MS;
         ask->call = kube_client_send(ask->holdings->options.client,
                 &(struct kube_request){
@@ -473,10 +488,7 @@ static void on_listed(const struct error *err, void *data)
                 finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have it");
                 return;
         }
-        ask->pod_uid = arena_strdup(&ask->arena, holder->pod_uid);
-        ask->pod = (struct node_event_pod){
-                arena_strdup(&ask->arena, holder->pod_namespace), arena_strdup(&ask->arena, holder->pod), ask->pod_uid};
-        read_pod(ask);
+        read_pod(ask, holder);
 }
 
 static struct declared_ask *new_ask(struct holdings *holdings)
@@ -585,7 +597,6 @@ static const struct holder *find_unread(const struct holdings *holdings)
 void holdings_read_declared(struct holdings *holdings)
 {
         const struct holder *holder;
-        struct declared_ask *ask;
 
         if (!holdings->plan || holdings->closing)
                 return;
@@ -596,11 +607,7 @@ void holdings_read_declared(struct holdings *holdings)
         holder = find_unread(holdings);
         if (!holder)
                 return;
-        ask = new_ask(holdings);
-        ask->pod_uid = arena_strdup(&ask->arena, holder->pod_uid);
-        ask->pod = (struct node_event_pod){
-                arena_strdup(&ask->arena, holder->pod_namespace), arena_strdup(&ask->arena, holder->pod), ask->pod_uid};
-        read_pod(ask);
+        read_pod(new_ask(holdings), holder);
 }
 
 /* ---- the end ---- */

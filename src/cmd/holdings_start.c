@@ -124,29 +124,10 @@ static size_t variables_of(struct starting *starting, unsigned int omits, const 
         return count;
 }
 
-static unsigned int threads_of(const struct starting *starting)
-{
-        unsigned int least = 1000;
-
-        for (size_t i = 0; i < starting->n_parts; i++)
-                least = MIN(least, starting->parts[i].share.threads_permille);
-        return least;
-}
-
-static const char *memory_of(const struct starting *starting)
-{
-        uint64_t *mib = ARENA_ARRAY(starting->arena, uint64_t, starting->n_parts);
-        const char *text;
-
-        for (size_t i = 0; i < starting->n_parts; i++)
-                mib[i] = starting->parts[i].share.memory_mib;
-        text = mps_limits_memory(starting->arena, mib, starting->n_parts);
-        return text ? text : "";
-}
-
 static int make_devices(struct starting *starting, struct error *err)
 {
         const char **variables;
+        const char *memory;
         unsigned int omits = 0;
         size_t count;
 
@@ -163,13 +144,15 @@ static int make_devices(struct starting *starting, struct error *err)
                         return -1;
         }
         count = variables_of(starting, omits, &variables);
+        memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
         for (size_t i = 0; i < starting->n_grants; i++) {
                 if (start_device_write(
                             starting->holdings->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
                         return -1;
                 log_info("limits of a container that starts", LOG_STR("grant", starting->grants[i]),
-                        LOG_UINT("gpus", starting->n_parts), LOG_UINT("threads_permille", threads_of(starting)),
-                        LOG_STR("memory", memory_of(starting)));
+                        LOG_UINT("gpus", starting->n_parts),
+                        LOG_UINT("threads_permille", mps_parts_threads(starting->parts, starting->n_parts)),
+                        LOG_STR("memory", memory ? memory : ""));
         }
         return 0;
 }

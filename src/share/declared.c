@@ -177,7 +177,6 @@ struct declared declared_read(struct arena *arena, const json_t *pod, const char
 
 struct share declared_share(const struct declared *said, const struct mps_part *part, size_t ordinal)
 {
-        const struct sharing_section *section = part->unit->shared->section;
         struct share share = share_of(part->resource, part->unit, part->replicas);
         uint64_t memory_mib = said->memory_mib;
 
@@ -187,11 +186,7 @@ struct share declared_share(const struct declared *said, const struct mps_part *
                 share.memory_mib = memory_mib;
         if (said->threads_permille)
                 share.threads_permille = said->threads_permille;
-        if (section->max_memory_mib)
-                share.memory_mib = MIN(share.memory_mib, section->max_memory_mib);
-        if (section->max_threads)
-                share.threads_permille = MIN(share.threads_permille, section->max_threads * 10);
-        return share;
+        return share_below_ceilings(part->unit, share);
 }
 
 /*

@@ -50,25 +50,36 @@ void mps_parts_sort(struct mps_part *parts, size_t n_parts)
         qsort(parts, n_parts, sizeof(*parts), by_index);
 }
 
+unsigned int mps_parts_threads(const struct mps_part *parts, size_t n_parts)
+{
+        unsigned int permille = 1000;
+
+        for (size_t i = 0; i < n_parts; i++)
+                permille = MIN(permille, parts[i].share.threads_permille);
+        return permille;
+}
+
+const char *mps_parts_memory(struct arena *arena, const struct mps_part *parts, size_t n_parts)
+{
+        uint64_t *mib = ARENA_ARRAY(arena, uint64_t, n_parts);
+
+        for (size_t i = 0; i < n_parts; i++)
+                mib[i] = parts[i].share.memory_mib;
+        return mps_limits_memory(arena, mib, n_parts);
+}
+
 size_t mps_limits_variables(
         struct arena *arena, const struct mps_part *parts, size_t n_parts, unsigned int omits, const char ***ret)
 {
         const char **variables = ARENA_ARRAY(arena, const char *, 4);
-        uint64_t *mib = ARENA_ARRAY(arena, uint64_t, n_parts);
-        unsigned int permille = 1000;
-        const char *memory;
+        const char *memory = omits & MPS_LIMITS_NO_MEMORY ? NULL : mps_parts_memory(arena, parts, n_parts);
         size_t count = 0;
 
-        for (size_t i = 0; i < n_parts; i++) {
-                permille = MIN(permille, parts[i].share.threads_permille);
-                mib[i] = parts[i].share.memory_mib;
-        }
         variables[count++] = arena_printf(
                 arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, parts[0].resource, parts[0].unit));
         if (!(omits & MPS_LIMITS_NO_THREADS))
-                variables[count++] = arena_printf(
-                        arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
-        memory = omits & MPS_LIMITS_NO_MEMORY ? NULL : mps_limits_memory(arena, mib, n_parts);
+                variables[count++] = arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s",
+                        mps_limits_threads(arena, mps_parts_threads(parts, n_parts)));
         if (memory)
                 variables[count++] = arena_printf(arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", memory);
         if (n_parts > 1)

@@ -43,6 +43,10 @@ bool mps_limits_at_start(const struct plan *plan, const struct resource *resourc
 /* The order in which the container sees them: position is CUDA's ordinal. */
 void mps_parts_sort(struct mps_part *parts, size_t n_parts);
 
+/* What all of them are worth: the least threads of any, and the list of mps_limits_memory() in their order, or NULL. */
+unsigned int mps_parts_threads(const struct mps_part *parts, size_t n_parts);
+const char *mps_parts_memory(struct arena *arena, const struct mps_part *parts, size_t n_parts);
+
 /*
  * The limits of a container that holds |parts|, sorted, all of one daemon and at least one; without those that |omits| says.
  * "NAME=value", in |arena|.

@@ -18,7 +18,7 @@ static struct share share_by_sm(const struct unit *unit, unsigned int k)
                 .sms = sms};
 }
 
-static struct share below_ceilings(const struct unit *unit, struct share share)
+struct share share_below_ceilings(const struct unit *unit, struct share share)
 {
         const struct sharing_section *section = unit->shared->section;
 
@@ -47,7 +47,7 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
         case PROVISIONING_SM:
                 return share_by_sm(unit, k);
         case PROVISIONING_DECLARED:
-                return below_ceilings(unit,
+                return share_below_ceilings(unit,
                         (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n});
         }
         /* NVIDIA's formula knows whole percent only. */
@@ -71,7 +71,8 @@ unsigned int share_sms(const struct unit *unit, const struct share *share)
 struct share share_largest(const struct resource *resource, const struct unit *unit)
 {
         if (resource->provisioning == PROVISIONING_DECLARED && unit->shared)
-                return below_ceilings(unit, (struct share){.memory_mib = unit->memory / MIB, .threads_permille = 1000});
+                return share_below_ceilings(
+                        unit, (struct share){.memory_mib = unit->memory / MIB, .threads_permille = 1000});
         return share_of(resource, unit, share_most(resource, unit));
 }
 

@@ -25,6 +25,9 @@ struct share {
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
+/* |share| of |unit|, or what maxMemory and maxThreads leave of it. */
+struct share share_below_ceilings(const struct unit *unit, struct share share);
+
 /* The most replicas of |unit| that one container may hold. */
 unsigned int share_most(const struct resource *resource, const struct unit *unit);
 

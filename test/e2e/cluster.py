@@ -2,6 +2,7 @@
 import pytest
 
 from apiserver import ApiServer, agent_rules
+from kubelet import Pod
 
 NODES = '/api/v1/nodes'
 NAME = 'n1'
@@ -29,6 +30,15 @@ class Cluster:
 
     def node(self):
         return self.api.get(NODES, NAME)
+
+    def create_pod(self, kubelet, name, namespace='default', annotations=None, env=None):
+        """As its user wrote it; kubelet knows it by its UID, and admits its container main later."""
+        made = self.api.put('/api/v1/namespaces/%s/pods' % namespace, {
+            'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name, 'annotations': annotations or {}},
+            'spec': {'containers': [{'name': 'main', 'image': 'x', 'env': [
+                {'name': key, 'value': value} for key, value in (env or {}).items()]}]}})
+        kubelet.pods[name] = Pod(name, namespace)
+        kubelet.pods[name].uid = made['metadata']['uid']
 
     def events(self, reason=None, namespace='default', kind=None):
         return [event for event in self.api.all('/api/v1/namespaces/%s/events' % namespace)

@@ -7,9 +7,9 @@ import pytest
 
 from cluster import cluster  # noqa: F401 -- a fixture
 from container_runtime import Container
-from kubelet import Pod
 from node import GPU, v100s
-from test_device_lists import make_device_nodes, make_driver, machine
+from test_device_lists import make_device_nodes, make_driver
+from test_several_resources import cdi_root, limits, places
 
 PERCENT = 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'
 MEMORY = 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'
@@ -18,15 +18,6 @@ MEMORY = 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'
 def declared(replicas=10, **more):
     return {'version': 'v1', 'sharing': {'mps': {
         'provisioning': 'declared', 'memoryReserve': '512Mi', 'resources': [{'name': GPU, 'replicas': replicas}], **more}}}
-
-
-def places(node):
-    return ['--mps-root=/run/nvidia/mps', '--cdi-root=' + cdi_root(node), '--system-root=' + machine(node),
-            '--container-driver-root=' + os.path.join(node.folder, 'driver')]
-
-
-def cdi_root(node):
-    return os.path.join(node.folder, 'cdi')
 
 
 def start(node, config, *arguments, gpus=1):
@@ -39,22 +30,8 @@ def start(node, config, *arguments, gpus=1):
     return node.kubelet
 
 
-def create(cluster, node, pod, annotations=None, env=None, **more):
-    """The pod in the API server, as its user wrote it; kubelet knows it by its UID."""
-    container = {'name': 'main', 'image': 'x', 'env': [{'name': name, 'value': value} for name, value in (env or {}).items()], **more}
-    made = cluster.api.put('/api/v1/namespaces/default/pods', {
-        'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': pod, 'annotations': annotations or {}},
-        'spec': {'containers': [container]}})
-    node.kubelet.pods[pod] = Pod(pod, 'default')
-    node.kubelet.pods[pod].uid = made['metadata']['uid']
-
-
 def run(node, pod, env=None):
     return Container(node.kubelet.run_options(pod), cdi_root(node), env)
-
-
-def limits(container):
-    return container.envs[MEMORY], container.envs[PERCENT]
 
 
 @pytest.mark.parametrize('annotations, env, expected', [
@@ -70,7 +47,7 @@ def limits(container):
 @pytest.mark.parametrize('strategy', [None, 'cdi-cri'])
 def test_a_container_has_what_it_declares_and_its_replicas_worth_of_the_rest(node, cluster, strategy, annotations, env, expected):
     kubelet = start(node, declared(), *cluster.options(), *(['--device-list-strategy=' + strategy] if strategy else []))
-    create(cluster, node, 'pod', {'warpshare.dev/' + key: value for key, value in annotations.items()}, env)
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/' + key: value for key, value in annotations.items()}, env=env)
     kubelet.admit('pod', GPU, 2)
     container = run(node, 'pod', env)
     assert limits(container) == expected
@@ -80,7 +57,7 @@ def test_a_container_has_what_it_declares_and_its_replicas_worth_of_the_rest(nod
 
 def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
     kubelet = start(node, declared(scope='individual'), *cluster.options(), gpus=2)
-    create(cluster, node, 'pod', {'warpshare.dev/memory': '2Gi'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/memory': '2Gi'})
     kubelet.admit('pod', 'nvidia.com/gpu0', 3)
     kubelet.admit('pod', 'nvidia.com/gpu1', 5)
     assert limits(run(node, 'pod')) == ('0=2048M,1=2048M', '30')
@@ -89,17 +66,17 @@ def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
 
 def test_nobody_has_more_than_the_ceilings(node, cluster):
     kubelet = start(node, declared(maxThreads=40, maxMemory='4Gi'), *cluster.options())
-    create(cluster, node, 'pod', {'warpshare.dev/threads': '60', 'warpshare.dev/memory': '20Gi'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '20Gi'})
     kubelet.admit('pod', GPU, 2)
     assert limits(run(node, 'pod')) == ('0=4096M', '40')
-    create(cluster, node, 'large')
+    cluster.create_pod(node.kubelet, 'large')
     kubelet.admit('large', GPU, 5)
     assert limits(run(node, 'large')) == ('0=4096M', '40')
 
 
 def test_a_restart_brings_what_the_annotations_say_by_then(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
-    create(cluster, node, 'pod', {'warpshare.dev/threads': '60'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60'})
     kubelet.admit('pod', GPU, 2)
     assert run(node, 'pod').envs[PERCENT] == '60'
     cluster.api.patch('/api/v1/namespaces/default/pods', 'pod', {'metadata': {'annotations': {'warpshare.dev/threads': '30'}}})
@@ -108,7 +85,7 @@ def test_a_restart_brings_what_the_annotations_say_by_then(node, cluster):
 
 def test_a_value_that_cannot_be_used_is_told_to_the_pod_and_counts_for_nothing(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
-    create(cluster, node, 'pod', {'warpshare.dev/threads': '150', 'warpshare.dev/memory': '1Gi'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '150', 'warpshare.dev/memory': '1Gi'})
     kubelet.admit('pod', GPU, 2)
     assert limits(run(node, 'pod')) == ('0=1024M', '20')
     event = cluster.wait_event('DeclarationIgnored', kind='Pod')
@@ -123,7 +100,7 @@ def test_what_cannot_be_read_does_not_count_and_the_container_starts(node, clust
     if how == 'no pod-resources':
         arguments.append('--pod-resources-socket=')
     kubelet = start(node, declared(), *arguments)
-    create(cluster, node, 'pod', {'warpshare.dev/threads': '60'}, {MEMORY: '0=3G'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60'}, env={MEMORY: '0=3G'})
     if how == 'the pod is gone':
         cluster.api.delete('/api/v1/namespaces/default/pods', 'pod')
     if how == 'another pod of its name':
@@ -137,7 +114,7 @@ def test_what_cannot_be_read_does_not_count_and_the_container_starts(node, clust
 
 def test_without_kubelets_record_a_containers_own_variable_counts_all_the_same(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
-    create(cluster, node, 'pod', {}, {MEMORY: '0=3G'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={}, env={MEMORY: '0=3G'})
     kubelet.admit('pod', GPU, 2)
     os.unlink(os.path.join(node.directory, kubelet.CHECKPOINT))
     assert limits(run(node, 'pod', {MEMORY: '0=3G'})) == ('0=3G', '20')
@@ -145,7 +122,7 @@ def test_without_kubelets_record_a_containers_own_variable_counts_all_the_same(n
 
 def test_an_api_server_that_does_not_answer_holds_a_start_up_for_seconds_only(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
-    create(cluster, node, 'pod', {'warpshare.dev/threads': '60'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60'})
     kubelet.admit('pod', GPU, 2)
     cluster.api.fault('hang', verb='get', resource='pods', times=1000)
     assert run(node, 'pod').envs[PERCENT] == '20'
@@ -155,7 +132,7 @@ def test_an_api_server_that_does_not_answer_holds_a_start_up_for_seconds_only(no
 def test_more_memory_than_the_gpu_has_is_told_with_the_pods(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     for pod in ('first', 'second'):
-        create(cluster, node, pod, {'warpshare.dev/memory': '20Gi'})
+        cluster.create_pod(node.kubelet, pod, annotations={'warpshare.dev/memory': '20Gi'})
         kubelet.admit(pod, GPU, 2)
         run(node, pod)
     event = cluster.wait_event('DeclaredMemoryExceedsGPU')
@@ -168,23 +145,23 @@ def test_more_memory_than_the_gpu_has_is_told_with_the_pods(node, cluster):
 
 def test_the_newest_does_not_start_where_overcommit_is_refused(node, cluster):
     kubelet = start(node, declared(declaredOvercommit=False), *cluster.options())
-    create(cluster, node, 'first', {'warpshare.dev/memory': '20Gi'})
+    cluster.create_pod(node.kubelet, 'first', annotations={'warpshare.dev/memory': '20Gi'})
     kubelet.admit('first', GPU, 2)
     assert run(node, 'first').envs[MEMORY] == '0=20480M'
-    create(cluster, node, 'second', {'warpshare.dev/memory': '20Gi'})
+    cluster.create_pod(node.kubelet, 'second', annotations={'warpshare.dev/memory': '20Gi'})
     kubelet.admit('second', GPU, 2)
     with pytest.raises(grpc.RpcError) as error:
         run(node, 'second')
     assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert 'declares 20480 MiB' in error.value.details() and 'declare at most 11613 MiB' in error.value.details()
-    create(cluster, node, 'third', {'warpshare.dev/memory': '8Gi'})
+    cluster.create_pod(node.kubelet, 'third', annotations={'warpshare.dev/memory': '8Gi'})
     kubelet.admit('third', GPU, 2)
     assert run(node, 'third').envs[MEMORY] == '0=8192M'  # who does not run takes nothing
 
 
 def test_who_runs_keeps_what_it_declared_when_the_agent_starts_again(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
-    create(cluster, node, 'pod', {'warpshare.dev/threads': '60', 'warpshare.dev/memory': '3Gi'})
+    cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '3Gi'})
     kubelet.admit('pod', GPU, 2)
     before = run(node, 'pod').envs
     node.agent.signal(signal.SIGTERM)

@@ -1,7 +1,6 @@
 """provisioning: declared, with the daemons and the clients of MPS: what a container declares is what the guard holds it to."""
 from cluster import cluster  # noqa: F401 -- a fixture
 from mps_node import node, share  # noqa: F401 -- a fixture
-from kubelet import Pod
 from node import GPU
 
 PERCENT = 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'
@@ -16,11 +15,7 @@ def start(node, cluster, **more):
 
 
 def create(cluster, node, pod, **env):
-    made = cluster.api.put('/api/v1/namespaces/team/pods', {
-        'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': pod}, 'spec': {'containers': [
-            {'name': 'main', 'image': 'x', 'env': [{'name': name, 'value': value} for name, value in env.items()]}]}})
-    node.kubelet.pods[pod] = Pod(pod, 'team')
-    node.kubelet.pods[pod].uid = made['metadata']['uid']
+    cluster.create_pod(node.kubelet, pod, 'team', env=env)
     node.admit(pod, 2, namespace='team')
 
 
