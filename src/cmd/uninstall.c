@@ -160,7 +160,7 @@ static int uninstall(const struct config *config, const char *const *values)
         struct lock lock = LOCK_INIT;
         struct api_visit visit;
         struct error err;
-        int rc = lock_take(&lock, directory, &err);
+        int rc = lock_take_within(&lock, directory, LOCK_PATIENCE_MS, &err);
 
         if (rc == LOCK_BUSY && !is_forced && !removals.is_dry) {
                 fprintf(stderr, "an agent runs here (it has the lock on '%s'): end it first, or use --force\n",

@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define PAUSE_MS 20U
 
 int lock_take(struct lock *lock, const char *directory, struct error *err)
 {
@@ -22,6 +25,17 @@ int lock_take(struct lock *lock, const char *directory, struct error *err)
         }
         *lock = (struct lock){.fd = TAKE_FD(fd), .device = status.st_dev, .inode = status.st_ino};
         return 0;
+}
+
+int lock_take_within(struct lock *lock, const char *directory, unsigned int patience_ms, struct error *err)
+{
+        int rc = lock_take(lock, directory, err);
+
+        for (unsigned int waited = 0; rc == LOCK_BUSY && waited < patience_ms; waited += PAUSE_MS) {
+                usleep(PAUSE_MS * 1000);
+                rc = lock_take(lock, directory, err);
+        }
+        return rc;
 }
 
 void lock_hand_over(struct lock *lock)

@@ -30,6 +30,12 @@ struct lock {
 
 /* 0: held now; LOCK_BUSY; or -1. Releases what |lock| held before. */
 int lock_take(struct lock *lock, const char *directory, struct error *err) MUST_USE;
+/*
+ * The same, but LOCK_BUSY only when it was busy for |patience_ms|: a process that is killed while it starts another one leaves the lock to that for some
+ * milliseconds, until the other program is executed. Blocks meanwhile.
+ */
+int lock_take_within(struct lock *lock, const char *directory, unsigned int patience_ms, struct error *err) MUST_USE;
+#define LOCK_PATIENCE_MS 1000U          /* many times what a busy machine takes for that */
 void lock_release(struct lock *lock);   /* leaves the directory as it is */
 void lock_hand_over(struct lock *lock); /* and wakes who waits for it */
 

@@ -38,6 +38,30 @@ static void test_a_directory_is_locked_once(void **state UNUSED)
         lock_release(&second);
 }
 
+/* As after a kill: the child has the descriptor until it executes something. */
+static void test_a_lock_that_a_killed_process_left_to_its_child_is_waited_for(void **state UNUSED)
+{
+        struct lock held = LOCK_INIT;
+        struct lock next = LOCK_INIT;
+        struct error err;
+        pid_t child;
+
+        assert_ok(lock_take(&held, folder, &err), &err);
+        child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+                usleep(200 * 1000);
+                _exit(0);
+        }
+        close(held.fd); /* without an unlock, as when a process ends */
+        held.fd = -1;
+        assert_int_equal(lock_take(&next, folder, &err), LOCK_BUSY);
+        assert_int_equal(lock_take_within(&next, folder, 60000, &err), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        assert_int_equal(lock_take_within(&held, folder, 40, &err), LOCK_BUSY);
+        lock_release(&next);
+}
+
 /* Of the events of a directory that libuv asks for. */
 static void test_who_waits_is_told_that_the_lock_is_free(void **state UNUSED)
 {
@@ -109,6 +133,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_directory_is_locked_once),
+                cmocka_unit_test(test_a_lock_that_a_killed_process_left_to_its_child_is_waited_for),
                 cmocka_unit_test(test_who_waits_is_told_that_the_lock_is_free),
                 cmocka_unit_test(test_a_process_that_dies_gives_the_lock_back),
                 cmocka_unit_test(test_a_directory_made_again_is_not_the_locked_one),
