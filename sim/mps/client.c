@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "sim/mps/channel.h"
+#include "sim/mps/segment.h"
 
 enum exit_status {
         STATUS_DONE = 0,
@@ -93,11 +94,14 @@ static void put_variable(struct strbuf *hello, const char *key, const char *vari
 static bool send_hello(int fd)
 {
         _cleanup_(strbuf_done) struct strbuf hello = STRBUF_INIT;
+        char place[SEGMENT_PLACE_SIZE];
 
         put_variable(&hello, "percentage", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
         put_variable(&hello, "memory", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
         put_variable(&hello, "devices", "CUDA_VISIBLE_DEVICES");
         put_variable(&hello, "partition", "CUDA_MPS_SM_PARTITION");
+        segment_place(place);
+        strbuf_printf(&hello, " shm=%s", place);
         return channel_send(fd, "CLIENT%s", hello.data);
 }
 

@@ -6,10 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "sim/mps/segment.h"
 
 /* cuda.h */
 #define CUDA_ERROR_NO_DEVICE 100
 #define CUDA_ERROR_OUT_OF_MEMORY 2
+#define CUDA_ERROR_MPS_CONNECTION_FAILED 805
 #define CUDA_ERROR_MPS_SERVER_NOT_READY 807
 #define CUDA_ERROR_MPS_MAX_CLIENTS_REACHED 808
 #define CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION 915
@@ -199,10 +201,22 @@ static bool take_context(struct server *server, struct client *client)
         return true;
 }
 
+/* A client that says nothing of its /dev/shm is none of the simulator's programs. */
+static bool meets(const char *hello)
+{
+        char theirs[SEGMENT_PLACE_SIZE];
+        char ours[SEGMENT_PLACE_SIZE];
+
+        segment_place(ours);
+        return (!packet_value(hello, "shm", theirs, sizeof(theirs)) || strcmp(theirs, ours) == 0) && segment_has_room();
+}
+
 /* 0, or the number of the CUDA error with which it is refused. */
 static int judge(struct server *server, struct client *client, const char *hello)
 {
         client->gpus = visible_mask(server, hello);
+        if (!meets(hello))
+                return CUDA_ERROR_MPS_CONNECTION_FAILED;
         if (server_is_faulty(server))
                 return CUDA_ERROR_MPS_SERVER_NOT_READY;
         if (server_count(server) >= mps_scenario_max_clients(&server->scenario))

@@ -181,12 +181,12 @@ static void tell_full_shm(struct doctor *doctor, const char *path)
         struct mps_shm shm = {0};
         struct error err;
 
-        if (mps_shm_look(&shm, doctor->mps_root, &err) < 0 || mps_shm_count(&shm, doctor->mps_root, &err) < 0)
+        if (mps_shm_look(&shm, path, &err) < 0 || mps_shm_count(&shm, path, &err) < 0)
                 text = xstrdup(err.text);
         else
                 text = shm.size ? mps_shm_text(&shm) : xstrdup("it is no mount of its own");
         doctor_tell(doctor, DOCTOR_WRONG,
-                "all containers of the node that use MPS share it: when it is full, new clients fail on every GPU",
+                "all containers whose MPS daemon has none of its own share it: when it is full, new clients of all these fail",
                 "end the pods of the user that has most; files that stay then are to be removed by hand",
                 "'%s' is almost full: %s", path, text);
 }
@@ -246,6 +246,17 @@ static void check_container_limits(struct doctor *doctor, const struct mps_daemo
                 }
 }
 
+static void check_own_shm(struct doctor *doctor, const struct mps_daemon_status *daemon)
+{
+        _free_ char *text = mps_shm_text(&daemon->shm);
+
+        if (daemon->has_own_shm && daemon->shm.is_full)
+                doctor_tell(doctor, DOCTOR_WRONG,
+                        "new clients of it fail when it is full; those of other daemons do not",
+                        "end the pods of the user that has most; what they leave is removed when no container has it any more",
+                        "the shared memory of %s is almost full: %s", daemon->name, text);
+}
+
 static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *daemon)
 {
         if (daemon->state != MPS_READY && daemon->state != MPS_DRAINING)
@@ -256,6 +267,7 @@ static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *
         if (daemon->notice)
                 doctor_tell(doctor, DOCTOR_WRONG, NULL, NULL, "%s: %s", daemon->name, daemon->notice);
         check_container_limits(doctor, daemon);
+        check_own_shm(doctor, daemon);
         if (daemon->repairs)
                 doctor_tell(doctor, DOCTOR_NOTE, "clients that connected meanwhile have what they got",
                         "see control.log for who: a tenant may not change limits of a daemon of root from driver 550 on",

@@ -25,15 +25,29 @@ void holdings_refuse(struct bind *bind, const struct error *err)
         free_bind(bind);
 }
 
+/* The daemon is that of its unit; several units have one daemon. */
+static const char *find_shm(struct bind *bind)
+{
+        const char *id = bind->unit ? bind->unit : bind->ids[0];
+        const char *end = strstr(id, "::");
+        const char *unit = end ? arena_strndup(&bind->arena, id, (size_t)(end - id)) : id;
+        const struct mps_daemon_status *daemon = holdings_find_daemon(bind->holdings, unit);
+
+        return daemon && daemon->has_own_shm ? arena_printf(&bind->arena, "%s/shm", daemon->name) : NULL;
+}
+
 static void answer_unbound(struct bind *bind)
 {
-        bind->bound(NULL, NULL, bind->context);
+        const struct allocate_binding binding = {.shm = find_shm(bind)};
+
+        bind->bound(NULL, &binding, bind->context);
         free_bind(bind);
 }
 
 static void answer(struct bind *bind, const struct mps_grant *made)
 {
-        struct allocate_binding binding = {.grant = bind->grant, .unit = bind->unit, .tier = bind->tier};
+        struct allocate_binding binding = {
+                .grant = bind->grant, .unit = bind->unit, .tier = bind->tier, .shm = find_shm(bind)};
 
         if (made) {
                 binding.tier = made->tier;

@@ -1,6 +1,8 @@
 /*
  * warpshare mps: the supervisor of this node's MPS control daemons, and what people ask it.
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +15,15 @@
 #include "cmd/init.h"
 #include "cmd/mps_command.h"
 #include "cmd/mps_process.h"
-#include "cmd/shm.h"
 #include "cmd/signals.h"
+#include "mps/shm_mount.h"
 
 /* ---- warpshare mps ---- */
 
-enum { RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_METRICS, RUN_COUNT };
+enum { RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_SHM, RUN_SHM_SIZE, RUN_METRICS, RUN_COUNT };
+
+static const char *const shm_choices[] = {"daemon", "node", NULL};
+#define SHM_MIB_MAX (UINT64_C(1) << 30)
 
 static const struct option run_own[RUN_COUNT] = {
         [RUN_GRACE] = {.flag = "grace",
@@ -30,6 +35,18 @@ static const struct option run_own[RUN_COUNT] = {
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "leave the compute mode of GPUs as it is, instead of EXCLUSIVE_PROCESS while a daemon has them"},
+        [RUN_SHM] = {.flag = "shared-memory",
+                .environment = {"WARPSHARE_MPS_SHARED_MEMORY"},
+                .type = OPTION_CHOICE,
+                .choices = shm_choices,
+                .fallback = "daemon",
+                .help = "who has a /dev/shm in common: the clients of one daemon, where this process may mount and others see it, or all of the node"},
+        [RUN_SHM_SIZE] = {.flag = "shared-memory-size",
+                .environment = {"WARPSHARE_MPS_SHARED_MEMORY_SIZE"},
+                .type = OPTION_STRING,
+                .fallback = "0",
+                .argument = "MIB",
+                .help = "the most that /dev/shm of one daemon and its clients may hold; 0: half of the memory of the machine, by the daemon's part of the shared GPUs"},
         [RUN_METRICS] = {.flag = "metrics-address",
                 .environment = {"WARPSHARE_MPS_METRICS_ADDRESS"},
                 .type = OPTION_STRING,
@@ -75,11 +92,13 @@ static int run_supervisor(const struct option_set *set, const char *const *value
                 .driver_root = command_line_get(set, "driver-root-ctr-path"),
                 .system_root = command_line_get(set, "system-root"),
                 .nvml_library = command_line_get(set, "nvml-library"),
+                .has_own_shm = strcmp(values[RUN_SHM], "daemon") == 0,
                 .sets_compute_mode = strcmp(values[RUN_NO_COMPUTE_MODE], "true") != 0,
                 .metrics_address = values[RUN_METRICS],
         };
         struct mps_process process;
         uint64_t grace = 0;
+        uint64_t shm_mib = 0;
         struct error err;
 
         if (!text_to_uint(values[RUN_GRACE], 86400, &grace)) {
@@ -87,7 +106,13 @@ static int run_supervisor(const struct option_set *set, const char *const *value
                         values[RUN_GRACE]);
                 return command_line_refuse(&command_mps_line, &err);
         }
+        if (!text_to_uint(values[RUN_SHM_SIZE], SHM_MIB_MAX, &shm_mib)) {
+                error_raise(&err, ERROR_INVALID, "shared-memory-size: '%.20s' is no number of MiB from 0 to %" PRIu64,
+                        values[RUN_SHM_SIZE], SHM_MIB_MAX);
+                return command_line_refuse(&command_mps_line, &err);
+        }
         options.grace_ms = grace * 1000;
+        options.shm_kib = shm_mib * 1024;
         command_line_setup_log(set, NULL);
         init_if_first();
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
@@ -131,6 +156,7 @@ static const struct command_line drop_in_shm_line = {
 static int mount_shm(const struct command_line *line, int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _free_ char *path = NULL;
         struct option_set set;
         struct error err;
         const char *root;
@@ -140,7 +166,8 @@ static int mount_shm(const struct command_line *line, int argc, char **argv)
         if (!command_line_read(line, &set, NULL, &arena, argc, argv, &status))
                 return status;
         root = command_line_get(&set, "mps-directory");
-        if (shm_mount(root, &mounted, &err) < 0) {
+        path = xasprintf("%s/shm", root);
+        if (mps_shm_mount(path, mps_shm_machine_kib(), &mounted, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return EXIT_FAILED;
         }
@@ -156,6 +183,24 @@ static int command_mount_shm(int argc, char **argv)
 static int command_drop_in_mount_shm(int argc, char **argv)
 {
         return mount_shm(&drop_in_shm_line, argc, argv);
+}
+
+/* ---- exec-in-shm ---- */
+
+/* For ourselves only (mps/supervisor.h): becomes a control daemon, and what it cannot do stands in that daemon's log. */
+static int command_exec_in_shm(int argc, char **argv)
+{
+        struct error err;
+
+        if (argc < 3)
+                return EXIT_USAGE;
+        if (mps_shm_enter(argv[1], &err) < 0) {
+                fprintf(stderr, "%s\n", err.text);
+                return EXIT_FAILED;
+        }
+        execv(argv[2], argv + 2);
+        fprintf(stderr, "run '%s': %s\n", argv[2], strerror(errno));
+        return EXIT_FAILED;
 }
 
 /* ---- all of them ---- */
@@ -176,6 +221,9 @@ const struct command command_mps_control_daemon_table[] = {
 int command_mps(int argc, char **argv)
 {
         const struct command *below = argc > 1 ? command_find(command_mps_table, argv[1]) : NULL;
+
+        if (argc > 1 && strcmp(argv[1], MPS_EXEC_IN_SHM) == 0)
+                return command_exec_in_shm(argc - 1, argv + 1);
 
         signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
         return below ? below->run(argc - 1, argv + 1) : command_run(argc, argv);

@@ -228,7 +228,7 @@ static int take_root(struct mps_process *process, struct error *err)
 
         if (mkdir(root, 0755) < 0 && errno != EEXIST)
                 return error_errno(err, errno, "make the MPS root '%s'", root);
-        rc = lock_take(&process->lock, root, err);
+        rc = lock_take_within(&process->lock, root, LOCK_PATIENCE_MS, err);
         if (rc == LOCK_BUSY)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "another MPS supervisor runs with '%s'; one is enough for a node", root);
@@ -246,6 +246,8 @@ static int start(struct mps_process *process, struct error *err)
                 .system_root = process->options.system_root,
                 .nvml_library = process->options.nvml_library,
                 .environment = pick_environment(&arena),
+                .enter_shm = process->options.has_own_shm ? "/proc/self/exe" : NULL,
+                .shm_kib = process->options.shm_kib,
                 .sets_compute_mode = process->options.sets_compute_mode,
                 .on_change = on_change,
                 .data = process,

@@ -21,6 +21,8 @@ struct mps_process_options {
         const char *driver_root;
         const char *system_root; /* /proc of clients is below it; NULL or "": the root */
         const char *nvml_library;
+        bool has_own_shm; /* each daemon, where that can be: mps/supervisor.h */
+        uint64_t shm_kib; /* 0: by the machine's memory */
         bool sets_compute_mode;
         uint64_t grace_ms;
         const char *own_plan;        /* mps/listener.h */

@@ -12,11 +12,11 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cmd/shm.h"
 #include "io/lock.h"
 #include "mps/memory_limit.h"
 #include "mps/message.h"
 #include "mps/record.h"
+#include "mps/shm_mount.h"
 #include "mps/supervisor.h"
 #include "share/mps_terms.h"
 
@@ -163,6 +163,41 @@ static void remove_tree(struct sweep *sweep, const char *path)
                 removals_add(sweep->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
 }
 
+static void read_mounts(struct sweep *sweep)
+{
+        struct error err;
+
+        strbuf_clear(&sweep->mountinfo);
+        if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &sweep->mountinfo, &err) < 0)
+                removals_add(sweep->removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
+}
+
+/* That of the node, or that of one daemon. */
+static void remove_shm(struct sweep *sweep, const char *folder)
+{
+        _free_ char *path = xasprintf("%s/shm", folder);
+        char real[PATH_MAX];
+        const bool is_mounted = realpath(path, real) && has_mount(sweep, real);
+        struct error err;
+        pid_t user;
+        int rc;
+
+        if (access(path, F_OK) < 0)
+                return;
+        rc = sweep->removals->is_dry ? 0 : mps_shm_unmount(path, &user, &err);
+        if (rc > 0 && user > 0)
+                removals_add(
+                        sweep->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
+        else if (rc > 0)
+                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
+        else if (rc < 0)
+                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
+        else if (is_mounted)
+                removals_add(sweep->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
+        if (is_mounted && !sweep->removals->is_dry)
+                read_mounts(sweep);
+}
+
 static bool is_folder(const char *path)
 {
         struct stat status;
@@ -193,6 +228,7 @@ static void remove_daemons(struct sweep *sweep, const char *folder, unsigned int
                 if (entry->d_name[0] == '.' || strcmp(entry->d_name, "shm") == 0 || !is_folder(path))
                         continue;
                 if (is_daemon(path)) {
+                        remove_shm(sweep, path);
                         remove_tree(sweep, path);
                 } else if (levels > 1) {
                         remove_daemons(sweep, path, levels - 1);
@@ -201,29 +237,6 @@ static void remove_daemons(struct sweep *sweep, const char *folder, unsigned int
                 }
         }
         closedir(entries);
-}
-
-static void remove_shm(struct sweep *sweep, const char *root)
-{
-        _free_ char *path = xasprintf("%s/shm", root);
-        char real[PATH_MAX];
-        bool is_mounted = realpath(path, real) && has_mount(sweep, real);
-        struct error err;
-        pid_t user;
-        int rc;
-
-        if (access(path, F_OK) < 0)
-                return;
-        rc = sweep->removals->is_dry ? 0 : shm_unmount(root, &user, &err);
-        if (rc > 0 && user > 0)
-                removals_add(
-                        sweep->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
-        else if (rc > 0)
-                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
-        else if (rc < 0)
-                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
-        else if (is_mounted)
-                removals_add(sweep->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
 }
 
 static void remove_file(struct sweep *sweep, const char *root, const char *name)
@@ -255,10 +268,8 @@ static void remove_files(struct removals *removals, const char *root)
 {
         static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, MPS_TERMS_FILE, CONFIG_RECORD_NAME};
         struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
-        struct error err;
 
-        if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &sweep.mountinfo, &err) < 0)
-                removals_add(removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
+        read_mounts(&sweep);
         remove_daemons(&sweep, root, 2);
         for (size_t i = 0; i < ARRAY_SIZE(files); i++)
                 remove_file(&sweep, root, files[i]);
@@ -274,7 +285,7 @@ int mps_removal_run(struct removals *removals, const struct mps_removal_options 
 
         if (access(options->root, F_OK) < 0 && errno == ENOENT)
                 return MPS_REMOVAL_NOTHING;
-        rc = lock_take(&lock, options->root, err);
+        rc = lock_take_within(&lock, options->root, LOCK_PATIENCE_MS, err);
         if (rc != 0)
                 return rc == LOCK_BUSY ? MPS_REMOVAL_BUSY : -1;
         rc = end_daemons(removals, options, err);

@@ -15,6 +15,7 @@ struct told {
         enum mps_state state;
         char *notice;
         bool had_fault; /* and no "ready" since */
+        bool is_shm_full;
 };
 
 struct mps_report {
@@ -22,7 +23,7 @@ struct mps_report {
         struct told *told;
         size_t n_told;
         bool nobody;
-        bool is_shm_full; /* that was told, and it is so still */
+        bool is_shm_full; /* the one of the node: that was told, and it is so still */
 };
 
 struct mps_report *mps_report_new(const struct mps_report_options *options)
@@ -168,28 +169,35 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
                 }
 }
 
-/* Once for each time that it fills. A supervisor that has just started may not have looked yet: that is no news. */
-static void tell_shm(struct mps_report *report, const struct mps_status *status)
+/*
+ * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started may not have looked
+ * yet: that is no news.
+ */
+static bool report_shm(const struct mps_report *report, const struct mps_status *status, const struct mps_shm *shm,
+        const struct mps_daemon_status *daemon, bool was_full)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        _free_ char *what = mps_shm_text(&status->shm);
+        _free_ char *what = mps_shm_text(shm);
+        _free_ char *whose = daemon ? xasprintf("MPS daemon '%s'", daemon->name) : xstrdup("MPS");
 
-        if (!status->shm.size || status->shm.is_full == report->is_shm_full)
-                return;
-        report->is_shm_full = status->shm.is_full;
+        if (!shm->size || shm->is_full == was_full)
+                return was_full;
         strbuf_puts(&text, what);
-        for (size_t i = 0; i < status->shm.n_owners; i++)
-                add_pods_of_user(&text, status, status->shm.owners[i].uid);
-        if (!status->shm.is_full) {
-                log_info("the shared memory of MPS has room again", LOG_STR("what", text.data));
-                return;
+        for (size_t i = 0; i < shm->n_owners; i++)
+                add_pods_of_user(&text, status, shm->owners[i].uid);
+        if (!shm->is_full) {
+                log_info("the shared memory of MPS has room again", LOG_STR("daemon", daemon ? daemon->name : "-"),
+                        LOG_STR("what", text.data));
+                return false;
         }
         log_warn("the shared memory of MPS is almost full",
-                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)), LOG_STR("what", text.data));
+                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)),
+                LOG_STR("daemon", daemon ? daemon->name : "-"), LOG_STR("what", text.data));
         node_events_tell(report->options.events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
-                "the shared memory of MPS (/dev/shm of its containers) is almost full, and new clients fail on every GPU when "
+                "the shared memory of %s (/dev/shm of its containers) is almost full, and new clients fail on %s when "
                 "it is: %s",
-                text.data);
+                whose, daemon ? "its GPUs" : "every GPU", text.data);
+        return true;
 }
 
 static void tell_nobody(const struct mps_report *report, const char *reason)
@@ -211,10 +219,15 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
                 return;
         }
         report->nobody = false;
-        tell_shm(report, status);
+        report->is_shm_full = report_shm(report, status, &status->shm, NULL, report->is_shm_full);
         told = xcalloc(status->n_daemons, sizeof(*told));
-        for (size_t i = 0; i < status->n_daemons; i++)
-                told[i] = tell(report, &status->daemons[i]);
+        for (size_t i = 0; i < status->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &status->daemons[i];
+                const struct told *before = find_told(report, daemon->name);
+
+                told[i] = tell(report, daemon);
+                told[i].is_shm_full = report_shm(report, status, &daemon->shm, daemon, before && before->is_shm_full);
+        }
         free_told(report);
         report->told = told;
         report->n_told = status->n_daemons;

@@ -165,5 +165,7 @@ void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps
                 .clients = run->seen ? copy_clients(arena, run->seen) : NULL,
                 .n_clients = run->seen ? run->seen->n_clients : 0,
                 .max_clients = run_most_clients(run),
+                .has_own_shm = run->has_own_shm,
+                .shm = run->has_own_shm ? run->shm.shm : (struct mps_shm){0},
         };
 }

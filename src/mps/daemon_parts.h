@@ -1,6 +1,6 @@
 /*
  * Private to mps/daemon_*.c: what they share of one daemon. daemon_run.c has the machine and its actions,
- * daemon_start.c leads to a process, daemon_configure.c to its settings, daemon_look.c watches it, daemon_verify.c its settings,
+ * daemon_start.c leads to a process, daemon_shm.c to its shared memory, daemon_configure.c to its settings, daemon_look.c watches it, daemon_verify.c its settings,
  * daemon_describe.c tells of it.
  */
 #pragma once
@@ -11,6 +11,7 @@
 #include "mps/launch.h"
 #include "mps/log_watch.h"
 #include "mps/observe.h"
+#include "mps/shm_watch.h"
 
 struct prepare;
 struct configure;
@@ -23,7 +24,9 @@ struct mps_run {
         struct mps_machine machine;
         struct arena wanted_arena;
         struct mps_daemon_wanted wanted;
-        bool has_wanted; /* |wanted| says something */
+        bool has_wanted;  /* |wanted| says something */
+        bool has_own_shm; /* folder.shm is /dev/shm of its process, or of the next one */
+        struct mps_shm_watch shm;
 
         struct arena started_arena;
         struct mps_daemon_wanted started; /* what |launch| was started with */
@@ -112,6 +115,12 @@ enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *
 void run_stop_preparing(struct mps_run *run);
 /* NVML has not answered in time. */
 void run_prepare_is_late(struct mps_run *run);
+
+/* daemon_shm.c */
+/* Before a start; |is_new|: its folder is being made. */
+int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err) MUST_USE;
+/* Of a process that was taken over. */
+void run_find_shm(struct mps_run *run);
 
 /* daemon_describe.c */
 /* The most that the server takes on one of its units; 0: not known. */

@@ -25,6 +25,7 @@ struct mps_run_context {
         const char *driver_root;
         const char *system_root;        /* mps/process.h */
         const char *const *environment; /* more of it for the daemons, NULL-terminated, or NULL */
+        const char *enter_shm;          /* mps/supervisor.h; NULL: daemons have no shared memory of their own */
         bool sets_compute_mode;
         uint64_t look_ms;
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
@@ -35,6 +36,8 @@ struct mps_run_context {
         const char *(*blocker)(const struct mps_run *run, void *data);
         /* The compute mode of a unit is about to be changed, and was |before|. An error: it must stay as it is. */
         int (*mode_before)(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err);
+        /* How large its own shared memory may become. */
+        uint64_t (*shm_kib)(const struct mps_run *run, void *data);
         /* What was made for containers in its process as namespaces, with the limits: copies, in |arena|. */
         size_t (*namespaces)(
                 const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data);
@@ -76,6 +79,9 @@ bool mps_run_record(const struct mps_run *run, struct mps_record_daemon *ret);
 
 /* What is known of it; texts that can change are copied into |arena|, the rest is borrowed. */
 void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps_daemon_status *ret);
+
+/* Looks at its own shared memory, if it has that, and removes what ended containers left there. True: there is news of it. */
+bool mps_run_look_at_shm(struct mps_run *run);
 
 /* For questions of others; it stays until mps_run_close(), whatever becomes of the process. NULL: there is no process. */
 struct mps_control *mps_run_control(struct mps_run *run);

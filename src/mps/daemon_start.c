@@ -13,10 +13,12 @@
 #include "mps/compute_mode.h"
 #include "mps/dialogue.h"
 #include "mps/identity.h"
+#include "mps/shm_mount.h"
 
 #define PREPARE_MS UINT64_C(10000)
 #define MODE_STAYS "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too"
 #define PROTOCOL "CUDA_MPS_PROTOCOL_VERSION"
+#define ENTER_WORDS ((size_t)4) /* before the program's path, where it gets a /dev/shm of its own */
 
 /* ---- the process that is there already ---- */
 
@@ -76,6 +78,7 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
                 *ret_same = mps_daemon_is_same(&run->started, &run->wanted);
         else
                 *ret_same = has_units(pid, &run->wanted);
+        run_find_shm(run);
         run->log_start = mps_folder_log_size(&run->folder);
         mps_folder_note_doors(&run->folder);
         if (run->log_start) /* it writes there */
@@ -306,11 +309,13 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
         _close_ int log = mps_folder_open_log(&run->folder, err);
-        const char *argv[ARRAY_SIZE(options) * 2 + 3] = {program, "-f"};
+        const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
+                context->enter_shm, "mps", MPS_EXEC_IN_SHM, run->folder.shm, program, "-f"};
+        const size_t skipped = run->has_own_shm ? 0 : ENTER_WORDS;
         struct strbuf units = STRBUF_INIT;
         const char **environment;
         size_t count = 0;
-        size_t words = 2;
+        size_t words = ENTER_WORDS + 2;
 
         if (log < 0)
                 return -1;
@@ -334,7 +339,8 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         mps_journal_skip(run->journal);
         mps_log_watch_follow(run->log_watch, run->folder.control_log);
         return mps_launch_start(&run->launch,
-                &(struct mps_launch_options){context->loop, argv, environment, log, on_process_exit, run}, err);
+                &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, run},
+                err);
 }
 
 static void spawn(struct mps_run *run)
@@ -541,6 +547,7 @@ void run_start(struct mps_run *run)
 {
         const struct mps_run_context *context = run->context;
         _free_ char *program = NULL;
+        const bool is_new = access(run->folder.pipe, F_OK) < 0;
         const char *blocker;
         bool is_same;
         struct error err;
@@ -563,7 +570,7 @@ void run_start(struct mps_run *run)
                 return;
         }
         if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_make(&run->folder, context->root, &err) < 0)
+                mps_folder_make(&run->folder, context->root, &err) < 0 || run_prepare_shm(run, is_new, &err) < 0)
                 run_report(run, MPS_EVENT_EXITED, "%s", err.text);
         else
                 prepare(run);

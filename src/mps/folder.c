@@ -26,6 +26,7 @@ void mps_folder_init(struct mps_folder *folder, const char *root, const char *na
                 .path = xasprintf("%s/%s", root, name),
                 .pipe = xasprintf("%s/%s/pipe", root, name),
                 .log = xasprintf("%s/%s/log", root, name),
+                .shm = xasprintf("%s/%s/shm", root, name),
                 .control_log = xasprintf("%s/%s/log/control.log", root, name),
                 .started = xasprintf("%s/%s/.started", root, name),
                 .pin = -1,
@@ -39,6 +40,7 @@ void mps_folder_done(struct mps_folder *folder)
         free(folder->path);
         free(folder->pipe);
         free(folder->log);
+        free(folder->shm);
         free(folder->control_log);
         free(folder->started);
 }

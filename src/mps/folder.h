@@ -1,5 +1,5 @@
 /*
- * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, and what NVIDIA's components leave and look for
+ * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, <root>/<name>/shm where it has shared memory of its own, and what NVIDIA's components leave and look for
  * there. Files only: no process.
  *
  * The pipe directory is never removed: it is mounted into tenants, and a new one of the same name would be another one. What is in it
@@ -25,6 +25,7 @@ struct mps_folder {
         char *path; /* <root>/<name> */
         char *pipe;
         char *log;
+        char *shm; /* mps/daemon_shm.c decides if it is made */
         char *control_log;
         char *started;
         int pin;      /* |pipe| itself: while it is open, no other directory gets its number; -1: not made yet */

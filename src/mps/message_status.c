@@ -58,6 +58,29 @@ static json_t *of_limit(const struct mps_container_limit *limit)
         return object;
 }
 
+static json_t *of_shm(const struct mps_shm *shm)
+{
+        json_t *object = json_object();
+        json_t *owners = json_array();
+
+        for (size_t i = 0; i < shm->n_owners; i++) {
+                json_t *owner = json_object();
+
+                put_known_uid(owner, shm->owners[i].uid);
+                message_put_uint(owner, "bytes", shm->owners[i].bytes);
+                message_put_uint(owner, "files", shm->owners[i].files);
+                json_array_append_new(owners, owner);
+        }
+        message_put_uint(object, "sizeBytes", shm->size);
+        message_put_uint(object, "usedBytes", shm->used);
+        message_put_uint(object, "filesMax", shm->files_max);
+        message_put_uint(object, "files", shm->files);
+        json_object_set_new(object, "full", json_boolean(shm->is_full));
+        json_object_set_new(object, "owners", owners);
+        message_put_uint(object, "namelessBytes", shm->nameless);
+        return object;
+}
+
 static json_t *of_daemon(const struct mps_daemon_status *daemon)
 {
         json_t *object = json_object();
@@ -92,32 +115,11 @@ static json_t *of_daemon(const struct mps_daemon_status *daemon)
         message_put_uint(object, "threadsPermille", daemon->threads_permille);
         message_put_uint(object, "limitMib", daemon->limit_mib);
         message_put_uint(object, "maxClients", daemon->max_clients);
+        if (daemon->has_own_shm)
+                json_object_set_new(object, "sharedMemory", of_shm(&daemon->shm));
         json_object_set_new(object, "servers", servers);
         json_object_set_new(object, "clients", clients);
         json_object_set_new(object, "containerLimits", limits);
-        return object;
-}
-
-static json_t *of_shm(const struct mps_shm *shm)
-{
-        json_t *object = json_object();
-        json_t *owners = json_array();
-
-        for (size_t i = 0; i < shm->n_owners; i++) {
-                json_t *owner = json_object();
-
-                put_known_uid(owner, shm->owners[i].uid);
-                message_put_uint(owner, "bytes", shm->owners[i].bytes);
-                message_put_uint(owner, "files", shm->owners[i].files);
-                json_array_append_new(owners, owner);
-        }
-        message_put_uint(object, "sizeBytes", shm->size);
-        message_put_uint(object, "usedBytes", shm->used);
-        message_put_uint(object, "filesMax", shm->files_max);
-        message_put_uint(object, "files", shm->files);
-        json_object_set_new(object, "full", json_boolean(shm->is_full));
-        json_object_set_new(object, "owners", owners);
-        message_put_uint(object, "namelessBytes", shm->nameless);
         return object;
 }
 
@@ -235,36 +237,6 @@ static void to_limits(struct message_in *in, const json_t *object, struct mps_da
         daemon->n_limits = count;
 }
 
-static void to_daemon(struct message_in *in, const json_t *object, struct mps_daemon_status *daemon)
-{
-        size_t n_units;
-        const char *const *units = message_texts(in, object, "units", MESSAGE_UUID, MESSAGE_UNITS_MAX, &n_units);
-
-        *daemon = (struct mps_daemon_status){
-                .name = message_need_text(in, object, "name", MESSAGE_PATH),
-                .resource = message_need_text(in, object, "resource", MESSAGE_ANY),
-                .units = units,
-                .n_units = n_units,
-                .state = (enum mps_state)message_word(in, object, "state", state_word, MPS_FAULT + 1),
-                .reason = message_text(in, object, "reason", MESSAGE_ANY),
-                .notice = message_text(in, object, "notice", MESSAGE_ANY),
-                .since = (int64_t)message_uint(in, object, "since", 0, INT64_MAX),
-                .pid = to_pid(in, object, "pid"),
-                .adopted = message_bool(in, object, "adopted"),
-                .restarts = (unsigned int)message_uint(in, object, "restarts", 0, UINT32_MAX),
-                .repairs = (unsigned int)message_uint(in, object, "repairs", 0, UINT32_MAX),
-                .settings = message_uint(in, object, "settings", 0, INT64_MAX),
-                .can = (unsigned int)message_uint(in, object, "can", 0, UINT32_MAX),
-                .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
-                .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),
-                .limit_mib = message_uint(in, object, "limitMib", 0, INT64_MAX),
-                .max_clients = (unsigned int)message_uint(in, object, "maxClients", 0, UINT32_MAX),
-        };
-        to_servers(in, object, daemon);
-        to_clients(in, object, daemon);
-        to_limits(in, object, daemon);
-}
-
 /* A `warpshare mps` of before does not tell it. */
 static void to_shm(struct message_in *in, const json_t *object, struct mps_shm *shm)
 {
@@ -291,6 +263,38 @@ static void to_shm(struct message_in *in, const json_t *object, struct mps_shm *
                 message_bad_item(in, "owners", i);
         }
         shm->n_owners = in->is_bad ? 0 : count;
+}
+
+static void to_daemon(struct message_in *in, const json_t *object, struct mps_daemon_status *daemon)
+{
+        size_t n_units;
+        const char *const *units = message_texts(in, object, "units", MESSAGE_UUID, MESSAGE_UNITS_MAX, &n_units);
+
+        *daemon = (struct mps_daemon_status){
+                .name = message_need_text(in, object, "name", MESSAGE_PATH),
+                .resource = message_need_text(in, object, "resource", MESSAGE_ANY),
+                .units = units,
+                .n_units = n_units,
+                .state = (enum mps_state)message_word(in, object, "state", state_word, MPS_FAULT + 1),
+                .reason = message_text(in, object, "reason", MESSAGE_ANY),
+                .notice = message_text(in, object, "notice", MESSAGE_ANY),
+                .since = (int64_t)message_uint(in, object, "since", 0, INT64_MAX),
+                .pid = to_pid(in, object, "pid"),
+                .adopted = message_bool(in, object, "adopted"),
+                .restarts = (unsigned int)message_uint(in, object, "restarts", 0, UINT32_MAX),
+                .repairs = (unsigned int)message_uint(in, object, "repairs", 0, UINT32_MAX),
+                .settings = message_uint(in, object, "settings", 0, INT64_MAX),
+                .can = (unsigned int)message_uint(in, object, "can", 0, UINT32_MAX),
+                .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
+                .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),
+                .limit_mib = message_uint(in, object, "limitMib", 0, INT64_MAX),
+                .max_clients = (unsigned int)message_uint(in, object, "maxClients", 0, UINT32_MAX),
+                .has_own_shm = json_object_get(object, "sharedMemory") != NULL,
+        };
+        to_shm(in, json_object_get(object, "sharedMemory"), &daemon->shm);
+        to_servers(in, object, daemon);
+        to_clients(in, object, daemon);
+        to_limits(in, object, daemon);
 }
 
 void message_to_status(struct message_in *in, const json_t *object, struct mps_status *status)

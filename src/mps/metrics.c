@@ -156,23 +156,40 @@ static void put_unit_families(struct exposition *to, const struct mps_status *st
 
 /* ---- the shared memory ---- */
 
-static void put_shm(struct exposition *to, const struct mps_shm *shm)
-{
-        const struct {
-                const char *name;
-                const char *help;
-                uint64_t value;
-        } families[] = {
-                {"warpshare_mps_shared_memory_size_bytes",
-                        "Size of the tmpfs that is /dev/shm of MPS servers and clients.", shm->size},
-                {"warpshare_mps_shared_memory_used_bytes", "What is used of it.", shm->used},
-                {"warpshare_mps_shared_memory_files_max", "The most files that it takes; 0: no bound.", shm->files_max},
-                {"warpshare_mps_shared_memory_files", "Files in it.", shm->files},
-        };
+static const struct {
+        const char *name;
+        const char *help;
+        size_t offset;
+} shm_families[] = {
+        {"warpshare_mps_shared_memory_size_bytes",
+                "Size of the tmpfs that is /dev/shm of the MPS daemon and its clients; without a daemon: of all that have none of their own.",
+                offsetof(struct mps_shm, size)},
+        {"warpshare_mps_shared_memory_used_bytes", "What is used of it.", offsetof(struct mps_shm, used)},
+        {"warpshare_mps_shared_memory_files_max", "The most files that it takes; 0: no bound.",
+                offsetof(struct mps_shm, files_max)},
+        {"warpshare_mps_shared_memory_files", "Files in it.", offsetof(struct mps_shm, files)},
+};
 
-        for (size_t i = 0; shm->size && i < ARRAY_SIZE(families); i++) {
-                exposition_family(to, families[i].name, EXPOSITION_GAUGE, families[i].help);
-                exposition_sample(to, EXPOSITION_LABELS(), (double)families[i].value);
+static void put_shm_sample(
+        struct exposition *to, size_t position, const struct mps_shm *shm, const struct mps_daemon_status *daemon)
+{
+        const double value = (double)*(const uint64_t *)((const char *)shm + shm_families[position].offset);
+
+        if (!shm->size)
+                return;
+        if (daemon)
+                put_sample(to, daemon, NULL, NULL, value);
+        else
+                exposition_sample(to, EXPOSITION_LABELS(), value);
+}
+
+static void put_shm(struct exposition *to, const struct mps_status *status)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(shm_families); i++) {
+                exposition_family(to, shm_families[i].name, EXPOSITION_GAUGE, shm_families[i].help);
+                put_shm_sample(to, i, &status->shm, NULL);
+                for (size_t j = 0; j < status->n_daemons; j++)
+                        put_shm_sample(to, i, &status->daemons[j].shm, &status->daemons[j]);
         }
 }
 
@@ -182,7 +199,7 @@ void mps_status_expose(struct exposition *to, const struct mps_status *status)
         put_daemon_families(to, status);
         put_container_limits(to, status);
         put_unit_families(to, status);
-        put_shm(to, &status->shm);
+        put_shm(to, status);
 }
 
 char *mps_status_metrics(const struct mps_status *status)

@@ -62,9 +62,9 @@ bool mps_shm_is_same(const struct mps_shm *a, const struct mps_shm *b)
 /* ---- looking ---- */
 
 /* The tmpfs, or -1 without an error where there is none. */
-static int open_tmpfs(const char *root, int *ret, struct error *err)
+static int open_tmpfs(const char *path, int *ret, struct error *err)
 {
-        _free_ char *path = xasprintf("%s/shm", root);
+        _free_ char *folder = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
         _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat above;
         struct stat status;
@@ -75,25 +75,25 @@ static int open_tmpfs(const char *root, int *ret, struct error *err)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                                ? 0
                                : error_errno(err, errno, "open '%s'", path);
-        if (stat(root, &above) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
+        if (stat(folder, &above) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
                 return error_errno(err, errno, "look at '%s'", path);
         if (system.f_type == TMPFS_MAGIC && status.st_dev != above.st_dev)
                 *ret = TAKE_FD(fd);
         return 0;
 }
 
-int mps_shm_look(struct mps_shm *ret, const char *root, struct error *err)
+int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err)
 {
         struct statfs system;
         _close_ int fd = -1;
 
-        if (open_tmpfs(root, &fd, err) < 0)
+        if (open_tmpfs(path, &fd, err) < 0)
                 return -1;
         *ret = (struct mps_shm){0};
         if (fd < 0)
                 return 0;
         if (fstatfs(fd, &system) < 0)
-                return error_errno(err, errno, "look at '%s/shm'", root);
+                return error_errno(err, errno, "look at '%s'", path);
         ret->size = (uint64_t)system.f_blocks * (uint64_t)system.f_bsize;
         ret->used = (uint64_t)(system.f_blocks - system.f_bfree) * (uint64_t)system.f_bsize;
         ret->files_max = system.f_files;
@@ -180,18 +180,18 @@ static void keep_largest(struct mps_shm *shm, struct count *count)
         }
 }
 
-int mps_shm_count(struct mps_shm *shm, const char *root, struct error *err)
+int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err)
 {
         struct count count = {0};
         struct stat status;
         _close_ int fd = -1;
 
-        if (open_tmpfs(root, &fd, err) < 0)
+        if (open_tmpfs(path, &fd, err) < 0)
                 return -1;
         if (fd < 0)
                 return 0;
         if (fstat(fd, &status) < 0)
-                return error_errno(err, errno, "look at '%s/shm'", root);
+                return error_errno(err, errno, "look at '%s'", path);
         count.device = status.st_dev;
         count.owners = xcalloc(OWNERS_MAX, sizeof(*count.owners));
         walk(&count, TAKE_FD(fd), 0);

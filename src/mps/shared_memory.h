@@ -49,11 +49,11 @@ void mps_shm_judge(struct mps_shm *shm, const struct mps_shm *before);
 /* Not worth telling again: as full, to one percent. */
 bool mps_shm_is_same(const struct mps_shm *a, const struct mps_shm *b);
 
-/* <root>/shm: size, used, files_max and files; 0 where it is no tmpfs of its own. */
-int mps_shm_look(struct mps_shm *ret, const char *root, struct error *err) MUST_USE;
+/* The tmpfs at |path|: size, used, files_max and files; 0 where there is none. */
+int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err) MUST_USE;
 
 /* Adds owners and nameless: up to a tenth of a second where there are very many files. */
-int mps_shm_count(struct mps_shm *shm, const char *root, struct error *err) MUST_USE;
+int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err) MUST_USE;
 
 /* "123 of 1024 MiB and 7 of 100 files are used; user 1000 has 120 MiB in 5 files, …": to be freed. */
 char *mps_shm_text(const struct mps_shm *shm);

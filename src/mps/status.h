@@ -97,6 +97,8 @@ struct mps_daemon_status {
         const struct mps_client *clients;
         size_t n_clients;
         unsigned int max_clients; /* of one unit */
+        bool has_own_shm;   /* <root>/<name>/shm is its /dev/shm, and is to be that of its clients; else <root>/shm */
+        struct mps_shm shm; /* its own */
         const struct mps_container_limit *limits;
         size_t n_limits;
 };
@@ -106,7 +108,7 @@ struct mps_status {
         uint64_t generation; /* of the wanted daemons in force, as whoever applied them counts; 0: none yet */
         const struct mps_daemon_status *daemons;
         size_t n_daemons;
-        struct mps_shm shm; /* the shared memory of all of them */
+        struct mps_shm shm; /* <root>/shm, of all daemons that have none of their own */
 };
 
 struct mps_status *mps_status_new(void);

@@ -128,7 +128,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         status->generation = supervisor->generation;
         status->daemons = daemons;
         status->n_daemons = count;
-        status->shm = supervisor->shm;
+        status->shm = supervisor->shm.shm;
         return status;
 }
 
@@ -398,12 +398,14 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .driver_root = supervisor->driver_root,
                 .system_root = supervisor->system_root,
                 .environment = (const char *const *)supervisor->environment,
+                .enter_shm = supervisor_find_enter_shm(options),
                 .sets_compute_mode = options->sets_compute_mode,
                 .look_ms = options->look_ms ? options->look_ms : LOOK_MS,
                 .command_ms = options->command_ms,
                 .nvml = supervisor->nvml,
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
+                .shm_kib = supervisor_shm_kib,
                 .namespaces = grants_list_namespaces,
                 .changed = on_run_changed,
                 .data = supervisor,

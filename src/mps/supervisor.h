@@ -4,9 +4,10 @@
  *         <root>/                 0755, traversable by any user: servers run under the tenant's
  *           warpshare.sock        0600, mps/listener.h
  *           state.json            the wanted daemons, their PIDs, the compute modes from before; survives us
- *           shm/                  tmpfs, /dev/shm of daemons and tenants
+ *           shm/                  tmpfs, /dev/shm of daemons that have none of their own, and of their tenants
  *           <name>/pipe           0755, never removed while it may be mounted: its inode is in the tenants
  *           <name>/log            control.log, server.log
+ *           <name>/shm            tmpfs, /dev/shm of this daemon and its tenants: mps/shm_mount.h
  *           <name>/.started       as NVIDIA's daemon leaves it, while the daemon is ready
  *
  * A daemon that already runs when we start (we were killed, it was not) is adopted if its process is the one on record, its
@@ -38,6 +39,12 @@ struct mps_supervisor_options {
         const char *nvml_library;       /* "": found by the driver root */
         const char *system_root;        /* "" or NULL; else /proc/<pid> of clients is looked at below this folder */
         const char *const *environment; /* more of it for the daemons, "NAME=value", NULL-terminated, or NULL */
+        /*
+         * The program that is started as "PROGRAM mps exec-in-shm FOLDER CONTROL ARGUMENT…": this binary. With it each daemon has a /dev/shm of its own, where
+         * others see what is mounted here. NULL: all daemons have that of the node.
+         */
+        const char *enter_shm;
+        uint64_t shm_kib; /* the size of a daemon's own; 0: half of the memory, by the daemon's part of the units */
         bool sets_compute_mode;
         uint64_t look_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */
         uint64_t command_ms;           /* for each command; 0: MPS_COMMAND_TIMEOUT_MS */

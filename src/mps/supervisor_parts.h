@@ -8,6 +8,7 @@
 #include "mps/daemon_run.h"
 #include "mps/memory_limits.h"
 #include "mps/observe.h"
+#include "mps/shm_watch.h"
 #include "mps/supervisor.h"
 
 struct limits_job;
@@ -49,8 +50,7 @@ struct mps_supervisor {
         struct mps_usage *usage;
         struct mps_memory_limits limits;
         struct limits_job *limits_job;
-        struct mps_shm shm;        /* as of the last look */
-        unsigned int shm_counted;  /* at which look its owners were counted; 0: never */
+        struct mps_shm_watch shm;  /* that of the node */
         struct mps_status *status; /* as of the last turn */
 
         bool is_closing;
@@ -86,6 +86,9 @@ void supervisor_on_look(uv_timer_t *timer);
 
 /* supervisor_shm.c */
 void supervisor_look_at_shm(struct mps_supervisor *supervisor);
+uint64_t supervisor_shm_kib(const struct mps_run *run, void *supervisor);
+/* What daemons are started by, so that each has its own; NULL where that cannot be. */
+const char *supervisor_find_enter_shm(const struct mps_supervisor_options *options);
 
 /* supervisor_limits.c */
 /* Who is a client has changed, or what is granted: sets and takes away what that asks for. */

@@ -1,41 +1,52 @@
-/*
- * Looks how full the shared memory is: at every look by one call; whose files fill it, which takes longer, when it comes to be full
- * and then once in a while.
- */
-#include "base/log.h"
+/* How full the shared memory is: that of the node, and that of each daemon which has its own. */
 #include "mps/supervisor_parts.h"
 
-#define LOOKS_BETWEEN_COUNTS 30U
+#include "base/file.h"
+#include "base/log.h"
+#include "mps/shm_mount.h"
 
-static void tell(const struct mps_shm *shm, bool was_full)
-{
-        _free_ char *text = mps_shm_text(shm);
-
-        if (shm->is_full && !was_full)
-                log_warn(
-                        "the shared memory of MPS is almost full: new clients and servers fail on every GPU when it is",
-                        LOG_STR("what", text));
-        else if (was_full && !shm->is_full)
-                log_info("the shared memory of MPS has room again", LOG_STR("what", text));
-}
+#define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
 
 void supervisor_look_at_shm(struct mps_supervisor *supervisor)
 {
-        struct mps_shm shm;
+        _free_ char *path = xasprintf("%s/shm", supervisor->root);
+        bool has_news;
+
+        if (supervisor->is_closing)
+                return;
+        has_news = mps_shm_watch_look(&supervisor->shm, path, NULL);
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                has_news |= mps_run_look_at_shm(supervisor->runs[i]);
+        if (has_news)
+                supervisor_note(supervisor, false);
+}
+
+/* All of them together may have what one for the node would have: each as much as its part of the units. */
+uint64_t supervisor_shm_kib(const struct mps_run *run, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+        size_t n_units = 0;
+
+        if (supervisor->options.shm_kib)
+                return supervisor->options.shm_kib;
+        for (size_t i = 0; i < supervisor->wanted.n_daemons; i++)
+                n_units += supervisor->wanted.daemons[i].n_units;
+        return mps_shm_machine_kib() * mps_run_settings(run)->n_units / MAX(n_units, (size_t)1);
+}
+
+const char *supervisor_find_enter_shm(const struct mps_supervisor_options *options)
+{
+        _cleanup_(strbuf_done) struct strbuf mountinfo = STRBUF_INIT;
+        char root[PATH_MAX];
         struct error err;
 
-        if (supervisor->is_closing || mps_shm_look(&shm, supervisor->root, &err) < 0)
-                return; /* doctor tells why */
-        mps_shm_judge(&shm, &supervisor->shm);
-        if (shm.is_full &&
-                (!supervisor->shm.is_full || supervisor->looks - supervisor->shm_counted >= LOOKS_BETWEEN_COUNTS)) {
-                supervisor->shm_counted = supervisor->looks;
-                if (mps_shm_count(&shm, supervisor->root, &err) < 0)
-                        log_debug("whose files are in the shared memory is not known", LOG_ERR(&err));
-        }
-        if (shm.is_full != supervisor->shm.is_full)
-                tell(&shm, supervisor->shm.is_full);
-        if (!mps_shm_is_same(&shm, &supervisor->shm))
-                supervisor_note(supervisor, false);
-        supervisor->shm = shm;
+        if (!options->enter_shm || !realpath(options->root, root) ||
+                file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &mountinfo, &err) < 0)
+                return NULL;
+        if (mps_shm_is_seen_by_others(mountinfo.data, root))
+                return options->enter_shm;
+        log_info(
+                "MPS daemons have the shared memory of the node in common: what is mounted here is seen by nobody else",
+                LOG_STR("root", options->root));
+        return NULL;
 }

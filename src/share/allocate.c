@@ -277,13 +277,16 @@ static void add_door(const struct request *request, const struct unit *unit)
 {
         const char *pipe = mps_limits_pipe(request->arena, request->resource, unit);
         const char *path = pipe + strlen("/mps");
+        const char *shm = "/shm";
 
         if (request->binding && request->binding->pipe)
                 path = arena_printf(request->arena, "/%s", request->binding->pipe);
+        if (request->binding && request->binding->shm)
+                shm = arena_printf(request->arena, "/%s", request->binding->shm);
         add_pair(request, "CUDA_MPS_PIPE_DIRECTORY", pipe);
         add_mount(request, pipe, below(request, request->config->mps_root, path))->read_only =
                 !request->config->mps_pipes_writable;
-        add_mount(request, "/dev/shm", below(request, request->config->mps_root, "/shm"));
+        add_mount(request, "/dev/shm", below(request, request->config->mps_root, shm));
 }
 
 /*
@@ -346,7 +349,7 @@ static void add_facts(const struct request *request)
         if (request->allocation->n_parts > 1)
                 return;
         count = mps_facts(facts, request->arena, &held,
-                binding ? binding->tier : share_tier(request->plan, request->resource, part->unit),
+                binding && binding->grant ? binding->tier : share_tier(request->plan, request->resource, part->unit),
                 binding ? binding->sms : 0);
         for (size_t i = 0; i < count; i++)
                 add_pair(request, facts[i].name, facts[i].value);

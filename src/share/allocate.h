@@ -76,6 +76,7 @@ struct allocate_binding {
         const char *unit;      /* UUID of the one unit that all its replicas are of, whatever the ids say; or NULL */
         enum mps_tier tier;    /* how the share is enforced there */
         const char *pipe;      /* directory below the MPS root to mount instead of the daemon's; or NULL */
+        const char *shm;       /* directory below the MPS root that is /dev/shm of its daemon; NULL: that of the node */
         const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
         unsigned int sms;      /* of the partition; 0 unknown */
 };

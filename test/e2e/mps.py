@@ -2,6 +2,7 @@
 
 Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the supervisor's log.
 """
+import ctypes
 import json
 import os
 import shutil
@@ -19,6 +20,10 @@ from node import DEADLINE, SIMULATOR, WARPSHARE, Agent
 BIN = os.environ['WARPSHARE_MPS_SIM_BIN']
 UUIDS = ['GPU-%d1111111-2222-3333-4444-555555555555' % i for i in range(4)]
 LINK = os.path.join(os.path.dirname(WARPSHARE), 'mps-control-daemon')
+
+
+CLONE_NEWNS = 0x20000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 
 def wait(is_true, what, timeout=DEADLINE):
@@ -40,6 +45,20 @@ def unit(position, **more):
 def daemon(position, **more):
     return {'name': UUIDS[position], 'resource': 'nvidia.com/gpu', 'provisioning': 'uniform', 'tierLimit': 'verified',
             'threadsPermille': 25, 'units': [unit(position)], **more}
+
+
+def with_shm(folder):
+    """For subprocess: the program has |folder| as /dev/shm, as a container runtime mounts it; None: ours stays."""
+    if not folder:
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = ((None, b'/', None, MS_REC | MS_PRIVATE, None), (os.fsencode(folder), b'/dev/shm', None, MS_BIND, None))
+
+    def enter():
+        if libc.unshare(CLONE_NEWNS) or any(libc.mount(*one) for one in arguments):
+            raise OSError(ctypes.get_errno(), 'mount %s at /dev/shm' % folder)
+
+    return enter
 
 
 class Socket:
@@ -185,11 +204,14 @@ class Mps:
     def wait_socket(self, supervisor):
         def is_listening():
             assert supervisor.process.poll() is None, 'it ended\n' + self.logs()
-            try:
-                Socket(self).close()
+            try:  # an answer: a supervisor that was killed may have left its socket to a child for a moment
+                peer = Socket(self)
+                peer.send(id=0, do='ping')
+                answer = peer.read()
+                peer.close()
             except OSError:
                 return False
-            return True
+            return answer is not None
 
         wait(is_listening, 'somebody listens')
 
@@ -202,11 +224,16 @@ class Mps:
         return subprocess.run([program, *arguments], env=self.environment, capture_output=True, text=True,
                               timeout=2 * DEADLINE, check=False, **more)
 
+    def shm_of(self, name):
+        """The folder that is to be /dev/shm of the daemon's clients; None: they have ours, as it has."""
+        return self.path(name, 'shm') if os.path.ismount(self.path(name, 'shm')) else None
+
     def client(self, name, *arguments):
         """A CUDA program of a tenant; returns when it is connected."""
         process = subprocess.Popen(
             [os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe')})
+            text=True, env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe')},
+            preexec_fn=with_shm(self.shm_of(name)))
         self.clients.append(process)
         said = ''
         while 'connected' not in said:
@@ -243,6 +270,14 @@ class Mps:
 
     # ---- the end ----
 
+    def unmount(self):
+        """The shared memory that daemons had."""
+        with open('/proc/self/mounts', encoding='utf-8') as file:
+            points = [line.split()[1] for line in file]
+        for point in points:
+            if point.startswith(self.folder + '/'):
+                subprocess.run(['umount', '--lazy', point], check=False)
+
     def logs(self):
         return '\n'.join('---- log of process %d (pid %d) ----\n%s' % (i + 1, agent.pid, agent.story())
                          for i, agent in enumerate(self.agents))
@@ -259,6 +294,7 @@ class Mps:
             faults += agent.finish('process')
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
+        self.unmount()
         shutil.rmtree(self.folder, ignore_errors=True)
         if faults:
             faults.append(self.logs())

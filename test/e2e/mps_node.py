@@ -11,7 +11,7 @@ import threading
 import pytest
 import yaml
 
-from mps import BIN, Mps
+from mps import BIN, Mps, with_shm
 from node import DEADLINE, GPU, Node
 
 V100 = {'model': 'V100-32GB', 'name': 'Tesla V100-SXM2-32GB', 'memory': 32768, 'sms': 80, 'cc': 7}
@@ -32,13 +32,13 @@ def share(replicas, root='/run/nvidia/mps', **more):
 class Client:
     """A CUDA program of a container. What it says can be waited for."""
 
-    def __init__(self, node, environment, arguments):
+    def __init__(self, node, environment, arguments, shm=None):
         self._node = node
         self._lines = queue.Queue()
         self.said = ''
         self.process = subprocess.Popen(
             [os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env=environment)
+            text=True, env=environment, preexec_fn=with_shm(shm))
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -188,10 +188,12 @@ class MpsNode(Node):
     def client(self, pod, *arguments, resource=GPU, **variables):
         """A program in the pod's container, with its variables and mounts; None removes a variable."""
         environment = {**self.programs.environment, **self.variables(pod, resource), **variables}
-        for mount in self.answer(pod, resource).mounts:
-            if mount.container_path == environment['CUDA_MPS_PIPE_DIRECTORY']:
-                environment['CUDA_MPS_PIPE_DIRECTORY'] = mount.host_path.replace('/run/nvidia/mps', self.mps_root, 1)
-        client = Client(self, {name: value for name, value in environment.items() if value is not None}, arguments)
+        mounts = {mount.container_path: mount.host_path.replace('/run/nvidia/mps', self.mps_root, 1)
+                  for mount in self.answer(pod, resource).mounts}
+        pipe = environment['CUDA_MPS_PIPE_DIRECTORY']
+        environment['CUDA_MPS_PIPE_DIRECTORY'] = mounts.get(pipe, pipe)
+        client = Client(self, {name: value for name, value in environment.items() if value is not None}, arguments,
+                        mounts['/dev/shm'] if os.path.isdir(mounts['/dev/shm']) else None)
         self.clients.append(client)
         self._put_in_container(client.pid, self.kubelet.pods[pod])
         return client

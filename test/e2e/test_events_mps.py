@@ -64,35 +64,42 @@ def test_a_node_without_warpshare_mps_says_so_once(node, cluster):
     cluster.api.wait_for(lambda: sum(event['count'] for event in cluster.events('MPSUnavailable')) == 2)
 
 
+def is_full(status, whose):
+    found = status if whose == 'node' else status['daemons'][0]
+    return found.get('sharedMemory', {}).get('full')
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
-def test_a_full_shared_memory_is_told_once_for_each_time_that_it_fills(node, cluster):
-    shm = os.path.join(node.mps_root, 'shm')
-    os.mkdir(shm)
-    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16m,nr_inodes=50', 'shm', shm], check=True)
+@pytest.mark.parametrize('whose', ['node', 'daemon'])
+def test_a_full_shared_memory_is_told_once_for_each_time_that_it_fills(node, cluster, whose):
+    shm = os.path.join(node.mps_root, *(['shm'] if whose == 'node' else [uuid_of(0), 'shm']))
+    if whose == 'node':
+        os.mkdir(shm)
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'shm', shm], check=True)
     try:
         node.gpus(1)
-        node.start_mps()
+        options = ['--shared-memory=%s' % whose, '--shared-memory-size=1']
+        node.start_mps(*options)
         node.start_agent(share(20), *cluster.options())
         node.wait_counts(20)
         assert not cluster.events('MPSSharedMemoryFull')
         for is_restarted in (True, False):
-            for i in range(48):
-                with open(os.path.join(shm, str(i)), 'w', encoding='utf-8'):
-                    pass
+            with open(os.path.join(shm, 'large'), 'wb') as file:
+                file.write(bytes(1000 << 10))
             told = node.agent.count('the shared memory of MPS is almost full')
             node.agent.wait_log('the shared memory of MPS is almost full event=MPSSharedMemoryFull', told + 1)
             if is_restarted:
                 os.kill(node.supervisor.pid, signal.SIGKILL)
                 node.supervisor.expected_status = -signal.SIGKILL
                 node.supervisor.process.wait()
-                node.start_mps()
-                node.watch().wait_status(lambda status: status.get('sharedMemory', {}).get('full'), 'still full')
-            for i in range(48):
-                os.unlink(os.path.join(shm, str(i)))
+                node.start_mps(*options)
+                node.watch().wait_status(lambda status: status['daemons'] and is_full(status, whose), 'still full')
+            os.unlink(os.path.join(shm, 'large'))
             node.agent.wait_log('the shared memory of MPS has room again', told + 1)
         cluster.api.wait_for(lambda: sum(event['count'] for event in cluster.events('MPSSharedMemoryFull')) == 2)
         assert node.agent.count('event=MPSSharedMemoryFull') == 2
         event = cluster.wait_event('MPSSharedMemoryFull')
-        assert event['type'] == 'Warning' and 'of 50 files are used; user 0 has 0 MiB in 4' in event['message']
+        assert event['type'] == 'Warning' and 'files are used; user 0 has 0 MiB in 1 files' in event['message']
+        assert ("MPS daemon '%s'" % uuid_of(0) in event['message']) == (whose == 'daemon')
     finally:
         subprocess.run(['umount', '--lazy', shm], check=True)

@@ -299,6 +299,108 @@ def test_uninstall_unmounts_the_shared_memory(mps):
                                    "1 files and folders of MPS were removed below '%s'" % mps.root]
 
 
+# ---- a /dev/shm for each daemon ----
+
+def has_as_shm(pid, folder):
+    """The process and the folder have the same tmpfs."""
+    theirs, ours = os.stat('/proc/%d/root/dev/shm' % pid), os.stat(folder)
+    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
+
+
+@needs_mounts
+def test_each_daemon_has_a_shared_memory_of_its_own(mps):
+    mps.start('--shared-memory-size=32')
+    peer = mps.connect().watch()
+    peer.apply(daemon(0), daemon(1))
+    pids = [peer.wait_ready(uuid)['pid'] for uuid in UUIDS[:2]]
+    folders = [mps.path(uuid, 'shm') for uuid in UUIDS[:2]]
+    assert [[has_as_shm(pid, folder) for folder in folders] for pid in pids] == [[True, False], [False, True]]
+    told = peer.wait_daemon(UUIDS[0], lambda one: one['sharedMemory']['sizeBytes'], 'its size is told')['sharedMemory']
+    assert (told['sizeBytes'], told['filesMax'], told['full']) == (32 << 20, 65536, False)
+    for folder in folders:
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o1777
+    assert mps.client(UUIDS[0]).poll() is None
+
+
+@needs_mounts
+def test_shared_memory_stays_over_all_restarts(mps):
+    supervisor = mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    pid = peer.wait_ready(UUIDS[0])['pid']
+    mark = mps.path(UUIDS[0], 'shm', 'of-a-container')
+    with open(mark, 'w', encoding='ascii'):
+        pass
+    supervisor.kill()
+    mps.start()
+    peer = mps.connect().watch()
+    assert peer.wait_ready(UUIDS[0])['adopted']
+    assert peer.wait_daemon(UUIDS[0], lambda one: 'sharedMemory' in one, 'it is its own still')['pid'] == pid
+    os.kill(pid, signal.SIGKILL)
+    again = peer.wait_daemon(UUIDS[0], lambda one: one['state'] == 'ready' and one['pid'] != pid, 'started again')
+    assert has_as_shm(again['pid'], mps.path(UUIDS[0], 'shm')) and os.path.exists(mark)
+
+
+@needs_mounts
+def test_containers_of_before_keep_the_shared_memory_of_the_node(mps):
+    """Their daemon's folder was made when all had one in common, and they have that mounted."""
+    os.makedirs(mps.path(UUIDS[0], 'pipe'))
+    mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0), daemon(1))
+    old, new = peer.wait_ready(UUIDS[0]), peer.wait_ready(UUIDS[1])
+    assert has_as_shm(old['pid'], '/dev/shm') and 'sharedMemory' not in old
+    assert has_as_shm(new['pid'], mps.path(UUIDS[1], 'shm')) and 'sharedMemory' in new
+
+
+def test_all_daemons_may_have_one_shared_memory(mps):
+    mps.start('--shared-memory=node')
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    assert 'sharedMemory' not in peer.wait_ready(UUIDS[0]) and not mps.exists(UUIDS[0], 'shm')
+    assert mps.client(UUIDS[0]).poll() is None
+
+
+@needs_mounts
+def test_what_nobody_else_would_see_is_not_mounted(mps):
+    """As in a container whose volume has no mountPropagation."""
+    supervisor = mps.start(prefix=['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
+                                   'mount --bind "$0" "$0"; exec "$@"', mps.root])
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    assert 'sharedMemory' not in peer.wait_ready(UUIDS[0])
+    supervisor.wait_log('MPS daemons have the shared memory of the node in common')
+
+
+@pytest.mark.parametrize('size', ['-1', 'much', '1073741825'])
+def test_a_wrong_size_of_the_shared_memory_is_refused(mps, size):
+    done = mps.run('mps', '--shared-memory-size=' + size)
+    assert done.returncode == 2
+    assert "shared-memory-size: '%s' is no number of MiB from 0 to 1073741824" % size in done.stderr
+
+
+@needs_mounts
+def test_uninstall_unmounts_what_daemons_had(mps):
+    supervisor = mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    peer.wait_ready(UUIDS[0])
+    folder = mps.path(UUIDS[0], 'shm')
+    supervisor.kill()
+    in_use = subprocess.Popen(['sleep', 'infinity'], preexec_fn=mps_module.with_shm(folder))
+    done = mps.run('mps', 'uninstall')
+    assert done.returncode == 1 and 'process %d has it as /dev/shm' % in_use.pid in done.stderr + done.stdout
+    assert os.path.ismount(folder)
+    in_use.kill()
+    in_use.wait()
+    done = mps.run('mps', 'uninstall')
+    assert done.returncode == 0, done
+    assert not os.path.exists(mps.path(UUIDS[0]))
+
+
 # ---- uninstall ----
 
 def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps):

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from mps import BIN, DEADLINE, mps, wait  # noqa: F401 -- a fixture
+from mps import BIN, DEADLINE, mps, wait, with_shm  # noqa: F401 -- a fixture
 from served import FIRST, served  # noqa: F401 -- a fixture
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 from test_logs import MIB, Scale
@@ -143,16 +143,18 @@ def memory_of(pid):
 
 
 def is_served(mps):
-    """Whether a client that comes now is; what it comes to may be a door of the tenant's yet."""
+    """Whether a client that comes now is; what it comes to may be a door of the tenant's yet. pytest shows with a failure what it said."""
     client = subprocess.Popen([os.path.join(BIN, 'warpshare-mps-sim-client')], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              env={**mps.environment, 'CUDA_MPS_PIPE_DIRECTORY': mps.path(FIRST, 'pipe')})
+                              env={**mps.environment, 'CUDA_MPS_PIPE_DIRECTORY': mps.path(FIRST, 'pipe')},
+                              preexec_fn=with_shm(mps.shm_of(FIRST)))
     try:
         said = b''
         while b'connected' not in said and select.select([client.stdout], [], [], 3)[0]:
             got = os.read(client.stdout.fileno(), 4096)
             if not got:
-                return False
+                break
             said += got
+        print('a client:', said)
         return b'connected' in said
     finally:
         client.kill()
@@ -177,7 +179,8 @@ def test_nothing_that_a_tenant_does_at_random_reaches_the_node(served, tenants, 
     pid = served.supervisor.process.pid
     before = memory_of(pid)
     try:
-        tenant = tenants.start(uid, ANYTHING, seed, ACTIONS, foreign, served.path(FIRST, 'pipe'), served.path('shm'))
+        tenant = tenants.start(uid, ANYTHING, seed, ACTIONS, foreign, served.path(FIRST, 'pipe'),
+                               served.shm_of(FIRST))
         hears(tenant, 'begins')
         deadline = time.monotonic() + 2 * DEADLINE
         while tenant.poll() is None:
@@ -194,7 +197,11 @@ def test_nothing_that_a_tenant_does_at_random_reaches_the_node(served, tenants, 
     assert int(tenant.stdout.readline()) > ACTIONS // 20  # what it may do at all
     assert served.supervisor.process.poll() is None
     tenants.finish()
-    wait(lambda: is_served(served), 'a client is served again', 2 * DEADLINE)
+    try:
+        wait(lambda: is_served(served), 'a client is served again', 2 * DEADLINE)
+    except AssertionError:
+        print(served.logs())
+        raise
     assert watch.seen() == []
     with open(foreign, encoding='ascii') as file:
         assert file.read() == 'unchanged'

@@ -1,10 +1,11 @@
-"""A tenant fills the shared memory of MPS: it is told, with whose files they are, and nothing of what lies there is followed."""
+"""A tenant fills the shared memory of MPS: who shares no GPU with it does not notice, it is told with whose files they are, and nothing of what
+lies there is followed."""
 import os
 import subprocess
 
 import pytest
 
-from mps import UUIDS, daemon, mps  # noqa: F401 -- a fixture
+from mps import UUIDS, daemon, mps, with_shm  # noqa: F401 -- a fixture
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
 FIRST = UUIDS[0]
@@ -58,13 +59,36 @@ def served(mps):  # noqa: F811
     os.mkdir(shm)
     subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16m,nr_inodes=200', 'shm', shm], check=True)
     mps.scenario(gpus=1)
-    mps.supervisor = mps.start()
+    mps.supervisor = mps.start('--shared-memory=node')
     mps.agent = mps.connect()
     mps.agent.apply(daemon(0))
     mps.agent.watch()
     mps.first = mps.agent.wait_ready(FIRST)['pid']
     yield mps
     subprocess.run(['umount', '--lazy', shm], check=True)
+
+
+@pytest.mark.parametrize('uid', [ROOT, USER])
+def test_who_fills_it_harms_nobody_on_another_gpu(mps, tenants, uid):  # noqa: F811
+    mps.start('--shared-memory-size=16')
+    agent = mps.connect().watch()
+    agent.apply(daemon(0), daemon(1))
+    pids = [agent.wait_ready(uuid)['pid'] for uuid in UUIDS[:2]]
+    neighbour = mps.client(FIRST)  # a container that was there before
+    hears(tenants.start(uid, FILL['bytes'], '/dev/shm', preexec_fn=with_shm(mps.shm_of(FIRST))), 'full')
+    told = agent.wait_daemon(FIRST, lambda one: one['sharedMemory']['full'], 'it is full')['sharedMemory']
+    assert told['owners'][0]['uid'] == uid and told['usedBytes'] == told['sizeBytes'] == 16 * MIB
+    said = subprocess.run(
+        ['warpshare-mps-sim-client'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+        env={**mps.environment, 'CUDA_MPS_PIPE_DIRECTORY': mps.path(FIRST, 'pipe')}, preexec_fn=with_shm(mps.shm_of(FIRST)))
+    assert 'error 805 CUDA_ERROR_MPS_CONNECTION_FAILED' in said.stdout
+    other = mps.client(UUIDS[1])  # connects
+    assert neighbour.poll() is None and other.poll() is None
+    status = agent.wait_daemon(UUIDS[1], lambda one: one['clients'], 'it has a client')
+    assert status['sharedMemory']['full'] is False
+    assert [agent.wait_ready(uuid)['pid'] for uuid in UUIDS[:2]] == pids
+    metrics = mps.run('mps', 'status', '--output', 'metrics').stdout
+    assert 'warpshare_mps_shared_memory_used_bytes{daemon="%s",resource="nvidia.com/gpu"} %d\n' % (FIRST, 16 * MIB) in metrics
 
 
 @pytest.mark.parametrize('uid, how', [(ROOT, 'bytes'), (ROOT, 'files'), (USER, 'bytes'), (USER, 'files'), (USER, 'nameless')])

@@ -300,7 +300,12 @@ static struct mps_daemon_status statuses[] = {
                 .limits = limits,
                 .n_limits = ARRAY_SIZE(limits),
         },
-        {.name = "GPU-3", .resource = "nvidia.com/gpu.x", .state = MPS_FAULT, .reason = "it \"ended\" with status 1"},
+        {.name = "GPU-3",
+                .resource = "nvidia.com/gpu.x",
+                .state = MPS_FAULT,
+                .reason = "it \"ended\" with status 1",
+                .has_own_shm = true,
+                .shm = {.size = 4096, .used = 1024, .files_max = 10, .files = 2}},
 };
 static struct mps_status whole = {
         .generation = 7,
@@ -362,6 +367,9 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_string_equal(first->limits[1].problem, "no such function");
         assert_string_equal(second->reason, "it \"ended\" with status 1");
         assert_int_equal(second->state, MPS_FAULT);
+        assert_false(first->has_own_shm);
+        assert_true(second->has_own_shm);
+        assert_int_equal(second->shm.used, 1024);
         assert_int_equal(answer.status->shm.n_owners, 2);
         assert_int_equal(answer.status->shm.owners[0].uid, 1000);
         assert_int_equal(answer.status->shm.nameless, 512);
@@ -484,6 +492,9 @@ static void test_metrics_tell_the_daemons(void **state UNUSED)
         assert_has(text, "warpshare_mps_shared_memory_used_bytes 61440\n");
         assert_has(text, "warpshare_mps_shared_memory_files_max 100\n");
         assert_has(text, "warpshare_mps_shared_memory_files 7\n");
+        assert_has(
+                text, "warpshare_mps_shared_memory_used_bytes{daemon=\"GPU-3\",resource=\"nvidia.com/gpu.x\"} 1024\n");
+        assert_null(strstr(text, "warpshare_mps_shared_memory_files{daemon=\"nvidia.com/gpu\""));
 }
 
 static void test_a_client_without_a_unit_counts_where_the_daemon_has_one(void **state UNUSED)

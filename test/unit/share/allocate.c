@@ -471,6 +471,25 @@ static void test_mps_stands_beside_every_strategy(void **state UNUSED)
         }
 }
 
+static void test_a_container_has_the_shared_memory_of_its_daemon(void **state UNUSED)
+{
+        static const struct allocate_binding own = {
+                .grant = "g1", .unit = "GPU-1", .tier = MPS_TIER_VERIFIED, .shm = "GPU-1/shm"};
+        static const struct allocate_binding of_node = {.grant = "g1", .unit = "GPU-1", .tier = MPS_TIER_VERIFIED};
+        _cleanup_(node_done) struct node node = node_new(2);
+        struct allocation allocation;
+
+        node_share(&node, SHARING_MPS, 4);
+        assert_ok(node_plan(&node), &node.err);
+        node.binding = &own;
+        assert_ok(request(&node, "GPU-1::0", &allocation), &node.err);
+        assert_string_equal(allocation.mounts[1].container_path, "/dev/shm");
+        assert_string_equal(allocation.mounts[1].host_path, "/run/nvidia/mps/GPU-1/shm");
+        node.binding = &of_node;
+        assert_ok(request(&node, "GPU-1::0", &allocation), &node.err);
+        assert_string_equal(allocation.mounts[1].host_path, "/run/nvidia/mps/shm");
+}
+
 /* The answers of a request's containers are sent together, each long after its binding went. */
 static void test_nothing_of_the_binding_is_in_the_answer(void **state UNUSED)
 {
@@ -789,6 +808,7 @@ int main(void)
                 cmocka_unit_test(test_each_strategy_hands_the_devices_out_in_its_own_way),
                 cmocka_unit_test(test_each_strategy_has_its_own_extras_imex_channel_and_nodes),
                 cmocka_unit_test(test_mps_stands_beside_every_strategy),
+                cmocka_unit_test(test_a_container_has_the_shared_memory_of_its_daemon),
                 cmocka_unit_test(test_nothing_of_the_binding_is_in_the_answer),
                 cmocka_unit_test(test_limits_are_named_where_their_cdi_devices_are),
                 cmocka_unit_test(test_limits_by_cdi_leave_the_variables_where_they_are),
