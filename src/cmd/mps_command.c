@@ -192,14 +192,14 @@ static int command_exec_in_shm(int argc, char **argv)
 {
         struct error err;
 
-        if (argc < 3)
+        if (argc < 4)
                 return EXIT_USAGE;
-        if (mps_shm_enter(argv[1], &err) < 0) {
+        if (mps_shm_enter(argv[1], argv[2], &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return EXIT_FAILED;
         }
-        execv(argv[2], argv + 2);
-        fprintf(stderr, "run '%s': %s\n", argv[2], strerror(errno));
+        execv(argv[3], argv + 3);
+        fprintf(stderr, "run '%s': %s\n", argv[3], strerror(errno));
         return EXIT_FAILED;
 }
 

@@ -18,7 +18,7 @@
 #define PREPARE_MS UINT64_C(10000)
 #define MODE_STAYS "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too"
 #define PROTOCOL "CUDA_MPS_PROTOCOL_VERSION"
-#define ENTER_WORDS ((size_t)4) /* before the program's path, where it gets a /dev/shm of its own */
+#define ENTER_WORDS ((size_t)5) /* before the program's path, where it gets a /dev/shm of its own */
 
 /* ---- the process that is there already ---- */
 
@@ -310,7 +310,7 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
         _close_ int log = mps_folder_open_log(&run->folder, err);
         const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
-                context->enter_shm, "mps", MPS_EXEC_IN_SHM, run->folder.shm, program, "-f"};
+                context->enter_shm, "mps", MPS_EXEC_IN_SHM, run->folder.shm, run->folder.pipe, program, "-f"};
         const size_t skipped = run->has_own_shm ? 0 : ENTER_WORDS;
         struct strbuf units = STRBUF_INIT;
         const char **environment;

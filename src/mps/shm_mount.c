@@ -134,7 +134,7 @@ bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root)
         return is_seen;
 }
 
-int mps_shm_enter(const char *path, struct error *err)
+int mps_shm_enter(const char *path, const char *pipe, struct error *err)
 {
         if (unshare(CLONE_NEWNS) < 0)
                 return error_errno(err, errno, "make a mount namespace, in which '%s' is to be /dev/shm", path);
@@ -143,6 +143,11 @@ int mps_shm_enter(const char *path, struct error *err)
                 return error_errno(err, errno, "keep the mounts of a daemon to itself");
         if (mount(path, "/dev/shm", NULL, MS_BIND, NULL) < 0)
                 return error_errno(err, errno, "mount '%s' at /dev/shm", path);
+        if (mount(pipe, pipe, NULL, MS_BIND, NULL) < 0)
+                return error_errno(err, errno, "mount '%s' on itself", pipe);
+        if (mount(NULL, pipe, NULL, MS_REMOUNT | MS_BIND | MS_NOSYMFOLLOW, NULL) < 0 && errno != EINVAL &&
+                errno != EPERM)
+                return error_errno(err, errno, "let no link in '%s' be followed", pipe);
         return 0;
 }
 

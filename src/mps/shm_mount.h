@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/* `warpshare mps exec-in-shm FOLDER PROGRAM ARGUMENT…`: enters FOLDER and becomes the program. */
+/* `warpshare mps exec-in-shm SHM PIPE PROGRAM ARGUMENT…`: mps_shm_enter(), and becomes the program. */
 #define MPS_EXEC_IN_SHM "exec-in-shm"
 
 /* The most that all of them together may hold, in KiB: half of MemTotal of |meminfo|, as NVIDIA's; 65536 where that cannot be read. Pure. */
@@ -40,8 +40,11 @@ int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err) MUST_U
  */
 bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root);
 
-/* Gives the calling process a mount namespace of its own, in which |path| is /dev/shm. */
-int mps_shm_enter(const char *path, struct error *err) MUST_USE;
+/*
+ * Gives the calling process a mount namespace of its own, in which |path| is /dev/shm, and no symbolic link in |pipe| is followed (from Linux 5.10 on):
+ * tenants may be able to put some there while a control daemon begins.
+ */
+int mps_shm_enter(const char *path, const char *pipe, struct error *err) MUST_USE;
 
 /* /dev/shm of |pid| is what is mounted at |path|. False also where that cannot be seen. */
 bool mps_shm_is_of(pid_t pid, const char *path);

@@ -40,7 +40,7 @@ struct mps_supervisor_options {
         const char *system_root;        /* "" or NULL; else /proc/<pid> of clients is looked at below this folder */
         const char *const *environment; /* more of it for the daemons, "NAME=value", NULL-terminated, or NULL */
         /*
-         * The program that is started as "PROGRAM mps exec-in-shm FOLDER CONTROL ARGUMENT…": this binary. With it each daemon has a /dev/shm of its own, where
+         * The program that is started as "PROGRAM mps exec-in-shm SHM PIPE CONTROL ARGUMENT…": this binary. With it each daemon has a /dev/shm of its own, where
          * others see what is mounted here. NULL: all daemons have that of the node.
          */
         const char *enter_shm;

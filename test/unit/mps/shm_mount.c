@@ -133,7 +133,7 @@ static struct tenant start_tenant(void)
                 struct error err;
 
                 close(orders[1]);
-                if (mps_shm_enter(path, &err) < 0 || write(said[1], "x", 1) != 1)
+                if (mps_shm_enter(path, folder, &err) < 0 || write(said[1], "x", 1) != 1)
                         _exit(1);
                 (void)!read(orders[0], &byte, 1);
                 _exit(0);
