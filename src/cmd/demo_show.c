@@ -167,26 +167,26 @@ struct pod {
         unsigned int memory_mib;
 };
 
-static const char *find_value(const struct kubelet_answer *answer, const char *name)
+static const char *find_value(const V1beta1__ContainerAllocateResponse *options, const char *name)
 {
-        for (size_t i = 0; i < answer->n_environment; i++)
-                if (strcmp(answer->names[i], name) == 0)
-                        return answer->values[i];
+        for (size_t i = 0; i < options->n_envs; i++)
+                if (strcmp(options->envs[i]->key, name) == 0)
+                        return options->envs[i]->value;
         return "";
 }
 
-static void on_admitted(const struct kubelet_answer *answer, void *data)
+static void on_answer(const V1beta1__ContainerAllocateResponse *options, const char *error, void *data)
 {
         struct pod *pod = data;
 
         pod->answered = true;
-        if (!answer->admitted) {
-                pod->error = xstrdup(answer->error);
+        if (!options) {
+                pod->error = xstrdup(error);
                 return;
         }
-        pod->gpu = xstrdup(find_value(answer, "NVIDIA_VISIBLE_DEVICES"));
-        pod->threads = strtod(find_value(answer, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), NULL);
-        if (sscanf(find_value(answer, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=%uM", &pod->memory_mib) != 1)
+        pod->gpu = xstrdup(find_value(options, "NVIDIA_VISIBLE_DEVICES"));
+        pod->threads = strtod(find_value(options, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), NULL);
+        if (sscanf(find_value(options, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=%uM", &pod->memory_mib) != 1)
                 pod->memory_mib = 0;
 }
 
@@ -210,7 +210,8 @@ static void check_pod(struct demo *demo, const struct pod *pod)
 /* False: it was not admitted, and that was told. */
 static bool ask(struct demo *demo, struct pod *pod)
 {
-        kubelet_admit(demo->node.kubelet, pod->name, DEMO_RESOURCE, pod->replicas, on_admitted, pod);
+        kubelet_run(demo->node.kubelet, pod->name, &(struct kubelet_request){DEMO_RESOURCE, pod->replicas}, 1,
+                on_answer, pod);
         if (!sim_node_wait(&demo->node, is_answered, pod, 5000))
                 demo_fail(demo, "kubelet got no answer for %s", pod->name);
         else if (pod->error)
