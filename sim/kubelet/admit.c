@@ -187,6 +187,7 @@ static void collect_candidates(struct admission *admission)
 static void serve_next(struct admission *admission)
 {
         const struct kubelet_request *request = &admission->requests[admission->at];
+        bool is_served;
 
         if (admission->at == admission->n_requests) {
                 container_start(admission->kubelet, admission->pod, admission->callback, admission->data);
@@ -197,9 +198,10 @@ static void serve_next(struct admission *admission)
         admission->chosen = ARENA_ARRAY(&admission->arena, const char *, request->count);
         admission->n_candidates = admission->n_chosen = 0;
         admission->is_held = false;
-        if (admission->endpoint && admission->endpoint->peer)
+        is_served = admission->endpoint && admission->endpoint->peer;
+        if (is_served)
                 collect_candidates(admission);
-        if (admission->n_candidates < request->count)
+        if (!is_served || admission->n_candidates < request->count)
                 reject(admission,
                         arena_printf(&admission->arena,
                                 "requested number of devices unavailable for %s. Requested: %zu, Available: %zu",

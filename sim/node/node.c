@@ -16,8 +16,10 @@
 /* ---- the folder ---- */
 
 /* Any character device will do. One with the numbers 0, 0 may be made by everybody, but not on every file system. */
-static bool make_device_node(const char *path)
+static bool make_device_node(const char *folder, const char *name)
 {
+        _free_ char *path = xasprintf("%s/%s", folder, name);
+
         return mknod(path, S_IFCHR | 0666, makedev(1, 3)) == 0 || mknod(path, S_IFCHR | 0666, makedev(0, 0)) == 0;
 }
 
@@ -31,11 +33,11 @@ static int make_driver(struct sim_node *node, const struct sim_node_options *opt
         if (file_make_folder(devices, err) < 0 || file_make_folder(libraries, err) < 0 ||
                 file_write(library, "", 0, err) < 0)
                 return -1;
-        node->has_device_nodes = true;
-        for (unsigned int i = 0; i < options->n_device_nodes; i++) {
-                _free_ char *path = xasprintf("%s/nvidia%u", devices, i);
+        node->has_device_nodes = make_device_node(devices, "nvidiactl") && make_device_node(devices, "nvidia-uvm");
+        for (unsigned int i = 0; i < options->n_device_nodes && node->has_device_nodes; i++) {
+                _free_ char *name = xasprintf("nvidia%u", i);
 
-                node->has_device_nodes &= make_device_node(path);
+                node->has_device_nodes = make_device_node(devices, name);
         }
         return 0;
 }
@@ -43,6 +45,7 @@ static int make_driver(struct sim_node *node, const struct sim_node_options *opt
 static int make_folder(struct sim_node *node, const struct sim_node_options *options, struct error *err)
 {
         char template[] = "/tmp/warpshare-node-XXXXXX";
+        _free_ char *shm = NULL;
 
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
@@ -54,6 +57,7 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->log = xasprintf("%s/agent.log", node->folder);
         node->mps_log = xasprintf("%s/mps.log", node->folder);
         node->mps_root = xasprintf("%s/mps", node->folder);
+        shm = xasprintf("%s/shm", node->mps_root);
         node->mps_scenario = xasprintf("%s/mps.conf", node->folder);
         node->driver_root = xasprintf("%s/driver", node->folder);
         node->cdi_root = xasprintf("%s/cdi", node->folder);
@@ -62,8 +66,9 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->pod_resources = xasprintf("%s/kubelet.sock", node->pod_resources_directory);
         if (mkdir(node->scenario_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->scenario_directory);
-        if (mkdir(node->mps_root, 0755) < 0)
-                return error_errno(err, errno, "create '%s'", node->mps_root);
+        /* On a real node `warpshare mps mount-shm` makes it, which takes root. */
+        if (file_make_folder(shm, err) < 0)
+                return -1;
         if (mkdir(node->kubelet_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->kubelet_directory);
         if (mkdir(node->pod_resources_directory, 0750) < 0)
@@ -138,10 +143,12 @@ static int start_agent(struct sim_node *node, struct error *err)
         _free_ char *mps = xasprintf("--mps-root=%s", node->mps_root);
         _free_ char *driver = xasprintf("--driver-root=%s", node->driver_root);
         _free_ char *here = xasprintf("--driver-root-ctr-path=%s", node->driver_root);
+        _free_ char *system = xasprintf("--system-root=%s", node->driver_root);
         _free_ char *cdi = xasprintf("--cdi-root=%s", node->cdi_root);
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
         char command[] = "agent";
-        char *arguments[] = {node->program, command, config, library, socket, pods, root, mps, driver, here, cdi, NULL};
+        char *arguments[] = {
+                node->program, command, config, library, socket, pods, root, mps, driver, here, system, cdi, NULL};
         char *environment[] = {scenario, NULL};
 
         node->started_ns = (int64_t)uv_hrtime();
