@@ -134,7 +134,7 @@ static void tell_of_equal_parts(struct demo *demo)
 {
         printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
                 demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
-        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs and kubelet are stand-ins.%s\n",
+        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs, kubelet and runtime are stand-ins.%s\n",
                 demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
         demo_heading(demo, "1. Each GPU in 20 equal parts: the node has 80, and a pod may have one");
         demo_show_daemons(demo);
