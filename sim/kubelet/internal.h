@@ -1,7 +1,9 @@
 /*
- * What the two halves of the stand-in share. Not for others.
+ * What the parts of the stand-in share. Not for others.
  */
 #pragma once
+
+#include <deviceplugin.pb-c.h>
 
 #include "base/list.h"
 #include "base/map.h"
@@ -18,7 +20,9 @@ struct known_device {
 struct endpoint {
         struct list link;
         char *resource;
-        struct peer *peer;  /* NULL: stopped */
+        struct peer *peer; /* NULL: stopped */
+        bool wants_start;  /* its options: PreStartContainer, GetPreferredAllocation */
+        bool has_preference;
         struct arena arena; /* of the device ids */
         struct known_device *devices;
         size_t n_devices;
@@ -35,16 +39,30 @@ struct peer {
         char *resource;
         struct rpc_client *client;
         struct rpc_call *register_call; /* waits for the plugin's options */
+        bool wants_start;
+        bool has_preference;
         unsigned int references;
         bool dropped;
 };
 
-/* A device in a pod's hands. */
+/* What a container holds of one resource, and the plugin's answer. */
 struct held {
         struct list link;
-        char *pod;
-        char *resource;
-        char *id;
+        const char *resource;
+        char **ids;
+        size_t n_ids;
+        V1beta1__AllocateResponse *response; /* of one container at least */
+};
+
+/* Its name for the one container that a pod has. */
+#define CONTAINER "main"
+
+struct pod {
+        struct list link;
+        struct arena arena;
+        char *name;
+        char *uid;
+        struct list held; /* in the order of its admission */
 };
 
 struct kubelet {
@@ -54,7 +72,8 @@ struct kubelet {
         struct rpc_server *pods_server; /* NULL: none */
         struct list endpoints;
         struct list peers;
-        struct list held;
+        struct list pods;
+        unsigned int n_pods; /* that there ever were */
         unsigned int registrations;
         uint32_t random;
         bool closing;
@@ -63,9 +82,23 @@ struct kubelet {
         void *closed_data;
 };
 
+#define ENDPOINT_STOPPED "endpoint has been stopped"
+
 struct endpoint *endpoint_find(const struct kubelet *kubelet, const char *resource);
-void held_free(struct held *held);
-const struct held *held_find(const struct kubelet *kubelet, const char *id);
+size_t random_below(struct kubelet *kubelet, size_t bound);
+
+struct rpc_message *message_pack(const ProtobufCMessage *source);
+/* protobuf-c declares what it only reads as char **. */
+char **message_strings(struct arena *arena, const char *const *from, size_t count);
+
+struct pod *pod_new(struct kubelet *kubelet, const char *name);
+void pod_free(struct pod *pod);
+const struct pod *pod_of_device(const struct kubelet *kubelet, const char *id); /* NULL: free */
+
+/* Of a pod that was admitted. */
+void container_start(struct kubelet *kubelet, const struct pod *pod, kubelet_answer_fn *answered, void *data);
+
+void record_write(const struct kubelet *kubelet);
 
 /* The method List, over |context|, a struct kubelet. */
 void pods_handle_list(struct rpc_call *call, const uint8_t *message, size_t size, void *context);

@@ -1,17 +1,39 @@
 /*
  * Connections (struct peer) and resources (struct endpoint) are separate, as in kubelet: an endpoint names the peer that was
- * registered last, while older peers may still deliver lists. Admission is in admit.c.
+ * registered last, while older peers may still deliver lists. Admission is in admit.c, the start of a container in start.c.
  */
 #include "sim/kubelet/kubelet.h"
 
 #include <string.h>
 
-#include <deviceplugin.pb-c.h>
-
-#include "base/log.h"
 #include "sim/kubelet/internal.h"
 
 #define DIAL_TIMEOUT_MS UINT64_C(10000)
+
+size_t random_below(struct kubelet *kubelet, size_t bound)
+{
+        kubelet->random = kubelet->random * 1664525U + 1013904223U;
+        return (kubelet->random >> 8) % bound;
+}
+
+/* ---- messages ---- */
+
+struct rpc_message *message_pack(const ProtobufCMessage *source)
+{
+        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(source));
+
+        protobuf_c_message_pack(source, rpc_message_payload(message));
+        return message;
+}
+
+char **message_strings(struct arena *arena, const char *const *from, size_t count)
+{
+        char **to = ARENA_ARRAY(arena, char *, count);
+
+        for (size_t i = 0; i < count; i++)
+                to[i] = arena_strdup(arena, from[i]);
+        return to;
+}
 
 /* ---- endpoints ---- */
 
@@ -155,8 +177,27 @@ static void start_watching(struct peer *peer)
         rpc_message_unref(empty);
 }
 
+static void on_options(struct rpc_call *call UNUSED, const uint8_t *message, size_t size, void *data)
+{
+        struct peer *peer = data;
+        V1beta1__DevicePluginOptions *options = v1beta1__device_plugin_options__unpack(NULL, size, message);
+
+        if (!options)
+                return;
+        peer->wants_start = options->pre_start_required;
+        peer->has_preference = options->get_preferred_allocation_available;
+        v1beta1__device_plugin_options__free_unpacked(options, NULL);
+}
+
+static void endpoint_set_peer(struct endpoint *endpoint, struct peer *peer)
+{
+        endpoint->peer = peer;
+        endpoint->wants_start = peer->wants_start;
+        endpoint->has_preference = peer->has_preference;
+}
+
 /* The second half of Register: the plugin answered, or not, and so do we. */
-static void on_options(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
+static void on_options_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
 {
         struct peer *peer = data;
         struct kubelet *kubelet = peer->kubelet;
@@ -175,7 +216,7 @@ static void on_options(struct rpc_call *call UNUSED, enum rpc_status status, con
                 peer_drop(peer);
                 return;
         }
-        endpoint_get(kubelet, peer->resource)->peer = peer;
+        endpoint_set_peer(endpoint_get(kubelet, peer->resource), peer);
         kubelet->registrations++;
         if (waiting) {
                 empty = rpc_message_new(0);
@@ -197,7 +238,7 @@ static void on_register_ended(struct rpc_call *call UNUSED, void *data)
 
 static void handle_register(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
-        static const struct rpc_handlers handlers = {.ended = on_options};
+        static const struct rpc_handlers handlers = {.message = on_options, .ended = on_options_ended};
         struct kubelet *kubelet = context;
         V1beta1__RegisterRequest *request = v1beta1__register_request__unpack(NULL, size, message);
         _free_ char *path = NULL;
@@ -268,7 +309,7 @@ int kubelet_new(struct kubelet **ret, const struct kubelet_options *options, str
         kubelet->random = 1;
         list_init(&kubelet->endpoints);
         list_init(&kubelet->peers);
-        list_init(&kubelet->held);
+        list_init(&kubelet->pods);
         if (serve(kubelet, err) < 0) {
                 free(kubelet->directory);
                 free(kubelet);
@@ -288,8 +329,8 @@ static void on_server_closed(void *data)
                 return;
         while (!list_is_empty(&kubelet->endpoints))
                 endpoint_free(container_of(kubelet->endpoints.next, struct endpoint, link));
-        while (!list_is_empty(&kubelet->held))
-                held_free(container_of(kubelet->held.next, struct held, link));
+        while (!list_is_empty(&kubelet->pods))
+                pod_free(container_of(kubelet->pods.next, struct pod, link));
         free(kubelet->directory);
         free(kubelet);
         closed(closed_data);
@@ -333,8 +374,8 @@ void kubelet_each_device(const struct kubelet *kubelet, const char *resource, ku
 
         for (size_t i = 0; endpoint && i < endpoint->n_devices; i++) {
                 const struct known_device *device = &endpoint->devices[i];
-                const struct held *held = held_find(kubelet, device->id);
+                const struct pod *pod = pod_of_device(kubelet, device->id);
 
-                visit(device->id, device->healthy, held ? held->pod : NULL, data);
+                visit(device->id, device->healthy, pod ? pod->name : NULL, data);
         }
 }

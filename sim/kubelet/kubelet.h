@@ -1,12 +1,11 @@
 /*
  * A stand-in for kubelet's device manager, for the demonstration, the benchmarks and the stress tests: it serves
- * Registration, dials plugins back, follows ListAndWatch, counts capacity and allocatable, and asks for devices as kubelet
- * does for a container.
+ * Registration, dials plugins back, follows ListAndWatch, counts capacity and allocatable, and runs pods of one container.
  *
  * It behaves as kubelet 1.36 does, defects included where plugins must live with them: plugins are known by resource name
  * alone, a second registration replaces the first without closing it, and the end of an old stream disconnects whatever plugin
- * has the name by then. Devices that a pod holds stay held until pod_remove, and PodResourcesLister/List tells of them. It has
- * no scheduler and no checkpoint, and of pods no more than their names.
+ * has the name by then. A pod that runs holds its devices for ever; PodResourcesLister/List and the checkpoint tell of them. It has
+ * no scheduler, and no container runtime: sim/runtime is one.
  *
  * One thread, the loop's.
  */
@@ -16,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
+
+#include <deviceplugin.pb-c.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -47,24 +48,27 @@ unsigned int kubelet_registrations(const struct kubelet *kubelet);
 typedef void kubelet_device_fn(const char *id, bool healthy, const char *pod, void *data);
 void kubelet_each_device(const struct kubelet *kubelet, const char *resource, kubelet_device_fn *visit, void *data);
 
-/* What a container was given. Valid during the callback. */
-struct kubelet_answer {
-        bool admitted;
-        const char *error; /* when not admitted: what would stand in the pod's status */
-        const char *const *ids;
-        size_t n_ids;
-        const char *const *names; /* environment, by position */
-        const char *const *values;
-        size_t n_environment;
-        int64_t prefer_ns; /* from sending to answer */
-        int64_t allocate_ns;
+struct kubelet_request {
+        const char *resource;
+        size_t count;
 };
 
-typedef void kubelet_answer_fn(const struct kubelet_answer *answer, void *data);
+/*
+ * |options|: what the container is started with, the answers of all its resources, joined. NULL: it does not start, and |error| says why,
+ * as it would stand in the pod's status. Both are valid during the call.
+ */
+typedef void kubelet_answer_fn(const V1beta1__ContainerAllocateResponse *options, const char *error, void *data);
 
 /*
- * Admits a container that asks for |count| of |resource|, as kubelet does: candidates are the healthy devices that nobody
- * holds, in random order; GetPreferredAllocation if there is a choice; then Allocate. The devices are held by |pod| after.
+ * Runs a pod of one container that asks for all of |requests|, each of another resource, as kubelet does:
+ *
+ *   admission   for each resource, in any order: candidates are the healthy devices that nobody holds, in random order;
+ *               GetPreferredAllocation if there is a choice and the plugin has a preference; Allocate; the record is written. The pod
+ *               holds these devices after. If one resource fails, the pod is rejected and holds nothing.
+ *   start       PreStartContainer, with a deadline of 30 s, of each of its resources whose plugin asked for that in its options. If one
+ *               fails, the container does not start, and the pod holds its devices all the same.
+ *   options     of an environment variable and an annotation the first value that comes counts, and so it is with the host path of a mount
+ *               or a device for each path in the container; CDI devices are united. What loses is dropped.
  */
-void kubelet_admit(struct kubelet *kubelet, const char *pod, const char *resource, size_t count,
+void kubelet_run(struct kubelet *kubelet, const char *pod, const struct kubelet_request *requests, size_t n_requests,
         kubelet_answer_fn *answered, void *data);

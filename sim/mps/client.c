@@ -29,6 +29,7 @@ enum exit_status {
 struct options {
         uint64_t memory_mib;
         uint64_t duration_s; /* 0: until told */
+        bool brief;          /* leaves when it has that */
         bool faults;         /* at once */
         bool stubborn;       /* stays after errors that no program survives */
 };
@@ -46,7 +47,7 @@ static void on_signal(int number)
 
 static int usage(void)
 {
-        fputs("usage: warpshare-mps-sim-client [--memory=MIB] [--duration=SECONDS] [--uid=N] [--fault] [--stubborn]\n"
+        fputs("usage: warpshare-mps-sim-client [--memory=MIB] [--brief] [--duration=SECONDS] [--uid=N] [--fault] [--stubborn]\n"
               "SIGTERM: leaves politely. SIGUSR1: causes a fatal GPU fault. Standard input: allocate MIB, fault, leave.\n"
               "Exit status: 0 done, 3 refused, 4 terminated, 5 lost the server, 6 fault.\n",
                 stderr);
@@ -235,6 +236,10 @@ static int run(int fd, const struct options *options, time_t end)
                         if (options->faults)
                                 channel_send(fd, "FAULT");
                 }
+                if (options->brief && packet_is(&packet, options->memory_mib ? "TEXT" : "OK")) {
+                        channel_send(fd, "BYE");
+                        return STATUS_DONE;
+                }
         }
 }
 
@@ -242,7 +247,8 @@ static bool read_options(struct options *options, int argc, char **argv)
 {
         static const struct option known[] = {{"memory", required_argument, NULL, 'm'},
                 {"duration", required_argument, NULL, 'd'}, {"uid", required_argument, NULL, 'u'},
-                {"fault", no_argument, NULL, 'f'}, {"stubborn", no_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+                {"brief", no_argument, NULL, 'b'}, {"fault", no_argument, NULL, 'f'},
+                {"stubborn", no_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
         uint64_t uid;
         int option;
 
@@ -251,6 +257,8 @@ static bool read_options(struct options *options, int argc, char **argv)
                         options->faults = true;
                 else if (option == 's')
                         options->stubborn = true;
+                else if (option == 'b')
+                        options->brief = true;
                 else if (option == 'm' && text_to_uint(optarg, UINT32_MAX, &options->memory_mib))
                         continue;
                 else if (option == 'd' && text_to_uint(optarg, UINT32_MAX, &options->duration_s))

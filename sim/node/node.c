@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -14,9 +15,37 @@
 
 /* ---- the folder ---- */
 
+/* Any character device will do. One with the numbers 0, 0 may be made by everybody, but not on every file system. */
+static bool make_device_node(const char *folder, const char *name)
+{
+        _free_ char *path = xasprintf("%s/%s", folder, name);
+
+        return mknod(path, S_IFCHR | 0666, makedev(1, 3)) == 0 || mknod(path, S_IFCHR | 0666, makedev(0, 0)) == 0;
+}
+
+/* What makes a folder the root of a driver for whoever writes CDI specifications. */
+static int make_driver(struct sim_node *node, const struct sim_node_options *options, struct error *err)
+{
+        _free_ char *devices = xasprintf("%s/dev", node->driver_root);
+        _free_ char *libraries = xasprintf("%s/usr/lib64", node->driver_root);
+        _free_ char *library = xasprintf("%s/libcuda.so.%s", libraries, options->driver_version);
+
+        if (file_make_folder(devices, err) < 0 || file_make_folder(libraries, err) < 0 ||
+                file_write(library, "", 0, err) < 0)
+                return -1;
+        node->has_device_nodes = make_device_node(devices, "nvidiactl") && make_device_node(devices, "nvidia-uvm");
+        for (unsigned int i = 0; i < options->n_device_nodes && node->has_device_nodes; i++) {
+                _free_ char *name = xasprintf("nvidia%u", i);
+
+                node->has_device_nodes = make_device_node(devices, name);
+        }
+        return 0;
+}
+
 static int make_folder(struct sim_node *node, const struct sim_node_options *options, struct error *err)
 {
         char template[] = "/tmp/warpshare-node-XXXXXX";
+        _free_ char *shm = NULL;
 
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
@@ -28,18 +57,24 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->log = xasprintf("%s/agent.log", node->folder);
         node->mps_log = xasprintf("%s/mps.log", node->folder);
         node->mps_root = xasprintf("%s/mps", node->folder);
+        shm = xasprintf("%s/shm", node->mps_root);
         node->mps_scenario = xasprintf("%s/mps.conf", node->folder);
+        node->driver_root = xasprintf("%s/driver", node->folder);
+        node->cdi_root = xasprintf("%s/cdi", node->folder);
         node->kubelet_directory = xasprintf("%s/device-plugins", node->folder);
         node->pod_resources_directory = xasprintf("%s/pod-resources", node->folder);
         node->pod_resources = xasprintf("%s/kubelet.sock", node->pod_resources_directory);
         if (mkdir(node->scenario_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->scenario_directory);
-        if (mkdir(node->mps_root, 0755) < 0)
-                return error_errno(err, errno, "create '%s'", node->mps_root);
+        /* On a real node `warpshare mps mount-shm` makes it, which takes root. */
+        if (file_make_folder(shm, err) < 0)
+                return -1;
         if (mkdir(node->kubelet_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->kubelet_directory);
         if (mkdir(node->pod_resources_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->pod_resources_directory);
+        if (options->n_device_nodes && make_driver(node, options, err) < 0)
+                return -1;
         if (options->mps_programs &&
                 file_write(node->mps_scenario, options->mps_scenario, strlen(options->mps_scenario), err) < 0)
                 return -1;
@@ -105,9 +140,15 @@ static int start_agent(struct sim_node *node, struct error *err)
         _free_ char *socket = xasprintf("--kubelet-socket=%s/kubelet.sock", node->kubelet_directory);
         _free_ char *pods = xasprintf("--pod-resources-socket=%s", node->pod_resources);
         _free_ char *root = xasprintf("--mps-directory=%s", node->mps_root);
+        _free_ char *mps = xasprintf("--mps-root=%s", node->mps_root);
+        _free_ char *driver = xasprintf("--driver-root=%s", node->driver_root);
+        _free_ char *here = xasprintf("--driver-root-ctr-path=%s", node->driver_root);
+        _free_ char *system = xasprintf("--system-root=%s", node->driver_root);
+        _free_ char *cdi = xasprintf("--cdi-root=%s", node->cdi_root);
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
         char command[] = "agent";
-        char *arguments[] = {node->program, command, config, library, socket, pods, root, NULL};
+        char *arguments[] = {
+                node->program, command, config, library, socket, pods, root, mps, driver, here, system, cdi, NULL};
         char *environment[] = {scenario, NULL};
 
         node->started_ns = (int64_t)uv_hrtime();
@@ -206,6 +247,8 @@ void sim_node_stop(struct sim_node *node)
         free(node->mps_log);
         free(node->mps_root);
         free(node->mps_scenario);
+        free(node->driver_root);
+        free(node->cdi_root);
         free(node->folder);
         free(node->scenario_directory);
         free(node->scenario);

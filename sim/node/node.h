@@ -1,7 +1,8 @@
 /*
  * A simulated node: a folder with a scenario of GPUs, a configuration and kubelet's directory; the kubelet stand-in in this
  * process, and the agent, the real program, as a child; where it is wanted, `warpshare mps` beside it, with simulated control daemons.
- * For the demonstration and the benchmarks; it knows neither.
+ * With a driver, what containers get can be resolved: device nodes, mounts, CDI devices. For the demonstration and the benchmarks; it knows
+ * neither.
  */
 #pragma once
 
@@ -19,6 +20,8 @@ struct sim_node_options {
         const char *config;             /* YAML, the agent's configuration file */
         const char *mps_programs;       /* folder of the simulated MPS programs; NULL: MPS is not there */
         const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
+        unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
+        const char *driver_version;     /* that of the scenario */
         struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
 };
 
@@ -45,6 +48,9 @@ struct sim_node {
         char *mps_log; /* of the other */
         char *mps_root;
         char *mps_scenario;
+        char *driver_root;
+        char *cdi_root;
+        bool has_device_nodes; /* false, too, where none can be made */
         char *kubelet_directory;
         char *pod_resources_directory; /* beside it, as in a real kubelet's folder */
         char *pod_resources;           /* the socket in it */

@@ -2,9 +2,12 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 static int digit_of(char c)
 {
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         const char *found = c ? strchr(digits, c) : NULL;
 
         return found ? (int)(found - digits) : -1;
@@ -39,4 +42,20 @@ bool base64_decode(const char *text, size_t length, unsigned char *ret, size_t *
                 text++;
         *ret_size = size;
         return text == end && n_digits % 4 == 0;
+}
+
+char *base64_encode(const unsigned char *bytes, size_t size)
+{
+        char *text = xcalloc(size / 3 + 1, 4 + 1);
+        char *to = text;
+
+        for (size_t i = 0; i < size; i += 3) {
+                size_t n = MIN(size - i, (size_t)3);
+                unsigned int bits = (unsigned int)bytes[i] << 16 | (n > 1 ? (unsigned int)bytes[i + 1] << 8 : 0) |
+                                    (n > 2 ? bytes[i + 2] : 0);
+
+                for (size_t digit = 0; digit < 4; digit++)
+                        *to++ = digit <= n ? digits[bits >> (18 - 6 * digit) & 63] : '=';
+        }
+        return text;
 }

@@ -1,5 +1,5 @@
 /*
- * Base64 into bytes. Pure.
+ * Base64 into bytes, and back. Pure.
  */
 #pragma once
 
@@ -11,3 +11,6 @@
  * went where the answer is false.
  */
 bool base64_decode(const char *text, size_t length, unsigned char *ret, size_t *ret_size);
+
+/* With padding and without line breaks, for the caller to free. */
+char *base64_encode(const unsigned char *bytes, size_t size);

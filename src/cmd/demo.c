@@ -47,8 +47,9 @@ const struct command_line command_demo_line = {
         .program = "warpshare demo",
         .help = "usage: warpshare demo [OPTION...]\n\n"
                 "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps, offers 80\n"
-                "equal parts, then parts of any size, of which three pods ask for some, kills an MPS daemon, makes a GPU\n"
-                "fail and come back, and ends with status 0 if all was as it should be.\n\n",
+                "equal parts, then a resource for each GPU, of which one container asks for two, parts of which containers\n"
+                "declare what they need, and parts of any size, of which three pods ask for some; kills an MPS daemon, makes\n"
+                "a GPU fail and come back, and ends with status 0 if all was as it should be.\n\n",
 };
 
 /* ---- the story ---- */
@@ -133,7 +134,7 @@ static void tell_of_equal_parts(struct demo *demo)
 {
         printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
                 demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
-        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs and kubelet are stand-ins.%s\n",
+        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs, kubelet and runtime are stand-ins.%s\n",
                 demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
         demo_heading(demo, "1. Each GPU in 20 equal parts: the node has 80, and a pod may have one");
         demo_show_daemons(demo);
@@ -144,9 +145,32 @@ static void tell_of_equal_parts(struct demo *demo)
         demo_show_equal_pod(demo);
 }
 
+static void tell_of_each_gpu(struct demo *demo)
+{
+        demo_heading(
+                demo, "2. Each GPU as a resource of its own (scope: individual), and one container that asks for two");
+        if (!demo->node.has_device_nodes) {
+                puts("  Not shown: no device nodes can be made in /tmp here, and a container sees two GPUs by theirs.");
+                return;
+        }
+        demo_show_counts_of_each(demo, DEMO_REPLICAS);
+        if (!demo->wrong)
+                demo_show_pod_of_two_gpus(demo);
+}
+
+static void tell_of_declared(struct demo *demo)
+{
+        demo_heading(
+                demo, "3. Replicas say how many containers fit, and each says what it needs (provisioning: declared)");
+        if (demo_wait_count(demo, DEMO_RESOURCE, demo->offered, 5000))
+                demo_show_declared_pods(demo);
+        else
+                demo_fail(demo, "kubelet should count %zu", demo->offered);
+}
+
 static void tell_of_any_parts(struct demo *demo)
 {
-        demo_heading(demo, "2. The same GPUs by another configuration: 10 parts each, and a pod may have several");
+        demo_heading(demo, "4. The same GPUs by another configuration: 10 parts each, and a pod may have several");
         demo_show_daemons(demo);
         demo_show_counts(demo, demo->offered, 5000);
         if (demo->wrong)
@@ -156,21 +180,21 @@ static void tell_of_any_parts(struct demo *demo)
                "  with one resource for each GPU (scope: individual), or with reserve: none, nothing is kept back.\n",
                 DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
 
-        demo_heading(demo, "3. Three pods ask for 70 %, 30 % and 20 % of a GPU");
+        demo_heading(demo, "5. Three pods ask for 70 %, 30 % and 20 % of a GPU");
         demo_show_pods(demo);
         if (demo->wrong)
                 return;
 
         demo_heading(
-                demo, "4. The MPS daemon that serves training is killed (-9): only its GPU waits, and not for long");
+                demo, "6. The MPS daemon that serves training is killed (-9): only its GPU waits, and not for long");
         kill_daemon(demo);
 
-        demo_heading(demo, "5. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
+        demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
         demo->struck = demo_uuids[FAILING_GPU];
         demo_set_lost(demo, FAILING_GPU);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
 
-        demo_heading(demo, "6. The GPU answers again: three good probes, and its replicas are back by themselves");
+        demo_heading(demo, "8. The GPU answers again: three good probes, and its replicas are back by themselves");
         demo->struck = NULL;
         demo_set_lost(demo, -1);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 30000);
@@ -202,6 +226,16 @@ static bool begin(struct demo *demo, enum demo_parts parts, const char *const *v
         return false;
 }
 
+static const struct {
+        enum demo_parts parts;
+        void (*tell)(struct demo *demo);
+} scenes[] = {
+        {DEMO_EQUAL_PARTS, tell_of_equal_parts},
+        {DEMO_EACH_GPU, tell_of_each_gpu},
+        {DEMO_DECLARED, tell_of_declared},
+        {DEMO_ANY_PARTS, tell_of_any_parts},
+};
+
 int command_demo(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -218,20 +252,18 @@ int command_demo(int argc, char **argv)
         uv_signal_init(&demo.loop, &demo.interrupt);
         demo.interrupt.data = &demo;
         uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
-        if (begin(&demo, DEMO_EQUAL_PARTS, values)) {
-                tell_of_equal_parts(&demo);
-                if (demo.wrong)
-                        show_agent_log(&demo);
+        for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo.wrong; i++) {
+                bool is_last = i + 1 == ARRAY_SIZE(scenes);
+
+                if (begin(&demo, scenes[i].parts, values)) {
+                        scenes[i].tell(&demo);
+                        if (is_last && is_on(values[KEEP]) && !demo.wrong)
+                                keep(&demo);
+                        if ((is_last && is_on(values[LOG])) || demo.wrong)
+                                show_agent_log(&demo);
+                }
+                demo_stop(&demo);
         }
-        demo_stop(&demo);
-        if (!demo.wrong && begin(&demo, DEMO_ANY_PARTS, values)) {
-                tell_of_any_parts(&demo);
-                if (is_on(values[KEEP]) && !demo.wrong)
-                        keep(&demo);
-                if (is_on(values[LOG]) || demo.wrong)
-                        show_agent_log(&demo);
-        }
-        demo_stop(&demo);
         uv_close((uv_handle_t *)&demo.interrupt, NULL);
         uv_run(&demo.loop, UV_RUN_DEFAULT);
         uv_loop_close(&demo.loop);

@@ -11,33 +11,46 @@ const char *const demo_uuids[DEMO_GPUS] = {
         "GPU-ca2a1141-7c68-4e0d-b5f1-16a84b3c9e02",
 };
 
-/* What NVIDIA's plugin would do with it, but for the daemons: one a GPU instead of one for all. */
-static const char equal_parts[] = "version: v1\n"
-                                  "flags:\n"
-                                  "  mpsRoot: /run/nvidia/mps\n"
-                                  "sharing:\n"
-                                  "  mps:\n"
-                                  "    resources:\n"
-                                  "    - name: nvidia.com/gpu\n"
-                                  "      replicas: 20\n";
-
-static const char any_parts[] = "version: v1\n"
-                                "flags:\n"
-                                "  mpsRoot: /run/nvidia/mps\n"
-                                "sharing:\n"
-                                "  mps:\n"
-                                "    provisioning: weighted\n"
-                                "    maxPerRequest: 7\n"
-                                "    resources:\n"
-                                "    - name: nvidia.com/gpu\n"
-                                "      replicas: 10\n";
+static const char *const configurations[] = {
+        /* What NVIDIA's plugin would do with it, but for the daemons: one a GPU instead of one for all. */
+        [DEMO_EQUAL_PARTS] = "version: v1\n"
+                             "sharing:\n"
+                             "  mps:\n"
+                             "    resources:\n"
+                             "    - name: nvidia.com/gpu\n"
+                             "      replicas: 20\n",
+        [DEMO_EACH_GPU] = "version: v1\n"
+                          "sharing:\n"
+                          "  mps:\n"
+                          "    scope: individual\n"
+                          "    provisioning: weighted\n"
+                          "    resources:\n"
+                          "    - name: nvidia.com/gpu\n"
+                          "      replicas: 10\n",
+        [DEMO_DECLARED] = "version: v1\n"
+                          "sharing:\n"
+                          "  mps:\n"
+                          "    provisioning: declared\n"
+                          "    maxPerRequest: 1\n"
+                          "    resources:\n"
+                          "    - name: nvidia.com/gpu\n"
+                          "      replicas: 20\n",
+        [DEMO_ANY_PARTS] = "version: v1\n"
+                           "sharing:\n"
+                           "  mps:\n"
+                           "    provisioning: weighted\n"
+                           "    maxPerRequest: 7\n"
+                           "    resources:\n"
+                           "    - name: nvidia.com/gpu\n"
+                           "      replicas: 10\n",
+};
 
 /* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
 static char *make_scenario(int lost)
 {
         struct strbuf text = STRBUF_INIT;
 
-        strbuf_puts(&text, "driverVersion: 550.163.01\ncudaVersion: \"12.4\"\ngpus:\n");
+        strbuf_puts(&text, "driverVersion: " DEMO_DRIVER "\ncudaVersion: \"12.4\"\ngpus:\n");
         for (int i = 0; i < (int)DEMO_GPUS; i++)
                 strbuf_printf(&text, "- {model: V100-32GB, uuid: %s, numa: %d%s}\n", demo_uuids[i], i / 2,
                         i == lost ? ", lost: true" : "");
@@ -71,7 +84,7 @@ static void on_daemons(const struct mps_status *status, const char *reason UNUSE
 
 static void expect(struct demo *demo, enum demo_parts parts)
 {
-        const bool is_equal = parts == DEMO_EQUAL_PARTS;
+        const bool is_equal = parts == DEMO_EQUAL_PARTS || parts == DEMO_DECLARED;
 
         demo->replicas = is_equal ? DEMO_EQUAL : DEMO_REPLICAS;
         demo->offered = is_equal ? (size_t)DEMO_GPUS * DEMO_EQUAL : DEMO_ADVERTISED(DEMO_GPUS);
@@ -89,9 +102,11 @@ int demo_start(
                 .loop = &demo->loop,
                 .agent = "/proc/self/exe",
                 .scenario = scenario,
-                .config = parts == DEMO_EQUAL_PARTS ? equal_parts : any_parts,
+                .config = configurations[parts],
                 .mps_programs = programs,
                 .mps_scenario = mps_scenario,
+                .n_device_nodes = DEMO_GPUS,
+                .driver_version = DEMO_DRIVER,
         };
 
         demo->library = *library ? xstrdup(library) : programs ? simulator_find(err) : NULL;

@@ -1,10 +1,9 @@
-#include "cmd/demo.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cmd/demo_pod.h"
 
 /* ---- looks ---- */
 
@@ -46,6 +45,7 @@ void demo_fail(struct demo *demo, const char *format, ...)
 
 struct count {
         const struct demo *demo;
+        const char *resource;
         size_t wanted;
 };
 
@@ -53,8 +53,15 @@ static bool is_allocatable(void *data)
 {
         const struct count *count = data;
 
-        return kubelet_allocatable(count->demo->node.kubelet, DEMO_RESOURCE) == count->wanted ||
+        return kubelet_allocatable(count->demo->node.kubelet, count->resource) == count->wanted ||
                !count->demo->node.agent.runs;
+}
+
+bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted, uint64_t timeout_ms)
+{
+        struct count count = {demo, resource, wanted};
+
+        return sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms) && demo->node.agent.runs;
 }
 
 /* One row a GPU and one cell a replica; the devices come GPU by GPU. */
@@ -133,13 +140,12 @@ static void draw(const struct demo *demo)
 
 void demo_show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
 {
-        struct count count = {.demo = demo, .wanted = wanted};
         uint64_t started = uv_hrtime();
         size_t capacity;
         size_t allocatable;
         double took_ms;
 
-        sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms);
+        demo_wait_count(demo, DEMO_RESOURCE, wanted, timeout_ms);
         took_ms = (double)(uv_hrtime() - started) / 1e6;
         capacity = kubelet_capacity(demo->node.kubelet, DEMO_RESOURCE);
         allocatable = kubelet_allocatable(demo->node.kubelet, DEMO_RESOURCE);
@@ -155,122 +161,109 @@ void demo_show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
                 demo_fail(demo, "kubelet should count %zu of %u", wanted, DEMO_GPUS * demo->replicas);
 }
 
-/* ---- pods ---- */
-
-struct pod {
-        const char *name;
-        unsigned int replicas;
-        bool answered;
-        char *error;
-        char *gpu; /* NVIDIA_VISIBLE_DEVICES */
-        double threads;
-        unsigned int memory_mib;
-};
-
-static const char *find_value(const struct kubelet_answer *answer, const char *name)
+void demo_show_counts_of_each(struct demo *demo, size_t wanted)
 {
-        for (size_t i = 0; i < answer->n_environment; i++)
-                if (strcmp(answer->names[i], name) == 0)
-                        return answer->values[i];
-        return "";
-}
+        printf("  %s$ kubectl describe node demo%s\n  Allocatable:\n", demo_style(demo, DEMO_DIM),
+                demo_style(demo, DEMO_PLAIN));
+        for (unsigned int i = 0; i < DEMO_GPUS; i++) {
+                _free_ char *resource = xasprintf(DEMO_RESOURCE "%u", i);
+                bool is_there = demo_wait_count(demo, resource, wanted, 5000);
 
-static void on_admitted(const struct kubelet_answer *answer, void *data)
-{
-        struct pod *pod = data;
-
-        pod->answered = true;
-        if (!answer->admitted) {
-                pod->error = xstrdup(answer->error);
-                return;
+                printf("    %s:  %s%zu%s\n", resource, demo_style(demo, is_there ? DEMO_GREEN : DEMO_RED),
+                        kubelet_allocatable(demo->node.kubelet, resource), demo_style(demo, DEMO_PLAIN));
+                if (!is_there)
+                        demo_fail(demo, "kubelet should count %zu of it", wanted);
         }
-        pod->gpu = xstrdup(find_value(answer, "NVIDIA_VISIBLE_DEVICES"));
-        pod->threads = strtod(find_value(answer, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), NULL);
-        if (sscanf(find_value(answer, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=%uM", &pod->memory_mib) != 1)
-                pod->memory_mib = 0;
-}
-
-static bool is_answered(void *pod)
-{
-        return ((struct pod *)pod)->answered;
-}
-
-static void check_pod(struct demo *demo, const struct pod *pod)
-{
-        unsigned int memory = DEMO_USABLE_MIB * pod->replicas / DEMO_REPLICAS;
-
-        if (pod->memory_mib < memory - pod->replicas || pod->memory_mib > memory + pod->replicas)
-                demo_fail(demo, "%s should have %u MiB", pod->name, memory);
-        if (pod->threads < 10.0 * pod->replicas - 0.05 || pod->threads > 10.0 * pod->replicas + 0.05)
-                demo_fail(demo, "%s should have %u %% of the threads", pod->name, 10 * pod->replicas);
-        if (strchr(pod->gpu, ','))
-                demo_fail(demo, "%s should have one GPU", pod->name);
-}
-
-/* False: it was not admitted, and that was told. */
-static bool ask(struct demo *demo, struct pod *pod)
-{
-        kubelet_admit(demo->node.kubelet, pod->name, DEMO_RESOURCE, pod->replicas, on_admitted, pod);
-        if (!sim_node_wait(&demo->node, is_answered, pod, 5000))
-                demo_fail(demo, "kubelet got no answer for %s", pod->name);
-        else if (pod->error)
-                demo_fail(demo, "%s was refused: %s", pod->name, pod->error);
-        return pod->gpu != NULL;
-}
-
-static void print_pod(const struct demo *demo, const struct pod *pod)
-{
-        printf("  %s%-10s%s " DEMO_RESOURCE ": %-4u %-42s %5.1f %%  %6.2f GiB\n",
-                demo_style(demo, style_of_pod(pod->name)), pod->name, demo_style(demo, DEMO_PLAIN), pod->replicas,
-                pod->gpu, pod->threads, pod->memory_mib / 1024.0);
+        putchar('\n');
         fflush(stdout);
 }
 
-static void print_head(const struct demo *demo)
+/* ---- pods ---- */
+
+static struct demo_pod make_pod(const char *name, unsigned int replicas)
 {
-        printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "ASKS FOR", "GETS", "THREADS",
-                "MEMORY", demo_style(demo, DEMO_PLAIN));
+        return (struct demo_pod){.name = name, .requests = {{DEMO_RESOURCE, replicas}}, .n_requests = 1};
 }
 
-static void free_pod(struct pod *pod)
+static const char *gpu_of(const struct demo_pod *pod)
 {
-        free(pod->gpu);
-        free(pod->error);
+        return container_variable(&pod->container, "NVIDIA_VISIBLE_DEVICES");
+}
+
+/* The limits that its variables say. */
+static struct demo_limits limits_of(const struct demo_pod *pod)
+{
+        const char *memory = container_variable(&pod->container, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+        struct demo_limits limits = {
+                strtod(container_variable(&pod->container, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), NULL)};
+
+        if (sscanf(memory, "0=%uM", &limits.memory_mib) != 1)
+                limits.memory_mib = 0;
+        return limits;
+}
+
+static void check_pod(struct demo *demo, const struct demo_pod *pod)
+{
+        const struct demo_limits has = limits_of(pod);
+        unsigned int replicas = (unsigned int)pod->requests[0].count;
+        unsigned int memory = DEMO_USABLE_MIB * replicas / DEMO_REPLICAS;
+
+        if (has.memory_mib < memory - replicas || has.memory_mib > memory + replicas)
+                demo_fail(demo, "%s should have %u MiB", pod->name, memory);
+        if (has.threads < 10.0 * replicas - 0.05 || has.threads > 10.0 * replicas + 0.05)
+                demo_fail(demo, "%s should have %u %% of the threads", pod->name, 10 * replicas);
+        if (strchr(gpu_of(pod), ','))
+                demo_fail(demo, "%s should have one GPU", pod->name);
+}
+
+static void print_pod(const struct demo *demo, const struct demo_pod *pod, struct demo_limits limits)
+{
+        printf("  %s%-10s%s " DEMO_RESOURCE ": %-4zu %-42s %5.1f %%  %6.2f GiB\n",
+                demo_style(demo, style_of_pod(pod->name)), pod->name, demo_style(demo, DEMO_PLAIN),
+                pod->requests[0].count, gpu_of(pod), limits.threads, limits.memory_mib / 1024.0);
+        fflush(stdout);
+}
+
+void demo_show_table_head(const struct demo *demo, const char *what)
+{
+        printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "ASKS FOR", what, "THREADS",
+                "MEMORY", demo_style(demo, DEMO_PLAIN));
 }
 
 /* The limits of equal parts are the daemon's: the container is told of none. */
 void demo_show_equal_pod(struct demo *demo)
 {
-        struct pod pod = {.name = "notebook", .replicas = 1};
+        struct demo_pod pod = make_pod("notebook", 1);
         const struct mps_daemon_status *daemon;
+        struct demo_limits limits = {0};
 
-        print_head(demo);
-        if (ask(demo, &pod)) {
-                daemon = demo->daemons ? mps_status_find_unit(demo->daemons, pod.gpu) : NULL;
-                pod.threads = daemon ? daemon->threads_permille / 10.0 : 0;
-                pod.memory_mib = daemon ? (unsigned int)daemon->limit_mib : 0;
-                print_pod(demo, &pod);
+        demo_show_table_head(demo, "GETS");
+        if (demo_pod_run(demo, &pod)) {
+                daemon = demo->daemons ? mps_status_find_unit(demo->daemons, gpu_of(&pod)) : NULL;
+                if (daemon)
+                        limits = (struct demo_limits){daemon->threads_permille / 10.0, (unsigned int)daemon->limit_mib};
+                print_pod(demo, &pod, limits);
         }
         draw(demo);
-        free_pod(&pod);
+        demo_pod_done(&pod);
 }
 
 void demo_show_pods(struct demo *demo)
 {
-        struct pod pods[] = {{"training", 7}, {"notebook", 3}, {"inference", 2}};
+        struct demo_pod pods[] = {make_pod("training", 7), make_pod("notebook", 3), make_pod("inference", 2)};
 
-        print_head(demo);
+        demo_show_table_head(demo, "GETS");
         for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
-                if (ask(demo, &pods[i])) {
-                        print_pod(demo, &pods[i]);
+                if (demo_pod_run(demo, &pods[i])) {
+                        print_pod(demo, &pods[i], limits_of(&pods[i]));
                         check_pod(demo, &pods[i]);
                 }
         draw(demo);
         for (size_t i = 0; i < DEMO_GPUS && !demo->wrong; i++)
-                if (strcmp(pods[0].gpu, demo_uuids[i]) == 0)
+                if (strcmp(gpu_of(&pods[0]), demo_uuids[i]) == 0)
                         demo->busiest = demo_uuids[i];
         for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
-                free_pod(&pods[i]);
+                demo_pod_done(&pods[i]);
 }
 
 /* ---- MPS daemons ---- */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/base64.h"
 
 static void test_what_is_base64_becomes_bytes_and_nothing_else_does(void **state UNUSED)
@@ -44,11 +45,27 @@ static void test_only_so_many_bytes_are_read(void **state UNUSED)
         assert_memory_equal(bytes, "hello", 5);
 }
 
+static void test_bytes_become_base64_and_are_the_same_after_it(void **state UNUSED)
+{
+        static const char *const texts[] = {"", "aA==", "aGU=", "aGVs", "aGVsbG8=", "AP//+/8="};
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+                _free_ char *encoded = NULL;
+                unsigned char bytes[16];
+                size_t size;
+
+                assert_true(base64_decode(texts[i], strlen(texts[i]), bytes, &size));
+                encoded = base64_encode(bytes, size);
+                assert_string_equal(encoded, texts[i]);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_is_base64_becomes_bytes_and_nothing_else_does),
                 cmocka_unit_test(test_only_so_many_bytes_are_read),
+                cmocka_unit_test(test_bytes_become_base64_and_are_the_same_after_it),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "io/lock.h"
 #include "io/loop.h"
 #include "kubelet/plugins.h"
+#include "share/checkpoint.h"
 #include "share/node.h"
 #include "sim/kubelet/kubelet.h"
 
@@ -158,6 +159,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
         struct fixture *f = *state;
+        char record[128];
 
         if (f->plugins)
                 stop_plugins(f);
@@ -166,6 +168,8 @@ static int tear_down(void **state)
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
         assert_int_equal(count_sockets(f), 0);
+        snprintf(record, sizeof(record), "%s/" CHECKPOINT_NAME, f->folder);
+        unlink(record); /* where a pod ran */
         assert_int_equal(rmdir(f->folder), 0);
         free(f);
         return 0;
@@ -613,11 +617,16 @@ static void test_what_the_broker_keeps_back_is_not_allocatable(void **state)
         node_done(&node);
 }
 
-static void on_answer(const struct kubelet_answer *answer, void *data)
+static void on_answer(const V1beta1__ContainerAllocateResponse *options, const char *error, void *data)
 {
         struct fixture *f = data;
 
-        snprintf(f->answer, sizeof(f->answer), "%s", answer->admitted ? answer->values[0] : answer->error);
+        snprintf(f->answer, sizeof(f->answer), "%s", options ? options->envs[0]->value : error);
+}
+
+static void run_pod(struct fixture *f, const char *pod, size_t replicas)
+{
+        kubelet_run(f->kubelet, pod, &(struct kubelet_request){"nvidia.com/gpu", replicas}, 1, on_answer, f);
 }
 
 static bool is_answered(struct fixture *f, size_t wanted UNUSED)
@@ -636,11 +645,11 @@ static void test_a_container_gets_its_gpu_or_the_reason_why_not(void **state)
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
         assert_true(comes_true(f, allocatable_is, 4));
-        kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 2, on_answer, f);
+        run_pod(f, "pod", 2);
         assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(f->answer, "GPU-0");
         f->answer[0] = '\0';
-        kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 3, on_answer, f);
+        run_pod(f, "pod", 3);
         assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(
                 f->answer, "requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2");
@@ -675,7 +684,7 @@ static void test_a_container_waits_for_the_broker_but_not_beyond_the_end_of_its_
         start_plugins_with(f, &keeper);
         plugins_apply(f->plugins, node.plan);
         assert_true(comes_true(f, allocatable_is, 4));
-        kubelet_admit(f->kubelet, "pod", "nvidia.com/gpu", 2, on_answer, f);
+        run_pod(f, "pod", 2);
         assert_true(comes_true(f, broker_is_asked, 0));
         plugins_apply(f->plugins, other.plan);
         assert_true(comes_true(f, allocatable_is, 8));
@@ -684,7 +693,7 @@ static void test_a_container_waits_for_the_broker_but_not_beyond_the_end_of_its_
         assert_true(comes_true(f, is_answered, 0));
         assert_string_equal(f->answer, "GPU-0");
         f->answer[0] = '\0';
-        kubelet_admit(f->kubelet, "next", "nvidia.com/gpu", 2, on_answer, f);
+        run_pod(f, "next", 2);
         assert_true(comes_true(f, broker_is_asked, 0));
         stop_plugins(f);
         assert_true(comes_true(f, is_answered, 0));

@@ -428,6 +428,15 @@ def test_a_client_without_a_daemon_runs_without_mps(sim):
     assert client.leave() == 0
 
 
+@pytest.mark.parametrize('memory, last', [((), r'connected .* limit=\d+'), (('--memory=100',), 'allocated 100')])
+def test_a_brief_client_leaves_when_it_has_what_it_asked_for(sim, memory, last):
+    sim.start()
+    client = sim.client('--brief', *memory)
+    assert client.ends() == 0
+    assert re.fullmatch(last, client.output.read_text().splitlines()[-1])
+    wait(lambda: '} exit' in sim.logs(), 'the server knows that it left')
+
+
 # ---- what a scenario can do to a supervisor ----
 
 def test_a_server_that_cannot_start_is_tried_five_times(sim):
