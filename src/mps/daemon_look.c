@@ -194,7 +194,7 @@ static void on_first_answer(const struct error *err, const char *answer, void *d
         struct mps_run *run = data;
 
         if (!err && is_answer(run, answer)) {
-                mps_folder_note_doors(&run->folder);
+                mps_folder_note_doors(&run->folder, mps_launch_pid(run->launch));
                 run_report(run, MPS_EVENT_ANSWERED, NULL);
                 return;
         }

@@ -80,7 +80,7 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
                 *ret_same = has_units(pid, &run->wanted);
         run_find_shm(run);
         run->log_start = mps_folder_log_size(&run->folder);
-        mps_folder_note_doors(&run->folder);
+        mps_folder_note_doors(&run->folder, pid);
         if (run->log_start) /* it writes there */
                 mps_log_watch_follow(run->log_watch, run->folder.control_log);
         log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include <uv.h>
@@ -135,10 +137,33 @@ static struct mps_door look_at_door(const struct mps_folder *folder, size_t posi
         return door;
 }
 
-void mps_folder_note_doors(struct mps_folder *folder)
+/* False: somebody else does, or nobody. Not to be told, as when very many connect at this moment: true. */
+static bool is_listener(const struct mps_folder *folder, const char *name, pid_t daemon)
 {
-        for (size_t i = 0; i < MPS_DOORS; i++)
+        _close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* NVIDIA's kind */
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", folder->pin, name);
+        if (fd < 0)
+                return true;
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return errno == EAGAIN;
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid == daemon;
+}
+
+void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
+{
+        static const struct mps_door nobodys = {
+                .inode = (ino_t)-1}; /* what is there differs from it, and so does nothing */
+
+        for (size_t i = 0; i < MPS_DOORS; i++) {
                 folder->doors[i] = look_at_door(folder, i);
+                if (!folder->doors[i].inode ||
+                        (doors[i].type == S_IFSOCK && !is_listener(folder, doors[i].name, daemon)))
+                        folder->doors[i] = nobodys;
+        }
 }
 
 const char *mps_folder_changed_door(const struct mps_folder *folder)

@@ -18,7 +18,7 @@
 #define MPS_DOORS 3U
 struct mps_door {
         dev_t device;
-        ino_t inode; /* 0: it was not there */
+        ino_t inode; /* 0: it is not there */
 };
 
 struct mps_folder {
@@ -47,10 +47,11 @@ int mps_folder_make(struct mps_folder *folder, const char *root, struct error *e
 int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_USE;
 
 /*
- * Remembers the sockets and the lock that a daemon has made. They are the same for its life, so another one is somebody else's:
- * mps_folder_changed_door() names the first that is not the one of then, of another kind or owner, or gone; NULL: none.
+ * Remembers the sockets and the lock that the process |daemon| has made. They are the same for its life, so another one is somebody else's:
+ * mps_folder_changed_door() names the first that is not the one of then, of another kind or owner, or gone; NULL: none. One that was
+ * not the daemon's from the start (the kernel tells who listens at a socket) is named, too.
  */
-void mps_folder_note_doors(struct mps_folder *folder);
+void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon);
 const char *mps_folder_changed_door(const struct mps_folder *folder);
 
 /* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */

@@ -125,6 +125,32 @@ def test_a_door_that_somebody_replaced_is_a_fault(served, door):  # noqa: F811
     served.client(FIRST)
 
 
+LISTEN = '''
+one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+os.rename(sys.argv[1], sys.argv[1] + '.daemon')
+one.bind(sys.argv[1])
+one.listen(4)
+say('listens')
+stay()
+'''
+
+
+@pytest.mark.parametrize('how', ['replaced', 'gone'])
+def test_a_door_that_was_replaced_while_nobody_looked_is_a_fault(served, tenants, how):  # noqa: F811
+    """The daemon answers all the while: the supervisor comes to it by the other door."""
+    door = served.path(FIRST, 'pipe', 'control')
+    served.supervisor.kill()
+    if how == 'gone':
+        os.rename(door, door + '.daemon')
+    else:
+        hears(tenants.start(ROOT, LISTEN, door), 'listens')
+    served.supervisor = served.start()
+    served.supervisor.wait_log("pipe/control' is not what its control daemon made: somebody replaced it")
+    agent = served.connect().watch()
+    agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'a daemon of its own')
+    assert served.client(FIRST).poll() is None
+
+
 def test_who_has_the_lock_is_named_with_its_number(served, tenants):  # noqa: F811
     thief = tenants.start(USER, HOLD_THE_LOCK, served.path(FIRST, 'pipe', 'control_lock'))
     hears(thief, 'waits')
