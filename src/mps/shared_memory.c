@@ -64,7 +64,6 @@ bool mps_shm_is_same(const struct mps_shm *a, const struct mps_shm *b)
 /* The tmpfs, or -1 without an error where there is none. */
 static int open_tmpfs(const char *path, int *ret, struct error *err)
 {
-        _free_ char *folder = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
         _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat above;
         struct stat status;
@@ -75,7 +74,7 @@ static int open_tmpfs(const char *path, int *ret, struct error *err)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                                ? 0
                                : error_errno(err, errno, "open '%s'", path);
-        if (stat(folder, &above) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
+        if (fstatat(fd, "..", &above, 0) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
                 return error_errno(err, errno, "look at '%s'", path);
         if (system.f_type == TMPFS_MAGIC && status.st_dev != above.st_dev)
                 *ret = TAKE_FD(fd);

@@ -28,22 +28,26 @@ enum there { NOTHING, A_FOLDER, OUR_TMPFS, SOMETHING_ELSE };
 
 static int look(const char *path, enum there *ret, dev_t *ret_device, struct error *err)
 {
-        _free_ char *folder = xasprintf("%.*s", (int)(strrchr(path, '/') - path), path);
+        _free_ char *folder = xasprintf("%s/..", path);
         struct stat above;
         struct stat status;
         struct statfs system;
 
-        if (stat(folder, &above) < 0)
-                return error_errno(err, errno, "look at '%s'", folder);
         if (stat(path, &status) < 0) {
                 if (errno != ENOENT)
                         return error_errno(err, errno, "look at '%s'", path);
                 *ret = NOTHING;
                 return 0;
         }
+        if (!S_ISDIR(status.st_mode)) {
+                *ret = SOMETHING_ELSE;
+                return 0;
+        }
+        if (stat(folder, &above) < 0)
+                return error_errno(err, errno, "look at '%s'", folder);
         *ret_device = status.st_dev;
         if (status.st_dev == above.st_dev)
-                *ret = S_ISDIR(status.st_mode) ? A_FOLDER : SOMETHING_ELSE;
+                *ret = A_FOLDER;
         else
                 *ret = statfs(path, &system) == 0 && system.f_type == TMPFS_MAGIC ? OUR_TMPFS : SOMETHING_ELSE;
         return 0;

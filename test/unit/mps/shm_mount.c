@@ -81,7 +81,7 @@ static void test_a_root_that_is_not_there_is_named(void **state UNUSED)
         bool mounted;
 
         assert_fails(mps_shm_mount("/nonexistent/shm", 1024, &mounted, &err), &err, ERROR_NOT_FOUND,
-                "look at '/nonexistent': No such file or directory");
+                "make '/nonexistent/shm': No such file or directory");
 }
 
 #define LINE(point, optional) "36 27 0:52 / " point " rw,nosuid" optional " - tmpfs shm rw,size=4k\n"
