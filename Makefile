@@ -7,7 +7,7 @@ DEMO_ARGS ?=
 IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -31,8 +31,11 @@ image: bootstrap ## the container image, without a container engine: an OCI arch
 check: bootstrap ## all tests: unit and end to end, plain, under address+undefined and thread sanitizers; lint
 	@tools/check
 
-unit: $(BUILD)/main/build.ninja ## the tests of the plain build only
-	@meson test -C $(BUILD)/main --print-errorlogs
+unit: $(BUILD)/main/build.ninja ## the unit tests of the plain build, in less than a minute: for every edit
+	@meson test -C $(BUILD)/main --print-errorlogs --suite unit --num-processes $$((2 * $$(nproc)))
+
+plain: bootstrap ## all tests of the plain build
+	@tools/check plain
 
 asan: bootstrap ## all tests under address and undefined behaviour sanitizers
 	@tools/check asan

@@ -163,8 +163,9 @@ static int start_mps(struct sim_node *node, struct error *err)
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
         _free_ char *mps_scenario = xasprintf("WARPSHARE_MPS_SIM=%s", node->mps_scenario);
         char command[] = "mps";
+        char shm[] = "--shared-memory=node"; /* nobody here has a /dev/shm of its own */
         char grace[] = "--grace=0";
-        char *arguments[] = {node->program, command, root, library, grace, NULL};
+        char *arguments[] = {node->program, command, shm, root, library, grace, NULL};
         char *environment[] = {path, scenario, mps_scenario, NULL};
 
         return start(&node->mps, node, arguments, environment, node->mps_log, err);

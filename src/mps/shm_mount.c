@@ -116,24 +116,32 @@ int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct erro
 /* ---- who sees it, and who has it ---- */
 
 /* A line of mountinfo: "id parent major:minor root mountpoint options [optional field…] - type …". */
-bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root)
+bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace)
 {
-        _free_ char *mark = xasprintf(" %s ", root);
-        bool is_seen = true;
+        size_t longest = 0;
+        bool is_seen = is_in_first_namespace;
 
         for (const char *at = mountinfo; *at;) {
                 const char *end = strchrnul(at, '\n');
                 _free_ char *line = xasprintf("%.*s", (int)(end - at), at);
                 char *rest = strstr(line, " - ");
-                const char *point = line;
+                char *point = line;
+                size_t length;
 
+                at = *end ? end + 1 : end;
                 if (rest)
                         *rest = '\0';
                 for (unsigned int i = 0; i < 4 && point; i++)
                         point = strchr(point + 1, ' ');
-                if (point && strncmp(point, mark, strlen(mark)) == 0) /* the last one lies on top */
-                        is_seen = strstr(point + strlen(mark), " shared:") != NULL;
-                at = *end ? end + 1 : end;
+                rest = point ? strchr(++point, ' ') : NULL;
+                if (!rest)
+                        continue;
+                *rest++ = '\0';
+                length = strcmp(point, "/") == 0 ? 0 : strlen(point);
+                if (strncmp(root, point, length) != 0 || (root[length] && root[length] != '/') || length < longest)
+                        continue;
+                longest = length; /* of two at one place the last one lies on top */
+                is_seen = strstr(rest, " shared:") || (root[length] && is_in_first_namespace);
         }
         return is_seen;
 }

@@ -35,10 +35,11 @@ int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct erro
 int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err) MUST_USE;
 
 /*
- * What this process mounts below |root| is seen by container runtimes, by |mountinfo| (/proc/self/mountinfo). False where |root| is a mount of its
- * own that shares nothing: a container's volume without `mountPropagation: Bidirectional`. Pure.
+ * What this process mounts below |root| is seen by container runtimes, by |mountinfo| (/proc/self/mountinfo): the mount that |root| lies in is shared, as
+ * in a container with `mountPropagation: Bidirectional`; or this is no container, but the mount namespace of the first process, and |root| is no mount
+ * of its own. Pure.
  */
-bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root);
+bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace);
 
 /*
  * Gives the calling process a mount namespace of its own, in which |path| is /dev/shm, and no symbolic link in |pipe| is followed (from Linux 5.10 on):

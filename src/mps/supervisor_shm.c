@@ -1,6 +1,8 @@
 /* How full the shared memory is: that of the node, and that of each daemon which has its own. */
 #include "mps/supervisor_parts.h"
 
+#include <unistd.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "mps/shm_mount.h"
@@ -43,7 +45,7 @@ const char *supervisor_find_enter_shm(const struct mps_supervisor_options *optio
         if (!options->enter_shm || !realpath(options->root, root) ||
                 file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &mountinfo, &err) < 0)
                 return NULL;
-        if (mps_shm_is_seen_by_others(mountinfo.data, root))
+        if (mps_shm_is_seen_by_others(mountinfo.data, root, mps_shm_mounts_of(1) == mps_shm_mounts_of(getpid())))
                 return options->enter_shm;
         log_info(
                 "MPS daemons have the shared memory of the node in common: what is mounted here is seen by nobody else",

@@ -142,6 +142,9 @@ class Mps:
         self.root = os.path.join(self.folder, 'mps')
         self.config_path = os.path.join(self.folder, 'config.yaml')
         os.mkdir(self.root)
+        if os.geteuid() == 0:  # a volume with mountPropagation: Bidirectional
+            subprocess.run(['mount', '--bind', self.root, self.root], check=True)
+            subprocess.run(['mount', '--make-shared', self.root], check=True)
         self.library = SIMULATOR
         self.agents = []
         self.clients = []
@@ -274,7 +277,7 @@ class Mps:
         """The shared memory that daemons had."""
         with open('/proc/self/mounts', encoding='utf-8') as file:
             points = [line.split()[1] for line in file]
-        for point in points:
+        for point in reversed(points):
             if point.startswith(self.folder + '/'):
                 subprocess.run(['umount', '--lazy', point], check=False)
 

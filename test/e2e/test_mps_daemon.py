@@ -439,6 +439,7 @@ def test_uninstall_takes_memory_limits_of_containers_away(mps, tmp_path):
 
 
 def test_uninstall_of_nothing_is_no_error(mps):
+    mps.unmount()
     os.rmdir(mps.root)
     done = mps.run('mps', 'uninstall')
     assert (done.returncode, done.stdout) == (0, "'%s' is not there: nothing to do\n" % mps.root)

@@ -84,6 +84,8 @@ class Hardware:
         if device:
             environment['CUDA_VISIBLE_DEVICES'] = device
         enter = ['sh', '-c', 'echo $$ >"$0"/cgroup.procs && exec "$@"', cgroup] if cgroup else []
+        if getattr(daemon, 'shm', None):  # what a container has as /dev/shm
+            enter += ['unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /dev/shm && exec "$@"', daemon.shm]
         return subprocess.Popen([*enter, WARPSHARE, 'probe', '--json', *self.options, *arguments], env=environment, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -35,6 +35,12 @@ class Supervisor:
         self.last_id = 0
         self.send(do='watch')
 
+    @property
+    def shm(self):
+        """What its daemon has as /dev/shm, if that is not ours."""
+        path = os.path.join(self.folder, self.name, 'shm')
+        return path if os.path.ismount(path) else None
+
     def _connect(self):
         path = os.path.join(self.folder, 'warpshare.sock')
         deadline = time.monotonic() + DEADLINE
@@ -116,6 +122,8 @@ class Supervisor:
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait(DEADLINE)
+        if self.shm:
+            subprocess.run(['umount', '--lazy', self.shm], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         return status
 

@@ -90,23 +90,26 @@ static void test_what_is_mounted_below_a_private_volume_is_seen_by_nobody(void *
 {
         static const struct {
                 const char *mountinfo;
+                bool is_in_first_namespace;
                 bool is_seen;
         } cases[] = {
-                {"", true},
-                {LINE("/", " shared:1") LINE("/run", " shared:7"), true},
-                {LINE("/", "") LINE("/run", ""),
-                        true}, /* a host whose mounts are private: who makes containers is in our namespace */
-                {LINE("/", "") LINE("/mps", ""), false},
-                {LINE("/", " shared:1") LINE("/mps", " master:3"), false},
-                {LINE("/", "") LINE("/mps", " shared:3"), true},
-                {LINE("/", "") LINE("/mps", " shared:3 master:4"), true},
-                {LINE("/mps", " shared:3") LINE("/mps", ""), false}, /* another on top */
-                {LINE("/mps/shm", "") LINE("/mps2", ""), true},
-                {"nonsense\n/mps\n - \n", true},
+                {"", true, true},
+                {"", false, false},
+                {LINE("/", " shared:1") LINE("/run", " shared:7"), false, true},
+                {LINE("/", "") LINE("/run", ""), true, true}, /* a host whose mounts are private */
+                {LINE("/", "") LINE("/run", ""), false, false},
+                {LINE("/", "") LINE("/mps", ""), true, false}, /* a container may have no first process but its own */
+                {LINE("/", " shared:1") LINE("/mps", " master:3"), false, false},
+                {LINE("/", "") LINE("/mps", " shared:3"), false, true},
+                {LINE("/", "") LINE("/mps", " shared:3 master:4"), false, true},
+                {LINE("/mps", " shared:3") LINE("/mps", ""), true, false}, /* another on top */
+                {LINE("/mps/shm", "") LINE("/mps2", "") LINE("/", " shared:1"), false, true},
+                {"nonsense\n/mps\n - \n", true, true},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-                if (mps_shm_is_seen_by_others(cases[i].mountinfo, "/mps") != cases[i].is_seen)
+                if (mps_shm_is_seen_by_others(cases[i].mountinfo, "/mps", cases[i].is_in_first_namespace) !=
+                        cases[i].is_seen)
                         fail_msg("case %zu", i);
 }
 
