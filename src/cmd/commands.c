@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "cmd/command.h"
+#include "cmd/commands.h"
 
 const struct command command_table[] = {
         {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent,
