@@ -20,6 +20,7 @@
 #include "agent/node_read.h"
 #include "agent/report.h"
 #include "agent/restart.h"
+#include "base/complaint.h"
 #include "cmd/commands.h"
 #include "gpu/monitor.h"
 #include "io/signals.h"

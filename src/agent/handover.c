@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/report.h"
+#include "base/complaint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/report.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "config/word.h"
 #include "node/labels_make.h"

@@ -1,8 +1,6 @@
 #include "agent/report.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "share/grants.h"
@@ -77,12 +75,4 @@ void report_warning(const char *text, void *data)
         const enum log_level *level = data;
 
         LOG_AT(level ? *level : LOG_WARN, text);
-}
-
-void complain(struct complaint *complaint, const char *what, const struct error *err)
-{
-        enum log_level level = strcmp(complaint->text, err->text) == 0 ? LOG_DEBUG : LOG_ERROR;
-
-        snprintf(complaint->text, sizeof(complaint->text), "%s", err->text);
-        LOG_AT(level, what, LOG_ERR(err));
 }

@@ -1,5 +1,5 @@
 /*
- * What the agent tells in its log about its node: GPUs, resources, health. And what it tells only once.
+ * What the agent tells in its log about its node: GPUs, resources, health.
  */
 #pragma once
 
@@ -15,14 +15,3 @@ void report_health(const char *uuid, bool healthy, const char *reason, uint64_t 
 
 /* A config_warn_fn: logs it, by the level at |data|, an enum log_level; NULL: as a warning. */
 void report_warning(const char *text, void *data);
-
-/* An error that comes again and again: logged once for each text, at level debug when it repeats. Zero at first. */
-struct complaint {
-        char text[sizeof(((struct error *)0)->text)];
-};
-
-void complain(struct complaint *complaint, const char *what, const struct error *err);
-static inline void complaint_settle(struct complaint *complaint)
-{
-        complaint->text[0] = '\0';
-}

@@ -2,8 +2,8 @@
 
 #include <stdarg.h>
 
-#include "agent/report.h"
 #include "base/alloc.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/events.h"

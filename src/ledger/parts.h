@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "agent/report.h"
+#include "base/complaint.h"
 #include "base/list.h"
 #include "io/dirwatch.h"
 #include "kubelet/holders.h"

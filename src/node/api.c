@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "agent/report.h"
 #include "base/alloc.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "kube/object.h"
 

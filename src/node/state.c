@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/report.h"
 #include "base/alloc.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/backoff.h"

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "agent/report.h"
+#include "base/complaint.h"
 #include "io/filewatch.h"
 #include "kube/node_events.h"
 #include "node/label.h"

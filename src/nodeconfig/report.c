@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "agent/report.h"
 #include "base/alloc.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/backoff.h"

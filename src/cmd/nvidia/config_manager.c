@@ -14,7 +14,7 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/report.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "cli/command_line.h"
 #include "cmd/commands.h"

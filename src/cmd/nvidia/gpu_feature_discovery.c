@@ -16,6 +16,7 @@
 #include "agent/hangs.h"
 #include "agent/node_read.h"
 #include "agent/report.h"
+#include "base/complaint.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cmd/commands.h"

@@ -13,6 +13,7 @@
 #include "agent/generation.h"
 #include "agent/hangs.h"
 #include "agent/report.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "cli/command_line.h"
 #include "cli/init.h"
