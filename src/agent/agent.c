@@ -21,7 +21,7 @@
 #include "agent/report.h"
 #include "agent/restart.h"
 #include "base/complaint.h"
-#include "cmd/commands.h"
+#include "cli/command.h"
 #include "gpu/monitor.h"
 #include "io/signals.h"
 #include "kube/node_events.h"

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cmd/commands.h"
+#include "cli/command.h"
 
 const char *const command_line_none[] = {NULL};
 const char *const command_line_outputs[] = {"table", "json", NULL};

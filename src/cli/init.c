@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cmd/commands.h"
+#include "cli/command.h"
 
 static int status_of(int status)
 {

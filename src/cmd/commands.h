@@ -1,27 +1,14 @@
 /*
- * The commands of the program. Each is one file of this folder, takes the arguments after its own name (argv[0] is the name
- * itself) and returns the exit status of the process. What it understands is in its command line, of which the manual and the
- * completion of shells are made.
+ * The commands of the program. Each is one file of this folder, or a folder of its own.
  */
 #pragma once
 
-#include "cli/command_line.h"
-
-struct command {
-        const char *name;
-        const char *summary; /* one line */
-        int (*run)(int argc, char **argv);
-        const struct command_line *line;
-        const struct command *below; /* the commands that may follow its name; NULL: none */
-};
+#include "cli/command.h"
 
 /* Tables of commands end with one that has no name. */
 extern const struct command command_table[];
 /* The program itself: what is below it is |command_table|. It is run by main. */
 extern const struct command command_main;
-
-/* NULL: no such command. */
-const struct command *command_find(const struct command *table, const char *name);
 
 int command_agent(int argc, char **argv);
 int command_config_manager(int argc, char **argv);
@@ -51,6 +38,3 @@ extern const struct command_line command_uninstall_line;
 
 extern const struct command command_mps_table[];
 extern const struct command command_mps_control_daemon_table[];
-
-/* Exit statuses beside 0. */
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "cmd/commands.h"
 #include "cmd/mps/echo.h"
 #include "gpu/hangs.h"
 #include "io/signals.h"

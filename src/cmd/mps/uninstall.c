@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "cli/command_line.h"
-#include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/uninstall/mps.h"
 
