@@ -5,25 +5,9 @@
 #pragma once
 
 #include "base/log.h"
-#include "config/config.h"
-#include "config/option.h"
-#include "gpu/health.h"
 #include "gpu/inventory.h"
+#include "nodeconfig/settings.h"
 #include "share/handover.h"
-
-/* One reading of the configuration. Shared by the generations that were built from it. */
-struct settings {
-        unsigned int references;
-        struct arena arena;
-        const struct config *config;
-        struct health_policy policy; /* of the file's rules, and of NVIDIA's variables in the environment */
-};
-
-/* |text|: instead of the file that the options name; NULL: that file. */
-int settings_new(struct settings **ret, const struct option_set *options, const struct config_text *text,
-        struct error *err) MUST_USE;
-struct settings *settings_ref(struct settings *settings);
-struct settings *settings_unref(struct settings *settings); /* accepts NULL, returns NULL */
 
 struct generation {
         struct settings *settings;

@@ -69,10 +69,3 @@ void report_health(const char *uuid, bool healthy, const char *reason, uint64_t 
                 log_warn("unhealthy", LOG_STR("unit", uuid), LOG_STR("reason", reason));
         }
 }
-
-void report_warning(const char *text, void *data)
-{
-        const enum log_level *level = data;
-
-        LOG_AT(level ? *level : LOG_WARN, text);
-}

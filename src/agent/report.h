@@ -12,6 +12,3 @@ void report_inventory(const struct inventory *inventory);
 void report_plan(const struct plan *plan);
 /* |xid|: the one that is the reason, or 0. */
 void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid);
-
-/* A config_warn_fn: logs it, by the level at |data|, an enum log_level; NULL: as a warning. */
-void report_warning(const char *text, void *data);

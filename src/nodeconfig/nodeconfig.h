@@ -26,9 +26,9 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "agent/generation.h"
 #include "config/option.h"
 #include "kube/client.h"
+#include "nodeconfig/settings.h"
 #include "nodeconfig/status.h"
 
 struct agent_config;

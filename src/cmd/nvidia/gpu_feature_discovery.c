@@ -12,7 +12,6 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/generation.h"
 #include "agent/hangs.h"
 #include "agent/node_read.h"
 #include "agent/report.h"
@@ -28,6 +27,7 @@
 #include "node/api.h"
 #include "node/labels_make.h"
 #include "node/labels_publisher.h"
+#include "nodeconfig/settings.h"
 
 #define PROGRAM "gpu-feature-discovery"
 #define DEFAULT_FILE "/etc/kubernetes/node-feature-discovery/features.d/gfd"
@@ -313,7 +313,7 @@ static void apply(struct discovery *discovery)
         struct plan *plan = NULL;
         struct error err;
 
-        if (plan_build(&plan, &arena, config, discovery->inventory, report_warning, NULL, &err) == 0) {
+        if (plan_build(&plan, &arena, config, discovery->inventory, settings_warn, NULL, &err) == 0) {
                 complaint_settle(&discovery->bad_plan);
                 put_labels(discovery, plan);
                 plan_done(plan);

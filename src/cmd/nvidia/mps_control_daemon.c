@@ -10,7 +10,6 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/generation.h"
 #include "agent/hangs.h"
 #include "agent/report.h"
 #include "base/complaint.h"
@@ -22,6 +21,7 @@
 #include "gpu/monitor.h"
 #include "io/filewatch.h"
 #include "io/signals.h"
+#include "nodeconfig/settings.h"
 #include "share/mps_wanted.h"
 
 #define PROGRAM "mps-control-daemon"
@@ -60,7 +60,7 @@ static int apply(struct dropin *dropin, const struct inventory *inventory, struc
         struct plan *plan;
         int rc;
 
-        if (plan_build(&plan, &arena, dropin->settings->config, inventory, report_warning, NULL, err) < 0)
+        if (plan_build(&plan, &arena, dropin->settings->config, inventory, settings_warn, NULL, err) < 0)
                 return -1;
         mps_wanted_of(&wanted, &arena, plan);
         rc = mps_supervisor_apply(dropin->process.supervisor, &wanted, dropin->generation + 1, err);
