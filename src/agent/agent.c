@@ -717,6 +717,13 @@ static void on_connected(void *data)
         agent_labels_connected(agent->labels, agent_api_client(agent->api));
 }
 
+static void on_tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+{
+        const struct agent *agent = data;
+
+        holdings_tell_pods(agent->holdings, unit, event, text);
+}
+
 static void report_to_cluster(struct agent *agent, const struct config *config)
 {
         const struct node_report_options options = {
@@ -724,8 +731,9 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
                 .client = agent_api_client(agent->api),
                 .watch = agent->node,
                 .events = agent->events,
-                .holdings = agent->holdings,
                 .config = config,
+                .tell_pods = on_tell_pods,
+                .data = agent,
         };
 
         agent->report = node_report_new(&options);

@@ -9,7 +9,8 @@
 
 struct node_report {
         struct node_events *events;
-        struct holdings *holdings;
+        void (*tell_pods)(const char *unit, enum node_event event, const char *text, void *data);
+        void *data;
         struct node_health *health;
         struct node_state *state;
         bool is_serving;
@@ -30,7 +31,7 @@ static void tell_change(const struct node_report *report, const struct node_chan
 
         if (!change->is_part_of_other)
                 node_events_tell(report->events, event, "%s", text);
-        holdings_tell_pods(report->holdings, change->uuid, event, text);
+        report->tell_pods(change->uuid, event, text, report->data);
 }
 
 static void on_turn(uv_timer_t *timer)
@@ -173,7 +174,8 @@ struct node_report *node_report_new(const struct node_report_options *options)
                 return NULL;
         report = xcalloc(1, sizeof(*report));
         report->events = options->events;
-        report->holdings = options->holdings;
+        report->tell_pods = options->tell_pods;
+        report->data = options->data;
         report->health = node_health_new();
         report->state = node_state_new(&state);
         uv_timer_init(options->loop, &report->turn);

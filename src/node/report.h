@@ -9,9 +9,10 @@
 
 #include <uv.h>
 
+#include "config/config.h"
 #include "gpu/inventory.h"
 #include "kube/node_events.h"
-#include "ledger/ledger.h"
+#include "share/plan.h"
 
 struct kube_client;
 struct node_report;
@@ -19,11 +20,13 @@ struct node_watch;
 
 struct node_report_options {
         uv_loop_t *loop;
-        struct kube_client *client;  /* this and the next three outlive the report */
+        struct kube_client *client;  /* this and the next two outlive the report */
         struct node_watch *watch;    /* or NULL */
         struct node_events *events;  /* or NULL */
-        struct holdings *holdings;   /* who knows the pods of a unit */
         const struct config *config; /* name and marks of the node; may go */
+        /* An event for each pod that holds a part of the unit: who holds what is not known here. */
+        void (*tell_pods)(const char *unit, enum node_event event, const char *text, void *data);
+        void *data;
 };
 
 /* No client, or no name of the node: NULL. */
