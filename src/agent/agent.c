@@ -598,6 +598,7 @@ static void measure_resource(const struct agent *agent, const struct resource *r
         const struct device_list *list = plugins_list(agent->plugins, resource->name);
 
         ret->resource = resource;
+        ret->n_grants = holdings_allocations(agent->holdings, resource->name, scratch, &ret->grants);
         ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
         if (!list || list->resource != resource)
                 return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */
@@ -624,7 +625,7 @@ static char *write_metrics(void *data)
         metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
         for (size_t i = 0; i < metrics.n_resources; i++)
                 measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
-        holdings_measure(agent->holdings, &scratch, resources, &metrics);
+        holdings_measure(agent->holdings, &metrics.ledger);
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);

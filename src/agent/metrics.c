@@ -129,22 +129,22 @@ static void put_units(struct exposition *to, const struct agent_metrics *metrics
 
 /* ---- families with one value a grant ---- */
 
-static double grant_replicas(const struct agent_metrics_grant *grant)
+static double grant_replicas(const struct ledger_allocation *grant)
 {
         return (double)grant->grant->n_devices;
 }
 
-static double grant_limit(const struct agent_metrics_grant *grant)
+static double grant_limit(const struct ledger_allocation *grant)
 {
         return (double)grant->limit_mib * MIB;
 }
 
-static double grant_threads(const struct agent_metrics_grant *grant)
+static double grant_threads(const struct ledger_allocation *grant)
 {
         return grant->threads_permille / 1000.0;
 }
 
-static double grant_since(const struct agent_metrics_grant *grant)
+static double grant_since(const struct ledger_allocation *grant)
 {
         return (double)grant->grant->since;
 }
@@ -152,7 +152,7 @@ static double grant_since(const struct agent_metrics_grant *grant)
 static const struct {
         const char *name;
         const char *help;
-        double (*value)(const struct agent_metrics_grant *grant);
+        double (*value)(const struct ledger_allocation *grant);
 } grant_families[] = {
         {"warpshare_grant_replicas", "Replicas that the container holds.", grant_replicas},
         {"warpshare_grant_memory_limit_bytes", "Device memory that the container may have on the unit; 0: no limit.",
@@ -162,8 +162,7 @@ static const struct {
         {"warpshare_grant_since_seconds", "When it was granted, since the epoch; 0: unknown.", grant_since},
 };
 
-static void put_grant(
-        struct exposition *to, const char *resource, const struct agent_metrics_grant *grant, double value)
+static void put_grant(struct exposition *to, const char *resource, const struct ledger_allocation *grant, double value)
 {
         static const struct holder nobody;
         const struct holder *holder = grant->holder ? grant->holder : &nobody;
@@ -203,7 +202,7 @@ static void put_faults(struct exposition *to, const struct mps_faults *faults)
 
 /* Containers of one pod, and init containers with its name unknown, are one series. */
 static void put_fault_pod(struct exposition *to, struct map *seen, struct arena *arena,
-        const struct mps_daemon_status *daemon, const struct agent_metrics_grant *grant)
+        const struct mps_daemon_status *daemon, const struct ledger_allocation *grant)
 {
         const struct holder *holder = grant->holder;
 
@@ -224,11 +223,12 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
 
         exposition_family(to, "warpshare_mps_fault_pod", EXPOSITION_GAUGE,
                 "1 for each pod that holds a part of a unit whose daemon is at fault, while it is.");
-        for (size_t i = 0; metrics->mps && i < metrics->n_resources; i++)
+        for (size_t i = 0; metrics->ledger.mps && i < metrics->n_resources; i++)
                 for (size_t j = 0; j < metrics->resources[i].n_grants; j++) {
-                        const struct agent_metrics_grant *grant = &metrics->resources[i].grants[j];
+                        const struct ledger_allocation *grant = &metrics->resources[i].grants[j];
                         const struct mps_daemon_status *daemon =
-                                grant->grant->unit ? mps_status_find_unit(metrics->mps, grant->grant->unit) : NULL;
+                                grant->grant->unit ? mps_status_find_unit(metrics->ledger.mps, grant->grant->unit)
+                                                   : NULL;
 
                         if (daemon && daemon->state == MPS_FAULT)
                                 put_fault_pod(to, &seen, &arena, daemon, grant);
@@ -239,10 +239,10 @@ static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 {
         exposition_family(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE,
                 "1 if the agent hears from `warpshare mps`, else 0.");
-        exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->mps));
-        if (metrics->mps)
-                mps_status_expose(to, metrics->mps);
-        put_faults(to, metrics->faults);
+        exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->ledger.mps));
+        if (metrics->ledger.mps)
+                mps_status_expose(to, metrics->ledger.mps);
+        put_faults(to, metrics->ledger.faults);
         put_fault_pods(to, metrics);
 }
 
@@ -284,16 +284,16 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(map_done) struct map by_key = MAP_INIT;
-        struct finding_count *counts = ARENA_ARRAY(&arena, struct finding_count, metrics->n_standing);
+        struct finding_count *counts = ARENA_ARRAY(&arena, struct finding_count, metrics->ledger.n_standing);
         size_t n_counts = 0;
 
-        for (size_t i = 0; i < metrics->n_standing; i++) {
-                const char *key = finding_key(&arena, metrics->standing[i]);
+        for (size_t i = 0; i < metrics->ledger.n_standing; i++) {
+                const char *key = finding_key(&arena, metrics->ledger.standing[i]);
                 struct finding_count *counted = map_find(&by_key, key);
 
                 if (!counted) {
                         counted = &counts[n_counts++];
-                        counted->finding = metrics->standing[i];
+                        counted->finding = metrics->ledger.standing[i];
                         map_add(&by_key, key, counted);
                 }
                 counted->count++;
@@ -309,12 +309,12 @@ static void put_guard(struct exposition *to, const struct agent_metrics *metrics
         put_standing(to, metrics);
         exposition_family(
                 to, "warpshare_guard_findings_total", EXPOSITION_COUNTER, "Findings since the agent started.");
-        for (size_t kind = 0; kind < AGENT_METRICS_GUARD_KINDS; kind++)
+        for (size_t kind = 0; kind < GUARD_KINDS; kind++)
                 exposition_sample(to, EXPOSITION_LABELS({"kind", guard_kind_name((enum guard_kind)kind)}),
-                        (double)metrics->findings_total[kind]);
+                        (double)metrics->ledger.findings_total[kind]);
         exposition_family(to, "warpshare_guard_clients_ended_total", EXPOSITION_COUNTER,
                 "MPS clients that the guard has ended since the agent started.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->clients_ended_total);
+        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
 }
 
 static void put_events(struct exposition *to, const struct node_events_counts *counts)

@@ -5,32 +5,18 @@
 #pragma once
 
 #include "gpu/monitor.h"
-#include "kube/node_events.h"
 #include "kubelet/device_list.h"
-#include "kubelet/holders.h"
-#include "ledger/faults.h"
-#include "ledger/guard.h"
+#include "ledger/ledger.h"
 #include "nodeconfig/status.h"
-#include "share/grants.h"
 #include "share/handover.h"
-
-struct agent_metrics_grant {
-        const struct grant *grant;   /* share/grants.h */
-        const struct holder *holder; /* kubelet/holders.h; NULL: kubelet has not said */
-        enum mps_tier tier;
-        uint64_t limit_mib; /* 0: none */
-        unsigned int threads_permille;
-};
 
 struct agent_metrics_resource {
         const struct resource *resource;
         struct device_list_counts devices;
         const bool *healthy; /* by unit */
-        const struct agent_metrics_grant *grants;
+        const struct ledger_allocation *grants;
         size_t n_grants;
 };
-
-#define AGENT_METRICS_GUARD_KINDS ((size_t)GUARD_UNKNOWN + 1)
 
 struct agent_metrics {
         const char *version;
@@ -41,12 +27,7 @@ struct agent_metrics {
         size_t n_resources;
         const struct handover_pending *pending;
         size_t n_pending;
-        const struct mps_status *mps;    /* NULL: nobody tells */
-        const struct mps_faults *faults; /* NULL: none are counted */
-        const struct guard_finding *const *standing;
-        size_t n_standing;
-        uint64_t findings_total[AGENT_METRICS_GUARD_KINDS]; /* that appeared, by guard_kind */
-        uint64_t clients_ended_total;
+        struct ledger_measures ledger;
         struct node_events_counts events;
         uint64_t failed_waits;        /* for health events */
         const struct gpu_hang *hangs; /* calls into NVML that hang now */

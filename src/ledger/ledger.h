@@ -14,11 +14,14 @@
 
 #include <uv.h>
 
-#include "agent/metrics.h"
 #include "config/config.h"
 #include "kube/client.h"
 #include "kube/node_events.h"
 #include "kubelet/broker.h"
+#include "kubelet/holders.h"
+#include "ledger/faults.h"
+#include "ledger/guard.h"
+#include "share/grants.h"
 #include "share/handover.h"
 
 struct holdings;
@@ -79,9 +82,30 @@ const char *holdings_list_folder(const struct holdings *holdings);
 /* Asks kubelet for its list; on_held() follows, also where there is no answer. */
 void holdings_ask(struct holdings *holdings);
 
-/* Fills in what is held of each of |resources|, which |metrics| has, and the part of MPS and the guard. */
-void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,
-        struct agent_metrics *metrics);
+/* A grant, and what it is worth now. */
+struct ledger_allocation {
+        const struct grant *grant;   /* share/grants.h */
+        const struct holder *holder; /* kubelet/holders.h; NULL: kubelet has not said */
+        enum mps_tier tier;
+        uint64_t limit_mib; /* 0: none */
+        unsigned int threads_permille;
+};
+
+/* Those of the resource of that name, also those by terms of before. Valid until the loop goes on. */
+size_t holdings_allocations(const struct holdings *holdings, const char *resource, struct arena *arena,
+        const struct ledger_allocation **ret);
+
+struct ledger_measures {
+        const struct mps_status *mps;    /* NULL: nobody tells */
+        const struct mps_faults *faults; /* NULL: none are counted */
+        const struct guard_finding *const *standing;
+        size_t n_standing;
+        uint64_t findings_total[GUARD_KINDS]; /* that appeared, by guard_kind */
+        uint64_t clients_ended_total;
+};
+
+/* Of MPS and the guard. Valid until the loop goes on. */
+void holdings_measure(const struct holdings *holdings, struct ledger_measures *ret);
 
 /* |closed| is called from the loop. Requests that wait are refused. */
 void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data);

@@ -6,14 +6,11 @@
 #include "base/complaint.h"
 #include "base/list.h"
 #include "io/dirwatch.h"
-#include "kubelet/holders.h"
 #include "kubelet/pod_resources.h"
-#include "ledger/guard.h"
 #include "ledger/ledger.h"
 #include "ledger/mps_report.h"
 #include "mps/client/link.h"
 #include "share/declared.h"
-#include "share/grants.h"
 #include "share/share.h"
 
 /*
@@ -99,7 +96,7 @@ struct holdings {
         struct mps_report *report;
         struct mps_faults faults;
         struct guard_report found; /* at the newest look */
-        uint64_t findings_total[AGENT_METRICS_GUARD_KINDS];
+        uint64_t findings_total[GUARD_KINDS];
         uint64_t clients_ended_total;
         struct list binds;    /* requests that wait */
         struct list tellings; /* events whose pods are being asked for */

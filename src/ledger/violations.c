@@ -186,11 +186,11 @@ void holdings_on_status(const struct mps_status *status, const char *reason, voi
 
 /* ---- metrics ---- */
 
-static struct agent_metrics_grant measure_grant(
+static struct ledger_allocation measure_grant(
         const struct holdings *holdings, const struct book *book, const struct grant *grant)
 {
         const struct unit *unit = grant->unit ? resource_find_unit(book->resource, grant->unit) : NULL;
-        struct agent_metrics_grant measured = {
+        struct ledger_allocation measured = {
                 .grant = grant,
                 .holder = holdings_holder_of(holdings, book, grant),
                 .threads_permille = 1000,
@@ -208,35 +208,34 @@ static struct agent_metrics_grant measure_grant(
         return measured;
 }
 
-/* The grants of a name, also those by terms of before. */
-static void measure_books(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resource)
+size_t holdings_allocations(const struct holdings *holdings, const char *resource, struct arena *arena,
+        const struct ledger_allocation **ret)
 {
-        struct agent_metrics_grant *grants;
+        struct ledger_allocation *allocations;
+        size_t most = 0;
         size_t count = 0;
 
         for (size_t i = 0; i < holdings->n_books; i++)
-                if (strcmp(holdings->books[i].resource->name, resource->resource->name) == 0)
-                        count += grants_count(holdings->books[i].grants);
-        resource->grants = grants = ARENA_ARRAY(arena, struct agent_metrics_grant, count);
+                most += grants_count(holdings->books[i].grants);
+        *ret = allocations = ARENA_ARRAY(arena, struct ledger_allocation, most);
         for (size_t i = 0; i < holdings->n_books; i++) {
                 const struct book *book = &holdings->books[i];
 
                 for (size_t j = 0; j < grants_count(book->grants); j++)
-                        if (strcmp(book->resource->name, resource->resource->name) == 0)
-                                grants[resource->n_grants++] =
-                                        measure_grant(holdings, book, grants_get(book->grants, j));
+                        if (strcmp(book->resource->name, resource) == 0)
+                                allocations[count++] = measure_grant(holdings, book, grants_get(book->grants, j));
         }
+        return count;
 }
 
-void holdings_measure(const struct holdings *holdings, struct arena *arena, struct agent_metrics_resource *resources,
-        struct agent_metrics *metrics)
+void holdings_measure(const struct holdings *holdings, struct ledger_measures *ret)
 {
-        for (size_t i = 0; i < metrics->n_resources; i++)
-                measure_books(holdings, arena, &resources[i]);
-        metrics->mps = holdings->status;
-        metrics->faults = &holdings->faults;
-        metrics->standing = holdings->found.standing;
-        metrics->n_standing = holdings->found.n_standing;
-        memcpy(metrics->findings_total, holdings->findings_total, sizeof(metrics->findings_total));
-        metrics->clients_ended_total = holdings->clients_ended_total;
+        *ret = (struct ledger_measures){
+                .mps = holdings->status,
+                .faults = &holdings->faults,
+                .standing = holdings->found.standing,
+                .n_standing = holdings->found.n_standing,
+                .clients_ended_total = holdings->clients_ended_total,
+        };
+        memcpy(ret->findings_total, holdings->findings_total, sizeof(ret->findings_total));
 }

@@ -23,7 +23,7 @@ static const struct grant free_one = {.id = "g1c", .devices = devices, .n_device
 static const struct holder holder = {.pod_namespace = "team-a", .pod = "train", .container = "main", .pod_uid = "u1"};
 static const struct holder sidecar = {.pod_namespace = "team-a", .pod = "train", .container = "side", .pod_uid = "u1"};
 static const struct holder init = {.pod_uid = "u2"};
-static const struct agent_metrics_grant grants[] = {
+static const struct ledger_allocation grants[] = {
         {.grant = &bound, .holder = &holder, .tier = MPS_TIER_VERIFIED, .limit_mib = 15000, .threads_permille = 500},
         {.grant = &second, .holder = &sidecar, .threads_permille = 250},
         {.grant = &free_one, .threads_permille = 1000},
@@ -71,12 +71,12 @@ static struct agent_metrics node(void)
                 .driver_version = "580.105.08",
                 .resources = resources,
                 .n_resources = ARRAY_SIZE(resources),
-                .mps = &mps,
-                .faults = &faults,
-                .standing = standing,
-                .n_standing = ARRAY_SIZE(standing),
-                .findings_total = {[GUARD_MEMORY] = 2, [GUARD_LIMIT] = 5},
-                .clients_ended_total = 3,
+                .ledger = {.mps = &mps,
+                        .faults = &faults,
+                        .standing = standing,
+                        .n_standing = ARRAY_SIZE(standing),
+                        .findings_total = {[GUARD_MEMORY] = 2, [GUARD_LIMIT] = 5},
+                        .clients_ended_total = 3},
                 .events = {.sent = 7, .dropped = 2},
         };
 }
