@@ -14,7 +14,6 @@
 #include "base/strbuf.h"
 #include "io/lines.h"
 #include "mps/client/foreign.h"
-#include "mps/supervisor/record.h"
 #include "mps/wire/message.h"
 
 #define RETRY_MS UINT64_C(1000)

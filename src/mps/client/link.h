@@ -14,8 +14,8 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "mps/supervisor/supervisor.h"
 #include "mps/wire/status.h"
+#include "share/mps_wanted.h"
 
 struct mps_link;
 

@@ -9,40 +9,6 @@
 #define GRANTS_MAX ((size_t)65536)
 #define LIMITS_MAX ((size_t)65536)
 
-/* ---- copies ---- */
-
-void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted)
-{
-        struct mps_unit *units = ARENA_ARRAY(arena, struct mps_unit, wanted->n_units);
-
-        for (size_t i = 0; i < wanted->n_units; i++) {
-                units[i] = wanted->units[i];
-                units[i].uuid = arena_strdup(arena, wanted->units[i].uuid);
-                units[i].gpu_uuid = arena_strdup(arena, wanted->units[i].gpu_uuid);
-                units[i].index = arena_strdup(arena, wanted->units[i].index);
-                units[i].name = arena_strdup(arena, wanted->units[i].name);
-        }
-        *ret = *wanted;
-        ret->name = arena_strdup(arena, wanted->name);
-        ret->resource = arena_strdup(arena, wanted->resource);
-        ret->units = units;
-}
-
-void mps_grant_request_copy(struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request)
-{
-        *ret = *request;
-        ret->id = arena_strdup(arena, request->id);
-        ret->daemon = arena_strdup(arena, request->daemon);
-        ret->unit = arena_strdup(arena, request->unit);
-}
-
-void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant)
-{
-        *ret = *grant;
-        ret->pipe = arena_strdup(arena, grant->pipe);
-        ret->partition = arena_strdup(arena, grant->partition);
-}
-
 void mps_record_done(struct mps_record *record)
 {
         arena_done(&record->arena);

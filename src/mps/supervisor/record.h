@@ -66,9 +66,3 @@ struct mps_record {
 int mps_record_read(struct mps_record *ret, const char *path, struct error *err) MUST_USE;
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err) MUST_USE;
 void mps_record_done(struct mps_record *record);
-
-/* Deep copies. */
-void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted);
-void mps_grant_request_copy(
-        struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request);
-void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant);

@@ -68,10 +68,6 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
 /* A call into NVML that does not return, if there is one. */
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
 
-/* |err| is NULL on success. */
-typedef void mps_done_fn(const struct error *err, void *data);
-typedef void mps_granted_fn(const struct error *err, const struct mps_grant *grant, void *data);
-
 /* Makes the partition or namespace; the same id again answers with what is there. */
 void mps_supervisor_grant(
         struct mps_supervisor *supervisor, const struct mps_grant_request *request, mps_granted_fn *done, void *data);

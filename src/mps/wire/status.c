@@ -48,3 +48,18 @@ const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *st
                                 return &status->daemons[i];
         return NULL;
 }
+
+void mps_grant_request_copy(struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request)
+{
+        *ret = *request;
+        ret->id = arena_strdup(arena, request->id);
+        ret->daemon = arena_strdup(arena, request->daemon);
+        ret->unit = arena_strdup(arena, request->unit);
+}
+
+void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant)
+{
+        *ret = *grant;
+        ret->pipe = arena_strdup(arena, grant->pipe);
+        ret->partition = arena_strdup(arena, grant->partition);
+}

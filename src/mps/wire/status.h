@@ -135,3 +135,12 @@ struct mps_grant {
         const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
         unsigned int sms;      /* that the partition really has; 0 unknown */
 };
+
+/* Deep copies. */
+void mps_grant_request_copy(
+        struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request);
+void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant);
+
+/* How the supervisor answers a request, whether asked in its process or by a line: |err| is NULL on success. */
+typedef void mps_done_fn(const struct error *err, void *data);
+typedef void mps_granted_fn(const struct error *err, const struct mps_grant *grant, void *data);
