@@ -16,6 +16,7 @@
 #include "cmd/doctor/facts.h"
 #include "mps/client/ask.h"
 #include "mps/control/control.h"
+#include "mps/supervisor/shared_memory.h"
 #include "mps/wire/message.h"
 #include "share/mps_wanted.h"
 

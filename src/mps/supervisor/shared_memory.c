@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,53 +12,9 @@
 
 #include "base/alloc.h"
 #include "base/macro.h"
-#include "base/strbuf.h"
 
 #define OWNERS_MAX ((size_t)1024) /* what further users have is told as nobody's */
 #define BLOCK UINT64_C(512)
-
-/* ---- how full ---- */
-
-static unsigned int permille(uint64_t part, uint64_t whole)
-{
-        return whole ? (unsigned int)((double)MIN(part, whole) * 1000 / (double)whole) : 0;
-}
-
-unsigned int mps_shm_permille(const struct mps_shm *shm)
-{
-        return MAX(permille(shm->used, shm->size), permille(shm->files, shm->files_max));
-}
-
-void mps_shm_judge(struct mps_shm *shm, const struct mps_shm *before)
-{
-        const unsigned int now = mps_shm_permille(shm);
-
-        shm->is_full = now >= (before->is_full ? MPS_SHM_FREE_PERMILLE : MPS_SHM_FULL_PERMILLE);
-        if (!shm->is_full)
-                return;
-        memcpy(shm->owners, before->owners, sizeof(shm->owners));
-        shm->n_owners = before->n_owners;
-        shm->nameless = before->nameless;
-}
-
-static bool has_same_owners(const struct mps_shm *a, const struct mps_shm *b)
-{
-        if (a->n_owners != b->n_owners)
-                return false;
-        for (size_t i = 0; i < a->n_owners; i++)
-                if (a->owners[i].uid != b->owners[i].uid)
-                        return false;
-        return true;
-}
-
-bool mps_shm_is_same(const struct mps_shm *a, const struct mps_shm *b)
-{
-        return a->size == b->size && a->files_max == b->files_max && a->is_full == b->is_full &&
-               permille(a->used, a->size) / 10 == permille(b->used, b->size) / 10 &&
-               permille(a->files, a->files_max) / 10 == permille(b->files, b->files_max) / 10 && has_same_owners(a, b);
-}
-
-/* ---- looking ---- */
 
 /* The tmpfs, or -1 without an error where there is none. */
 static int open_tmpfs(const char *path, int *ret, struct error *err)
@@ -160,7 +115,10 @@ static void walk(struct count *count, int fd, unsigned int depth)
 /* By what each takes of the whole, bytes or files, whichever is more. */
 static unsigned int weight(const struct mps_shm *shm, const struct mps_shm_owner *owner)
 {
-        return MAX(permille(owner->bytes, shm->size), permille(owner->files, shm->files_max));
+        const struct mps_shm alone = {
+                .size = shm->size, .used = owner->bytes, .files_max = shm->files_max, .files = owner->files};
+
+        return mps_shm_permille(&alone);
 }
 
 static void keep_largest(struct mps_shm *shm, struct count *count)
@@ -198,22 +156,4 @@ int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err)
         shm->nameless = count.entries < MPS_SHM_ENTRIES_MAX && shm->used > count.bytes ? shm->used - count.bytes : 0;
         free(count.owners);
         return 0;
-}
-
-/* ---- text ---- */
-
-char *mps_shm_text(const struct mps_shm *shm)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        strbuf_printf(&text, "%" PRIu64 " of %" PRIu64 " MiB and %" PRIu64 " of %" PRIu64 " files are used",
-                shm->used >> 20, shm->size >> 20, shm->files, shm->files_max);
-        for (size_t i = 0; i < shm->n_owners; i++)
-                strbuf_printf(&text, "%suser %u has %" PRIu64 " MiB in %" PRIu64 " files", i ? ", " : "; ",
-                        (unsigned int)shm->owners[i].uid, shm->owners[i].bytes >> 20, shm->owners[i].files);
-        if (permille(shm->nameless, shm->size) >= 10)
-                strbuf_printf(&text,
-                        "; %" PRIu64 " MiB are of files that were removed and that a process still has open",
-                        shm->nameless >> 20);
-        return xstrdup(text.data);
 }

@@ -12,8 +12,9 @@
 #include <sys/types.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "config/config.h"
-#include "mps/supervisor/shared_memory.h"
+#include "mps/wire/shared_memory.h"
 
 /*
  *   off ──► starting ──► configuring ──► ready ──► draining ──► off
