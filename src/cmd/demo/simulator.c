@@ -20,6 +20,11 @@ static const char *const library_places[] = {
         "../../sim/lib/libnvidia-ml.so.1",
 };
 
+static const char *const demo_places[] = {
+        "../lib/warpshare/warpshare-demo",
+        "../../sim/demo/warpshare-demo",
+};
+
 /* Those of sim/hardware/models.c, which is in the library; a test compares the two. */
 const char *const simulator_models[] = {
         "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
@@ -59,6 +64,11 @@ char *simulator_find_mps(struct error *err)
         return find(program_places, ARRAY_SIZE(program_places),
                 "the simulated MPS programs are not in ../lib/warpshare/mps-sim; name their folder with --mps-programs",
                 err);
+}
+
+char *simulator_find_demo(struct error *err)
+{
+        return find(demo_places, ARRAY_SIZE(demo_places), "the demonstration is not in ../lib/warpshare", err);
 }
 
 void simulator_set_scenario(const char *path)

@@ -1,5 +1,5 @@
 /*
- * The simulated NVML library that comes with the program: where it lies, and what a node of one model is called there.
+ * What comes with the program to do without a GPU: where it lies, and what a node of one model is called there.
  */
 #pragma once
 
@@ -8,8 +8,9 @@
 /* Its path, for the caller to free; NULL with |err|. Seen from the folder of this program: when installed, and in a build folder. */
 char *simulator_find(struct error *err);
 
-/* The same for the folder of the simulated MPS programs. */
+/* The same for the folder of the simulated MPS programs, and for the demonstration. */
 char *simulator_find_mps(struct error *err);
+char *simulator_find_demo(struct error *err);
 
 /* The models that it knows, NULL-terminated. */
 extern const char *const simulator_models[];

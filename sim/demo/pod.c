@@ -1,4 +1,4 @@
-#include "cmd/demo/pod.h"
+#include "sim/demo/pod.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
-#include "cmd/demo/pod.h"
+#include "sim/demo/pod.h"
 
 #define THREADS "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 #define MEMORY "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"

@@ -1,8 +1,7 @@
-#include "cmd/demo/demo.h"
+#include "sim/demo/demo.h"
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
-#include "cmd/demo/simulator.h"
 
 const char *const demo_uuids[DEMO_GPUS] = {
         "GPU-f24067f0-df23-46da-b2a7-704d860216fa",
@@ -92,15 +91,15 @@ static void expect(struct demo *demo, enum demo_parts parts)
         demo->most_mib = is_equal ? DEMO_EQUAL_MIB : DEMO_LARGEST_MIB;
 }
 
-int demo_start(
-        struct demo *demo, enum demo_parts parts, const char *library, const char *named_programs, struct error *err)
+int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
+        struct error *err)
 {
         _free_ char *scenario = make_scenario(-1);
         _free_ char *mps_scenario = make_mps_scenario();
-        _free_ char *programs = *named_programs ? xstrdup(named_programs) : simulator_find_mps(err);
-        struct sim_node_options options = {
+        const struct sim_node_options options = {
                 .loop = &demo->loop,
-                .agent = "/proc/self/exe",
+                .agent = program,
+                .library = library,
                 .scenario = scenario,
                 .config = configurations[parts],
                 .mps_programs = programs,
@@ -109,10 +108,7 @@ int demo_start(
                 .driver_version = DEMO_DRIVER,
         };
 
-        demo->library = *library ? xstrdup(library) : programs ? simulator_find(err) : NULL;
-        if (!programs || !demo->library)
-                return -1;
-        options.library = demo->library;
+        demo->library = library;
         expect(demo, parts);
         if (sim_node_start(&demo->node, &options, err) < 0)
                 return -1;
@@ -148,6 +144,5 @@ void demo_stop(struct demo *demo)
         sim_node_stop(&demo->node);
         demo->node = (struct sim_node){0};
         demo->daemons = NULL;
-        free(TAKE_PTR(demo->library));
         free(TAKE_PTR(demo->fault));
 }

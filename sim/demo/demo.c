@@ -1,5 +1,5 @@
 /*
- * warpshare demo: the whole thing on simulated GPUs, told as a story. Every figure shown is what kubelet was told, what a
+ * The demonstration: the whole thing on simulated GPUs, told as a story. Every figure shown is what kubelet was told, what a
  * container would get or what an MPS daemon says; where one differs from what the story promises, the demonstration says so and fails.
  */
 #include <signal.h>
@@ -7,50 +7,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cmd/commands.h"
-#include "cmd/demo/demo.h"
+#include "sim/demo/demo.h"
 
 #define FAILING_GPU 2
 
-enum { KEEP, LOG, COLOR, NVML_LIBRARY, MPS_PROGRAMS };
-
-static const char *const colours[] = {"auto", "always", "never", NULL};
-
-static const struct option own[] = {
-        [KEEP] = {.flag = "keep",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "stay up until Ctrl-C, and say where things are"},
-        [LOG] = {.flag = "log", .type = OPTION_BOOL, .fallback = "false", .help = "show the agent's log at the end"},
-        [COLOR] = {.flag = "color",
-                .type = OPTION_CHOICE,
-                .choices = colours,
-                .fallback = "auto",
-                .argument = "WHEN",
-                .help = "colours: always, never, or auto: on a terminal, unless NO_COLOR is set"},
-        [NVML_LIBRARY] = {.flag = "nvml-library",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "the simulated NVML library; empty: found beside the program"},
-        [MPS_PROGRAMS] = {.flag = "mps-programs",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "folder with the simulated MPS programs; empty: found beside the program"},
-};
-
-const struct command_line command_demo_line = {
-        .shared = command_line_none,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare demo",
-        .help = "usage: warpshare demo [OPTION...]\n\n"
-                "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps, offers 80\n"
-                "equal parts, then a resource for each GPU, of which one container asks for two, parts of which containers\n"
-                "declare what they need, and parts of any size, of which three pods ask for some; kills an MPS daemon, makes\n"
-                "a GPU fail and come back, and ends with status 0 if all was as it should be.\n\n",
-};
+/* What `warpshare demo` starts it with: all of it. */
+enum { PROGRAM = 1, NVML_LIBRARY, MPS_PROGRAMS, COLOUR, KEEP, LOG, COUNT };
 
 /* ---- the story ---- */
 
@@ -205,23 +167,18 @@ static void on_interrupt(uv_signal_t *handle, int number UNUSED)
         ((struct demo *)handle->data)->interrupted = true;
 }
 
-static bool wants_colour(const char *when)
-{
-        return strcmp(when, "auto") == 0 ? command_line_wants_colours() : strcmp(when, "always") == 0;
-}
-
 static bool is_on(const char *value)
 {
         return strcmp(value, "true") == 0;
 }
 
-static bool begin(struct demo *demo, enum demo_parts parts, const char *const *values)
+static bool begin(struct demo *demo, enum demo_parts parts, char **argv)
 {
         struct error err;
 
-        if (demo_start(demo, parts, values[NVML_LIBRARY], values[MPS_PROGRAMS], &err) == 0)
+        if (demo_start(demo, parts, argv[PROGRAM], argv[NVML_LIBRARY], argv[MPS_PROGRAMS], &err) == 0)
                 return true;
-        command_line_fail(&command_demo_line, &err);
+        fprintf(stderr, "warpshare demo: %s\n", err.text);
         demo->wrong = true;
         return false;
 }
@@ -236,18 +193,16 @@ static const struct {
         {DEMO_ANY_PARTS, tell_of_any_parts},
 };
 
-int command_demo(int argc, char **argv)
+int main(int argc, char **argv)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
         struct demo demo = {0};
-        int status;
 
-        if (!command_line_read(&command_demo_line, &set, values, &arena, argc, argv, &status))
-                return status;
+        if (argc != COUNT) {
+                fputs("'warpshare demo' starts this program\n", stderr);
+                return 2;
+        }
         signal(SIGPIPE, SIG_IGN);
-        demo.colour = wants_colour(values[COLOR]);
+        demo.colour = is_on(argv[COLOUR]);
         uv_loop_init(&demo.loop);
         uv_signal_init(&demo.loop, &demo.interrupt);
         demo.interrupt.data = &demo;
@@ -255,11 +210,11 @@ int command_demo(int argc, char **argv)
         for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo.wrong; i++) {
                 bool is_last = i + 1 == ARRAY_SIZE(scenes);
 
-                if (begin(&demo, scenes[i].parts, values)) {
+                if (begin(&demo, scenes[i].parts, argv)) {
                         scenes[i].tell(&demo);
-                        if (is_last && is_on(values[KEEP]) && !demo.wrong)
+                        if (is_last && is_on(argv[KEEP]) && !demo.wrong)
                                 keep(&demo);
-                        if ((is_last && is_on(values[LOG])) || demo.wrong)
+                        if ((is_last && is_on(argv[LOG])) || demo.wrong)
                                 show_agent_log(&demo);
                 }
                 demo_stop(&demo);
@@ -269,5 +224,5 @@ int command_demo(int argc, char **argv)
         uv_loop_close(&demo.loop);
         if (!demo.wrong)
                 printf("\n%sAll as it should be.%s\n", demo_style(&demo, DEMO_GREEN), demo_style(&demo, DEMO_PLAIN));
-        return demo.wrong ? EXIT_FAILED : 0;
+        return demo.wrong;
 }

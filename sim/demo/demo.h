@@ -33,7 +33,7 @@ struct demo {
         char *fault;                      /* the newest that a daemon told, or NULL */
         const char *struck;               /* the GPU that is out of service now, or NULL */
         const char *busiest;              /* the GPU of the largest pod */
-        char *library;
+        const char *library;
         unsigned int replicas;      /* of a GPU, by the configuration in force */
         size_t offered;             /* what kubelet counts while all is well */
         unsigned int most_permille; /* the most that a container may have: threads, memory */
@@ -53,8 +53,8 @@ void demo_fail(struct demo *demo, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The configurations: a resource of equal parts, one for each GPU, one of which containers declare what they need, one of any parts. */
 enum demo_parts { DEMO_EQUAL_PARTS, DEMO_EACH_GPU, DEMO_DECLARED, DEMO_ANY_PARTS };
-/* |library| and |programs|: empty, to be found. To be stopped after a failure, too; may be started again then. */
-int demo_start(struct demo *demo, enum demo_parts parts, const char *library, const char *programs,
+/* |program|: warpshare; |library| and |programs|: of the simulation. To be stopped after a failure, too; may be started again then. */
+int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
         struct error *err) MUST_USE;
 void demo_stop(struct demo *demo);
 /* The GPU at that position answers no more; -1: all of them do. */

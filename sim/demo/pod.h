@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cmd/demo/demo.h"
+#include "sim/demo/demo.h"
 #include "sim/runtime/container.h"
 
 struct demo_pod {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cmd/demo/pod.h"
+#include "sim/demo/pod.h"
 
 /* ---- looks ---- */
 
