@@ -1,26 +1,22 @@
 /*
- * The agent's command lines: our own, and that of NVIDIA's k8s-device-plugin, whose name in argv[0] makes us behave as its
- * users and charts expect: log lines in klog's form, status 1 for a wrong flag, its form of the version.
+ * The agent by its own name. Its other one is in cmd/nvidia/device_plugin.c.
  */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <warpshare_commit.h>
-
 #include "agent/agent.h"
 #include "agent/keeper.h"
 #include "agent/restart.h"
 #include "base/log.h"
+#include "cmd/agent/command.h"
 #include "cmd/commands.h"
 #include "config/config.h"
 #include "io/signals.h"
 #include "nodeconfig/folder.h"
 
-#define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
-
-static const char more_help[] =
+const char agent_command_more_help[] =
         "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
         "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n";
 
@@ -29,21 +25,9 @@ const struct command_line command_agent_line = {
         .help = "usage: warpshare agent [OPTION...]\n\n"
                 "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
                 "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
-                "change of the configuration file; SIGTERM stops.\n\n" PRECEDENCE,
-        .more_help = more_help,
+                "change of the configuration file; SIGTERM stops.\n\n" AGENT_COMMAND_PRECEDENCE,
+        .more_help = agent_command_more_help,
         .is_agent = true,
-};
-
-const struct command_line command_device_plugin_line = {
-        .program = "nvidia-device-plugin",
-        .help = "usage: nvidia-device-plugin [OPTION...]\n\n"
-                "Warpshare in the place of NVIDIA's k8s-device-plugin: the same options, variables, configuration file and\n"
-                "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
-                "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n\n" PRECEDENCE,
-        .more_help = more_help,
-        .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
-        .is_agent = true,
-        .is_drop_in = true,
 };
 
 /* |text| NULL: the file that the options name, if any. */
@@ -109,7 +93,7 @@ static int print_schema(void)
         return 0;
 }
 
-static int run(const struct command_line *line, int argc, char **argv)
+int agent_command_run(const struct command_line *line, int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct option_set options;
@@ -148,10 +132,5 @@ static int run(const struct command_line *line, int argc, char **argv)
 
 int command_agent(int argc, char **argv)
 {
-        return run(&command_agent_line, argc, argv);
-}
-
-int command_device_plugin(int argc, char **argv)
-{
-        return run(&command_device_plugin_line, argc, argv);
+        return agent_command_run(&command_agent_line, argc, argv);
 }
