@@ -59,7 +59,16 @@ def test_a_file_of_a_folder_in_a_layer_is_a_file_of_the_layer(faults):
     }) == ['src/gpu/health.c: includes "share/pattern/match.h": src/gpu may not use src/share']
 
 
-@pytest.mark.parametrize('folder', ['src/other', 'src/other/deep'])
+def test_a_folder_that_is_a_layer_itself_has_a_rule_of_its_own(faults):
+    files = {
+        'src/mps/wire/status.h': '#pragma once\n',
+        'src/mps/wire/status.c': '#include "mps/supervisor/supervisor.h"\n',
+        'src/mps/supervisor/supervisor.h': '#pragma once\n#include "mps/wire/status.h"\n',
+    }
+    assert faults(files) == ['src/mps/wire/status.c: includes "mps/supervisor/supervisor.h": src/mps/wire may not use src/mps/supervisor']
+
+
+@pytest.mark.parametrize('folder', ['src/other', 'src/other/deep', 'src/mps', 'src/mps/other'])
 def test_a_folder_that_belongs_to_no_layer_is_a_fault(folder, faults):
     assert faults({folder + '/file.c': ''}) == [
         folder + ': is no layer; add it to tools/check-layers and docs/architecture.md']
