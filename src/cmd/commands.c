@@ -1,6 +1,4 @@
-#include <string.h>
-
-#include "cmd/command.h"
+#include "cmd/commands.h"
 
 const struct command command_table[] = {
         {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent,
@@ -40,11 +38,3 @@ static const struct command_line main_line = {
 
 const struct command command_main = {
         "warpshare", "share NVIDIA GPUs among the containers of a Kubernetes node", NULL, &main_line, command_table};
-
-const struct command *command_find(const struct command *table, const char *name)
-{
-        for (const struct command *command = table; command->name; command++)
-                if (strcmp(name, command->name) == 0)
-                        return command;
-        return NULL;
-}

@@ -65,7 +65,7 @@ enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
-/* What is done about an MPS client that has more than its grant: mps/guard.h. */
+/* What is done about an MPS client that has more than its grant: ledger/guard.h. */
 enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
 
 /*
@@ -80,7 +80,7 @@ enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIE
 
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
-/* Where the labels of the node go: cmd/labels_publisher.h. */
+/* Where the labels of the node go: node/labels_publisher.h. */
 /*
  * Whether replicas are kept unadvertised so that every request that the scheduler admits finds one unit with room: as many as that
  * takes; or none, so that all are advertised and a request may be refused. AUTO: STRICT where several replicas mean a larger share, NONE
@@ -234,7 +234,7 @@ struct config {
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
         bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
-        bool config_annotations; /* the node says which configuration is in force: cmd/config_report.h */
+        bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
 
         struct config_discovery discovery_flags;

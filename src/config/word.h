@@ -22,10 +22,10 @@ extern const char *const mig_strategy_words[];
 extern const char *const discovery_words[];
 extern const char *const id_strategy_words[];
 extern const char *const xid_action_words[];      /* "ignore", "unhealthy" */
-extern const char *const config_fallback_words[]; /* cmd/config_choice.h */
+extern const char *const config_fallback_words[]; /* nodeconfig/choice.h */
 extern const char *const labels_output_words[];
 extern const char *const events_words[];
-extern const char *const restart_words[];     /* cmd/keeper.h */
+extern const char *const restart_words[];     /* agent/keeper.h */
 extern const char *const device_list_words[]; /* the position is that of the bit */
 
 /*

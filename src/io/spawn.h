@@ -1,6 +1,6 @@
 /*
  * A program begins on the loop, in a session of its own. What comes of it is its caller's: io/child has one that is to end soon, and
- * mps/launch one that outlives us.
+ * mps/supervisor/launch one that outlives us.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
  * Labels of the node: what inventory, configuration and plan say to the scheduler. Pure. It does not know where they go
- * (cmd/labels_output.h); docs/labels.md is the list for users.
+ * (node/labels_publisher.h); docs/labels.md is the list for users.
  *
  * Keys below "nvidia.com/" and their values are those of NVIDIA's gpu-feature-discovery v0.20, so that selectors and the GPU Operator find
  * what they know. Keys below LABELS_PREFIX are ours: they tell what a share is, by resource.

@@ -1,6 +1,6 @@
 /*
  * What a GPU and its driver can do for MPS, from NVIDIA's MPS manual. Pure. What the control program of the node really can is
- * found out by asking it (mps/control.h); this is what a plan may expect.
+ * found out by asking it (mps/control/control.h); this is what a plan may expect.
  */
 #pragma once
 

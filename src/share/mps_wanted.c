@@ -266,3 +266,20 @@ void mps_limit_line(struct strbuf *text, const struct mps_unit *unit)
                 unit->index, (double)unit->memory / (1024.0 * 1024 * 1024), unit->replicas,
                 (unsigned long long)unit->replica_mib);
 }
+
+void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted)
+{
+        struct mps_unit *units = ARENA_ARRAY(arena, struct mps_unit, wanted->n_units);
+
+        for (size_t i = 0; i < wanted->n_units; i++) {
+                units[i] = wanted->units[i];
+                units[i].uuid = arena_strdup(arena, wanted->units[i].uuid);
+                units[i].gpu_uuid = arena_strdup(arena, wanted->units[i].gpu_uuid);
+                units[i].index = arena_strdup(arena, wanted->units[i].index);
+                units[i].name = arena_strdup(arena, wanted->units[i].name);
+        }
+        *ret = *wanted;
+        ret->name = arena_strdup(arena, wanted->name);
+        ret->resource = arena_strdup(arena, wanted->resource);
+        ret->units = units;
+}

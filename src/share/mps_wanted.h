@@ -85,3 +85,6 @@ bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daem
  * agent that takes over knows a daemon that need not be touched before the supervisor has heard of it.
  */
 uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon);
+
+/* A deep copy. */
+void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted);

@@ -1,6 +1,7 @@
 """The commands as a person meets them: help, wrong words, and the demonstration."""
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -65,6 +66,15 @@ def test_the_demonstration_without_a_simulator_says_so():
     done = run('demo', '--nvml-library', '/nonexistent/libnvidia-ml.so.1')
     assert done.returncode == 1
     assert '/nonexistent/libnvidia-ml.so.1' in done.stdout + done.stderr
+
+
+def test_the_demonstration_that_is_not_there_is_said_to_be(tmp_path):
+    """It is a program of its own, which a package of the agent alone leaves out."""
+    program = shutil.copy(WARPSHARE, tmp_path)
+    done = subprocess.run([program, 'demo', '--nvml-library', SIMULATOR, '--mps-programs', '/nonexistent'], capture_output=True, text=True,
+                          timeout=90, check=False, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stderr == "warpshare demo: the demonstration is not in ../lib/warpshare, seen from '%s'\n" % tmp_path
 
 
 def test_help_lists_the_commands():

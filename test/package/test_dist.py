@@ -65,7 +65,7 @@ def test_the_archive_builds_without_a_repository(archive, folder):
     # As deep as where we stand ourselves, so that ccache, where there is one, knows the objects.
     environment = {**os.environ, 'CCACHE_NOHASHDIR': 'yes'}
     run('meson', 'setup', 'build/main', cwd=root, env=environment)
-    run('ninja', '-C', 'build/main', 'src/cmd/warpshare', 'src/cmd/nvidia-device-plugin', 'src/cmd/man1', cwd=root,
+    run('ninja', '-C', 'build/main', 'src/cmd/warpshare', 'src/cmd/nvidia-device-plugin', 'tools/manual/man1', cwd=root,
         env=environment)
     assert run(str(root / 'build/main/src/cmd/warpshare'), '--version') == 'warpshare %s\n' % version()
     commit = run('git', '-C', SOURCE, 'rev-parse', 'HEAD').strip()

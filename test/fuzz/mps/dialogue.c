@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mps/dialogue.h"
-#include "mps/dialogue_v3.h"
-#include "mps/process.h"
+#include "mps/control/dialogue.h"
+#include "mps/control/dialogue_v3.h"
+#include "mps/supervisor/process.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

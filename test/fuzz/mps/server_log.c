@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mps/server_log.h"
+#include "mps/supervisor/server_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-#include "fakes.h"
+#include "mps/fakes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

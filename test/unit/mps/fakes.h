@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "mps/control.h"
-#include "mps/supervisor.h"
+#include "mps/control/control.h"
+#include "mps/supervisor/supervisor.h"
 
 struct fake_question {
         mps_answer_fn *done;

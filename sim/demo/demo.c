@@ -1,0 +1,228 @@
+/*
+ * The demonstration: the whole thing on simulated GPUs, told as a story. Every figure shown is what kubelet was told, what a
+ * container would get or what an MPS daemon says; where one differs from what the story promises, the demonstration says so and fails.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sim/demo/demo.h"
+
+#define FAILING_GPU 2
+
+/* What `warpshare demo` starts it with: all of it. */
+enum { PROGRAM = 1, NVML_LIBRARY, MPS_PROGRAMS, COLOUR, KEEP, LOG, COUNT };
+
+/* ---- the story ---- */
+
+static void collect_pids(const struct demo *demo, pid_t pids[DEMO_GPUS])
+{
+        for (size_t i = 0; i < DEMO_GPUS; i++) {
+                const struct mps_daemon_status *daemon =
+                        demo->daemons ? mps_status_find_unit(demo->daemons, demo_uuids[i]) : NULL;
+
+                pids[i] = daemon ? daemon->pid : 0;
+        }
+}
+
+static void show_agent_log(const struct demo *demo)
+{
+        FILE *log = fopen(demo->node.log, "re");
+        char line[4096];
+
+        if (!log)
+                return;
+        printf("\n  %swhat the agent logged:%s\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
+        while (fgets(line, sizeof(line), log))
+                printf("  %s%s%s", demo_style(demo, DEMO_DIM), line, demo_style(demo, DEMO_PLAIN));
+        fclose(log);
+}
+
+static bool is_interrupted(void *demo)
+{
+        return ((struct demo *)demo)->interrupted;
+}
+
+static void keep(struct demo *demo)
+{
+        const struct sim_node *node = &demo->node;
+
+        demo_heading(demo, "The node stays up until Ctrl-C. Try:");
+        printf("  %s\n      the agent's log\n", node->log);
+        printf("  %s\n      the GPUs: edit it and watch the agent's log\n", node->scenario);
+        printf("  %s\n      the configuration; 'kill -HUP %d' puts a change in force\n", node->config,
+                node->agent.process.pid);
+        printf("  WARPSHARE_SIM_SCENARIO=%s LD_PRELOAD=%s nvidia-smi\n      NVIDIA's own tool on the simulated GPUs\n",
+                node->scenario, demo->library);
+        fflush(stdout);
+        while (!sim_node_wait(&demo->node, is_interrupted, demo, 3600000))
+                ;
+}
+
+static bool has_fault(void *demo)
+{
+        return ((struct demo *)demo)->fault != NULL;
+}
+
+static void kill_daemon(struct demo *demo)
+{
+        pid_t before[DEMO_GPUS];
+        pid_t after[DEMO_GPUS];
+        size_t changed = 0;
+        size_t killed = 0;
+
+        while (demo_uuids[killed] != demo->busiest)
+                killed++;
+        collect_pids(demo, before);
+        demo->struck = demo->busiest;
+        kill(before[killed], SIGKILL);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
+        sim_node_wait(&demo->node, has_fault, demo, 5000);
+        printf("\n  %swarpshare mps says:%s %s\n\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN),
+                demo->fault ? demo->fault : "nothing");
+        demo->struck = NULL;
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 10000);
+        sim_node_wait(&demo->node, demo_has_daemons, demo, 5000);
+        collect_pids(demo, after);
+        for (size_t i = 0; i < DEMO_GPUS; i++)
+                changed += before[i] != after[i];
+        printf("\n  It has PID %d now; %zu of the %u daemons were touched.\n", (int)after[killed], changed, DEMO_GPUS);
+        if (changed != 1 || before[killed] == after[killed] || !demo->fault)
+                demo_fail(demo, "one daemon should have been started anew, and no other");
+}
+
+static void tell_of_equal_parts(struct demo *demo)
+{
+        printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
+                demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
+        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs, kubelet and runtime are stand-ins.%s\n",
+                demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
+        demo_heading(demo, "1. Each GPU in 20 equal parts: the node has 80, and a pod may have one");
+        demo_show_daemons(demo);
+        demo_show_counts(demo, demo->offered, 5000);
+        if (demo->wrong)
+                return;
+        putchar('\n');
+        demo_show_equal_pod(demo);
+}
+
+static void tell_of_each_gpu(struct demo *demo)
+{
+        demo_heading(
+                demo, "2. Each GPU as a resource of its own (scope: individual), and one container that asks for two");
+        if (!demo->node.has_device_nodes) {
+                puts("  Not shown: no device nodes can be made in /tmp here, and a container sees two GPUs by theirs.");
+                return;
+        }
+        demo_show_counts_of_each(demo, DEMO_REPLICAS);
+        if (!demo->wrong)
+                demo_show_pod_of_two_gpus(demo);
+}
+
+static void tell_of_declared(struct demo *demo)
+{
+        demo_heading(
+                demo, "3. Replicas say how many containers fit, and each says what it needs (provisioning: declared)");
+        if (demo_wait_count(demo, DEMO_RESOURCE, demo->offered, 5000))
+                demo_show_declared_pods(demo);
+        else
+                demo_fail(demo, "kubelet should count %zu", demo->offered);
+}
+
+static void tell_of_any_parts(struct demo *demo)
+{
+        demo_heading(demo, "4. The same GPUs by another configuration: 10 parts each, and a pod may have several");
+        demo_show_daemons(demo);
+        demo_show_counts(demo, demo->offered, 5000);
+        if (demo->wrong)
+                return;
+        printf("\n  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler only counts, so as many are kept\n"
+               "  back as it takes to keep that promise to every pod that it admits: here %zu of %u. With equal parts, as above,\n"
+               "  with one resource for each GPU (scope: individual), or with reserve: none, nothing is kept back.\n",
+                DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
+
+        demo_heading(demo, "5. Three pods ask for 70 %, 30 % and 20 % of a GPU");
+        demo_show_pods(demo);
+        if (demo->wrong)
+                return;
+
+        demo_heading(
+                demo, "6. The MPS daemon that serves training is killed (-9): only its GPU waits, and not for long");
+        kill_daemon(demo);
+
+        demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
+        demo->struck = demo_uuids[FAILING_GPU];
+        demo_set_lost(demo, FAILING_GPU);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
+
+        demo_heading(demo, "8. The GPU answers again: three good probes, and its replicas are back by themselves");
+        demo->struck = NULL;
+        demo_set_lost(demo, -1);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 30000);
+}
+
+static void on_interrupt(uv_signal_t *handle, int number UNUSED)
+{
+        ((struct demo *)handle->data)->interrupted = true;
+}
+
+static bool is_on(const char *value)
+{
+        return strcmp(value, "true") == 0;
+}
+
+static bool begin(struct demo *demo, enum demo_parts parts, char **argv)
+{
+        struct error err;
+
+        if (demo_start(demo, parts, argv[PROGRAM], argv[NVML_LIBRARY], argv[MPS_PROGRAMS], &err) == 0)
+                return true;
+        fprintf(stderr, "warpshare demo: %s\n", err.text);
+        demo->wrong = true;
+        return false;
+}
+
+static const struct {
+        enum demo_parts parts;
+        void (*tell)(struct demo *demo);
+} scenes[] = {
+        {DEMO_EQUAL_PARTS, tell_of_equal_parts},
+        {DEMO_EACH_GPU, tell_of_each_gpu},
+        {DEMO_DECLARED, tell_of_declared},
+        {DEMO_ANY_PARTS, tell_of_any_parts},
+};
+
+int main(int argc, char **argv)
+{
+        struct demo demo = {0};
+
+        if (argc != COUNT) {
+                fputs("'warpshare demo' starts this program\n", stderr);
+                return 2;
+        }
+        signal(SIGPIPE, SIG_IGN);
+        demo.colour = is_on(argv[COLOUR]);
+        uv_loop_init(&demo.loop);
+        uv_signal_init(&demo.loop, &demo.interrupt);
+        demo.interrupt.data = &demo;
+        uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
+        for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo.wrong; i++) {
+                bool is_last = i + 1 == ARRAY_SIZE(scenes);
+
+                if (begin(&demo, scenes[i].parts, argv)) {
+                        scenes[i].tell(&demo);
+                        if (is_last && is_on(argv[KEEP]) && !demo.wrong)
+                                keep(&demo);
+                        if ((is_last && is_on(argv[LOG])) || demo.wrong)
+                                show_agent_log(&demo);
+                }
+                demo_stop(&demo);
+        }
+        uv_close((uv_handle_t *)&demo.interrupt, NULL);
+        uv_run(&demo.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&demo.loop);
+        if (!demo.wrong)
+                printf("\n%sAll as it should be.%s\n", demo_style(&demo, DEMO_GREEN), demo_style(&demo, DEMO_PLAIN));
+        return demo.wrong;
+}

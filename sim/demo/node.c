@@ -1,0 +1,148 @@
+#include "sim/demo/demo.h"
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+
+const char *const demo_uuids[DEMO_GPUS] = {
+        "GPU-f24067f0-df23-46da-b2a7-704d860216fa",
+        "GPU-0ccc6449-9f0e-4c5b-8d0a-3d1c7a52be11",
+        "GPU-f411c36a-51d7-4b9f-a3e8-90c2e6f4d723",
+        "GPU-ca2a1141-7c68-4e0d-b5f1-16a84b3c9e02",
+};
+
+static const char *const configurations[] = {
+        /* What NVIDIA's plugin would do with it, but for the daemons: one a GPU instead of one for all. */
+        [DEMO_EQUAL_PARTS] = "version: v1\n"
+                             "sharing:\n"
+                             "  mps:\n"
+                             "    resources:\n"
+                             "    - name: nvidia.com/gpu\n"
+                             "      replicas: 20\n",
+        [DEMO_EACH_GPU] = "version: v1\n"
+                          "sharing:\n"
+                          "  mps:\n"
+                          "    scope: individual\n"
+                          "    provisioning: weighted\n"
+                          "    resources:\n"
+                          "    - name: nvidia.com/gpu\n"
+                          "      replicas: 10\n",
+        [DEMO_DECLARED] = "version: v1\n"
+                          "sharing:\n"
+                          "  mps:\n"
+                          "    provisioning: declared\n"
+                          "    maxPerRequest: 1\n"
+                          "    resources:\n"
+                          "    - name: nvidia.com/gpu\n"
+                          "      replicas: 20\n",
+        [DEMO_ANY_PARTS] = "version: v1\n"
+                           "sharing:\n"
+                           "  mps:\n"
+                           "    provisioning: weighted\n"
+                           "    maxPerRequest: 7\n"
+                           "    resources:\n"
+                           "    - name: nvidia.com/gpu\n"
+                           "      replicas: 10\n",
+};
+
+/* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
+static char *make_scenario(int lost)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_puts(&text, "driverVersion: " DEMO_DRIVER "\ncudaVersion: \"12.4\"\ngpus:\n");
+        for (int i = 0; i < (int)DEMO_GPUS; i++)
+                strbuf_printf(&text, "- {model: V100-32GB, uuid: %s, numa: %d%s}\n", demo_uuids[i], i / 2,
+                        i == lost ? ", lost: true" : "");
+        if (lost >= 0)
+                strbuf_printf(&text, "events:\n- {gpu: %d, xid: 79}\n", lost);
+        return strbuf_take(&text);
+}
+
+/* The same as the simulated MPS programs see them. */
+static char *make_mps_scenario(void)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_puts(&text, "version: 550\n");
+        for (unsigned int i = 0; i < DEMO_GPUS; i++)
+                strbuf_printf(&text, "gpu: %s sms=80 memory=32768 cc=7 name=V100\n", demo_uuids[i]);
+        return strbuf_take(&text);
+}
+
+static void on_daemons(const struct mps_status *status, const char *reason UNUSED, void *data)
+{
+        struct demo *demo = data;
+
+        demo->daemons = status;
+        for (size_t i = 0; status && i < status->n_daemons; i++)
+                if (status->daemons[i].state == MPS_FAULT) {
+                        free(demo->fault);
+                        demo->fault = xstrdup(status->daemons[i].reason);
+                }
+}
+
+static void expect(struct demo *demo, enum demo_parts parts)
+{
+        const bool is_equal = parts == DEMO_EQUAL_PARTS || parts == DEMO_DECLARED;
+
+        demo->replicas = is_equal ? DEMO_EQUAL : DEMO_REPLICAS;
+        demo->offered = is_equal ? (size_t)DEMO_GPUS * DEMO_EQUAL : DEMO_ADVERTISED(DEMO_GPUS);
+        demo->most_permille = is_equal ? 1000 / DEMO_EQUAL : 1000 * DEMO_MOST / DEMO_REPLICAS;
+        demo->most_mib = is_equal ? DEMO_EQUAL_MIB : DEMO_LARGEST_MIB;
+}
+
+int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
+        struct error *err)
+{
+        _free_ char *scenario = make_scenario(-1);
+        _free_ char *mps_scenario = make_mps_scenario();
+        const struct sim_node_options options = {
+                .loop = &demo->loop,
+                .agent = program,
+                .library = library,
+                .scenario = scenario,
+                .config = configurations[parts],
+                .mps_programs = programs,
+                .mps_scenario = mps_scenario,
+                .n_device_nodes = DEMO_GPUS,
+                .driver_version = DEMO_DRIVER,
+        };
+
+        demo->library = library;
+        expect(demo, parts);
+        if (sim_node_start(&demo->node, &options, err) < 0)
+                return -1;
+        return mps_link_new(&demo->link,
+                &(struct mps_link_options){&demo->loop, demo->node.mps_root, "", 50, on_daemons, demo}, err);
+}
+
+void demo_set_lost(struct demo *demo, int gpu)
+{
+        _free_ char *scenario = make_scenario(gpu);
+        struct error err;
+
+        if (sim_node_set_scenario(&demo->node, scenario, &err) < 0)
+                demo_fail(demo, "%s", err.text);
+}
+
+static void on_link_closed(void *demo)
+{
+        ((struct demo *)demo)->link = NULL;
+}
+
+static bool is_link_closed(void *demo)
+{
+        return !((struct demo *)demo)->link;
+}
+
+void demo_stop(struct demo *demo)
+{
+        if (demo->link) {
+                mps_link_close(demo->link, on_link_closed, demo);
+                sim_node_wait(&demo->node, is_link_closed, demo, 5000);
+        }
+        sim_node_stop(&demo->node);
+        demo->node = (struct sim_node){0};
+        demo->daemons = NULL;
+        free(TAKE_PTR(demo->fault));
+}

@@ -1,0 +1,871 @@
+/*
+ * warpshare agent: NVML in, kubelet out. This file only connects: the monitor's inventory and the configuration become a
+ * generation, its plan goes to the plugins, health follows; signals and the configuration file reload, signals stop. A
+ * generation that cannot be built leaves the one in force.
+ */
+#include "agent/agent.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include <warpshare_commit.h>
+
+#include "agent/generation.h"
+#include "agent/handover.h"
+#include "agent/hangs.h"
+#include "agent/labels.h"
+#include "agent/metrics.h"
+#include "agent/node_read.h"
+#include "agent/report.h"
+#include "agent/restart.h"
+#include "base/complaint.h"
+#include "cli/command.h"
+#include "gpu/monitor.h"
+#include "io/signals.h"
+#include "kube/node_events.h"
+#include "kubelet/plugins.h"
+#include "ledger/ledger.h"
+#include "metrics/http.h"
+#include "node/api.h"
+#include "node/report.h"
+#include "node/watch.h"
+#include "nodeconfig/nodeconfig.h"
+
+/* A driver that hangs may keep the monitor's thread for ever; the rest is closed by then. */
+#define STOP_DEADLINE_MS UINT64_C(3000)
+/* Between attempts to put in force what was refused: a full disk may have room by then, a device node may be there. */
+#define RETRY_MS UINT64_C(1000)
+#define RETRY_MAX_MS UINT64_C(60000)
+/* Until a restart that the configuration file would not survive is tried again. */
+#define RESTART_RETRY_MS UINT64_C(60000)
+
+struct agent {
+        uv_loop_t loop;
+        const struct option_set *options;
+        struct settings *settings; /* the newest that was valid */
+        struct agent_config *configs;
+        struct gpu_monitor *monitor;
+        struct plugins *plugins;
+        struct holdings *holdings;
+        struct agent_handover *handover;
+        struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
+        struct node_watch *node;
+        struct node_events *events;
+        struct node_report *report;
+        struct agent_labels *labels; /* NULL: none are wanted, or another agent serves */
+        struct generation *current;  /* NULL before the first inventory */
+        struct generation *previous;
+        bool has_heard;            /* of the monitor: what GPUs there are, or why that cannot be told */
+        struct inventory *refused; /* the newest, when no generation could be made of it */
+        struct complaint bad_config;
+        struct complaint bad_plan;
+        uv_timer_t retry;
+        uint64_t retry_ms; /* of the last wait; 0: nothing is refused */
+        uv_signal_t signals[4];
+        uv_timer_t deadline;
+        bool stopping;
+        int status;
+
+        struct keeper_crashes crashes; /* of those before, in this container */
+        bool has_told_crash;
+        struct restart restarts; /* so far */
+        uv_timer_t restart;
+        struct complaint bad_restart;
+        struct complaint bad_events;
+        uint64_t hangs_total;
+        bool leaves_threads; /* inside a driver that hangs */
+        bool restarting;
+};
+
+/* ---- stop ---- */
+
+static void start_anew(struct agent *agent)
+{
+        struct error err;
+
+        if (restart_now(&agent->restarts, &err) < 0)
+                log_error("cannot start anew", LOG_ERR(&err));
+        _exit(EXIT_FAILED);
+}
+
+static void on_monitor_closed(void *data)
+{
+        struct agent *agent = data;
+
+        uv_close((uv_handle_t *)&agent->deadline, NULL);
+}
+
+static void on_plugins_closed(void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->restarting)
+                start_anew(agent); /* the monitor's thread ends with it */
+}
+
+static void on_holdings_closed(void *data UNUSED)
+{
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct agent *agent = timer->data;
+
+        if (agent->restarting)
+                start_anew(agent);
+        log_warn("an NVML call does not return; leaving without it");
+        _exit(agent->status);
+}
+
+static void stop(struct agent *agent, int status)
+{
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+
+        if (agent->stopping)
+                return;
+        agent->stopping = true;
+        agent->status = status;
+        agent->leaves_threads = gpu_monitor_hangs(agent->monitor, hangs) > 0;
+        for (size_t i = 0; i < ARRAY_SIZE(agent->signals); i++)
+                uv_close((uv_handle_t *)&agent->signals[i], NULL);
+        uv_close((uv_handle_t *)&agent->retry, NULL);
+        uv_close((uv_handle_t *)&agent->restart, NULL);
+        agent->configs = agent_config_close(agent->configs);
+        agent->metrics = metrics_http_close(agent->metrics);
+        uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        agent_handover_close(TAKE_PTR(agent->handover));
+        plugins_close(agent->plugins, on_plugins_closed, agent);
+        holdings_close(agent->holdings, on_holdings_closed, agent);
+        gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
+        node_report_close(agent->report);
+        node_events_close(agent->events, NULL, NULL);
+        agent->labels = agent_labels_close(agent->labels);
+        agent->node = node_watch_close(agent->node);
+        agent->api = agent_api_close(agent->api); /* after all that has a watch of its client */
+}
+
+/* ---- generations ---- */
+
+/* After a restart there were GPUs a moment ago, and pods hold them: then it waits whatever the configuration says. */
+static bool must_leave(const struct agent *agent)
+{
+        return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0 &&
+               agent_config_is_settled(agent->configs);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+        struct agent *agent = timer->data;
+
+        gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
+}
+
+/* MPS daemons, grants and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
+static void apply_holdings(struct agent *agent, const struct plan *plan)
+{
+        if (plugins_is_serving(agent->plugins))
+                holdings_apply(agent->holdings, plan);
+}
+
+static void follow(struct agent *agent, const struct handover *next)
+{
+        if (plugins_is_serving(agent->plugins))
+                agent_handover_follow(agent->handover, next);
+}
+
+/* First the books: the plugins ask them. */
+static void apply(struct agent *agent, const struct plan *plan)
+{
+        apply_holdings(agent, plan);
+        plugins_apply(agent->plugins, plan);
+}
+
+static void set_health(struct agent *agent, const char *uuid, bool healthy)
+{
+        holdings_set_health(agent->holdings, uuid, healthy);
+        plugins_set_health(agent->plugins, uuid, healthy);
+}
+
+static void lose(struct agent *agent, const char *uuid)
+{
+        set_health(agent, uuid, false);
+        node_report_health(agent->report, uuid, false, "it is not there any more");
+}
+
+/* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
+static void keep_current(struct agent *agent, const struct inventory *inventory)
+{
+        const struct plan *plan = agent->current->handover->plan;
+
+        apply(agent, plan);
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+
+                for (size_t j = 0; j < resource->n_units; j++)
+                        if (!inventory_has(inventory, resource->units[j].uuid))
+                                lose(agent, resource->units[j].uuid);
+        }
+}
+
+static void refuse(struct agent *agent, struct inventory *inventory, const struct error *err)
+{
+        inventory_free(agent->refused);
+        agent->refused = inventory;
+        if (must_leave(agent)) {
+                log_error("no plan can be made", LOG_ERR(err));
+                stop(agent, EXIT_FAILED);
+                return;
+        }
+        node_report_refused(agent->report, err->text);
+        complain(&agent->bad_plan,
+                agent->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
+                err);
+        agent_config_refuse(agent->configs, err);
+        agent_labels_apply(agent->labels, agent->settings->config, inventory, NULL);
+        if (agent->current)
+                keep_current(agent, inventory);
+        agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, RETRY_MAX_MS) : RETRY_MS;
+        uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+}
+
+static void put_in_force(struct agent *agent, struct generation *next)
+{
+        report_plan(next->plan);
+        generation_serve(next, agent_handover_judge(agent->handover, next->plan));
+        follow(agent, next->handover);
+        apply(agent, next->handover->plan);
+        node_report_plan(agent->report, next->plan);
+        node_report_refused(agent->report, NULL);
+        agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
+        generation_free(agent->previous);
+        agent->previous = agent->current;
+        agent->current = next;
+        agent->refused = inventory_free(agent->refused);
+        complaint_settle(&agent->bad_plan);
+        agent_config_in_force(agent->configs);
+        agent->retry_ms = 0;
+        uv_timer_stop(&agent->retry);
+}
+
+/* ---- what kubelet says of who holds what ---- */
+
+/* No inventory comes with it: what is ill stays ill. */
+static void apply_holdings_again(struct agent *agent, const struct plan *plan)
+{
+        apply_holdings(agent, plan);
+        for (size_t i = 0; i < plan->n_resources; i++)
+                for (size_t j = 0; j < plan->resources[i].n_units; j++)
+                        if (!plugins_is_healthy(agent->plugins, plan->resources[i].units[j].uuid))
+                                holdings_set_health(agent->holdings, plan->resources[i].units[j].uuid, false);
+}
+
+static void apply_again(struct agent *agent, const struct plan *plan)
+{
+        apply_holdings_again(agent, plan);
+        plugins_apply_again(agent->plugins, plan);
+}
+
+static void on_change_told(const struct handover_pending *pending, bool is_pending, void *data)
+{
+        struct agent *agent = data;
+
+        if (is_pending)
+                node_events_tell(agent->events, NODE_EVENT_CHANGE_PENDING,
+                        "%s: %s is held as it was (%s) and becomes \"%s\" when its containers have ended: %s",
+                        pending->resource, pending->unit, pending->from, pending->to, pending->holders);
+        else
+                node_events_tell(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now", pending->resource,
+                        pending->unit, pending->to);
+}
+
+static void serve(struct agent *agent, struct handover *next)
+{
+        follow(agent, next);
+        apply_again(agent, next->plan);
+        generation_serve(agent->current, next);
+}
+
+static bool on_repeat(const char *resource, void *data)
+{
+        struct agent *agent = data;
+
+        return !agent->stopping && plugins_repeat(agent->plugins, resource);
+}
+
+static void on_held(void *data)
+{
+        struct agent *agent = data;
+        struct handover *next;
+
+        if (agent->stopping || !agent->current || !plugins_is_serving(agent->plugins))
+                return;
+        next = agent_handover_judge(agent->handover, agent->current->plan);
+        agent_handover_tell(agent->handover, next);
+        if (handover_is_same(agent->current->handover, next))
+                handover_free(next);
+        else
+                serve(agent, next);
+}
+
+/* ---- what the monitor says ---- */
+
+static const struct inventory *newest_inventory(const struct agent *agent)
+{
+        if (agent->refused)
+                return agent->refused;
+        return agent->current ? agent->current->inventory : NULL;
+}
+
+static void on_inventory(struct inventory *inventory, void *data)
+{
+        struct agent *agent = data;
+        const struct inventory *before = newest_inventory(agent);
+        enum log_level warnings = agent->retry_ms ? LOG_DEBUG : LOG_WARN; /* told at the first attempt */
+        struct generation *next = NULL;
+        struct error err;
+
+        agent->has_heard = true;
+        if (agent->stopping) {
+                inventory_free(inventory);
+                return;
+        }
+        if (!before || !inventory_is_same(before, inventory))
+                report_inventory(inventory);
+        node_report_inventory(agent->report, inventory);
+        if (agent_config_is_waiting(agent->configs)) { /* and when it comes, the GPUs are read again */
+                inventory_free(agent->refused);
+                agent->refused = inventory;
+                return;
+        }
+        if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
+                refuse(agent, inventory, &err);
+                return;
+        }
+        if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
+                next->inventory = NULL; /* which refuse() keeps */
+                generation_free(next);
+                refuse(agent, inventory, &err);
+                return;
+        }
+        put_in_force(agent, next);
+}
+
+static void on_unavailable(const char *reason, void *data)
+{
+        struct agent *agent = data;
+
+        agent->has_heard = true;
+        if (agent->stopping)
+                return;
+        if (must_leave(agent)) {
+                log_error("NVML cannot be used (failOnInitError: false would wait)", LOG_STR("reason", reason));
+                stop(agent, EXIT_FAILED);
+                return;
+        }
+        log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
+        node_report_unavailable(agent->report, reason);
+}
+
+static void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->stopping)
+                return;
+        report_health(uuid, healthy, reason, xid);
+        set_health(agent, uuid, healthy);
+        node_report_health(agent->report, uuid, healthy, reason);
+}
+
+static void on_unheard(const char *reason, void *data)
+{
+        struct agent *agent = data;
+        struct error err;
+
+        if (reason) {
+                (void)!error_set(&err, ERROR_UNAVAILABLE, "%s", reason);
+                complain(&agent->bad_events, "Xids are not heard of; the GPUs are probed meanwhile", &err);
+        } else {
+                complaint_settle(&agent->bad_events);
+                log_info("health events arrive again");
+        }
+}
+
+static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->stopping)
+                return;
+        agent->hangs_total += !has_returned;
+        agent_hangs_report(hang, has_returned, agent->events);
+}
+
+static void on_holdings_changed(void *data)
+{
+        struct agent *agent = data;
+
+        if (!agent->stopping)
+                plugins_refresh(agent->plugins);
+}
+
+/* ---- whose turn it is ---- */
+
+static void publish_labels(struct agent *agent)
+{
+        const struct generation *current = agent->current;
+
+        agent->labels =
+                agent_labels_new(&agent->loop, agent_api_client(agent->api), agent->node, agent->settings->config);
+        if (current)
+                agent_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
+        if (agent->refused)
+                agent_labels_apply(agent->labels, agent->settings->config, agent->refused, NULL);
+}
+
+/* What was read and built meanwhile is served from now on; what was promised and held is what the agent before has left. */
+static void report_crash(struct agent *agent)
+{
+        if (agent->crashes.total && !agent->has_told_crash)
+                node_events_tell(agent->events, NODE_EVENT_AGENT_RESTARTED,
+                        "the agent was ended by signal %d (%s) and started again; %u times since its container started",
+                        agent->crashes.signal, strsignal(agent->crashes.signal), agent->crashes.total);
+        agent->has_told_crash = true;
+}
+
+/* What the agent before has written stays where this one cannot write; it is tried again. */
+static void publish_current(struct agent *agent)
+{
+        struct error err;
+
+        if (!agent->current || generation_publish(agent->current, LOG_WARN, &err) == 0)
+                return;
+        complain(&agent->bad_plan, "the CDI specifications of the plan cannot be written, will try again", &err);
+        agent->retry_ms = RETRY_MS;
+        uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+}
+
+static void take_over(struct agent *agent)
+{
+        publish_current(agent);
+        node_events_serve(agent->events, true);
+        report_crash(agent);
+        agent_hangs_tell_all(agent->monitor, agent->events);
+        agent_handover_serve(agent->handover, true);
+        if (agent->current)
+                serve(agent, agent_handover_judge(agent->handover, agent->current->plan));
+        agent_config_serve(agent->configs, true);
+        node_report_serve(agent->report, true);
+        publish_labels(agent);
+}
+
+/* The plan stays, and follows configuration and GPUs: it may be this one's turn again. */
+static void give_way(struct agent *agent)
+{
+        node_events_serve(agent->events, false);
+        agent_handover_serve(agent->handover, false);
+        holdings_leave(agent->holdings);
+        agent_config_serve(agent->configs, false);
+        node_report_serve(agent->report, false);
+        agent->labels = agent_labels_close(agent->labels);
+}
+
+static void on_serving(bool is_serving, void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->stopping)
+                return;
+        if (is_serving)
+                take_over(agent);
+        else
+                give_way(agent);
+}
+
+static void on_stranded(void *data)
+{
+        log_error("kubelet's directory was removed on the host and cannot be seen from here any more; "
+                  "leaving, so that a new container sees the new one");
+        stop(data, EXIT_FAILED);
+}
+
+/* ---- reload ---- */
+
+/* What the running monitor was started with. */
+static void warn_of_late_options(const struct config *before, const struct config *config)
+{
+        if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
+                log_warn("a new container driver root takes effect at the next start",
+                        LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
+        if (before->discovery != config->discovery)
+                log_warn("a new device discovery strategy takes effect at the next start");
+}
+
+static void reload(struct agent *agent)
+{
+        struct settings *settings;
+        struct error err;
+
+        if (agent_config_load(agent->configs, &settings, &err) < 0) {
+                complain(&agent->bad_config, "configuration refused, the one in force stays", &err);
+                node_report_config(agent->report, err.text);
+                return;
+        }
+        complaint_settle(&agent->bad_config);
+        node_report_config(agent->report, NULL);
+        warn_of_late_options(agent->settings->config, settings->config);
+        settings_unref(agent->settings);
+        agent->settings = settings;
+        agent->retry_ms = 0;
+        report_config(settings->config);
+        gpu_monitor_set_policy(agent->monitor, &settings->policy);
+        gpu_monitor_rescan(agent->monitor); /* and its inventory makes the next generation */
+}
+
+static void on_config_changed(void *data)
+{
+        reload(data);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct agent *agent = handle->data;
+
+        log_info("signal received", LOG_STR("signal", strsignal(number)));
+        if (number != SIGHUP) {
+                stop(agent, 0);
+                return;
+        }
+        complaint_settle(&agent->bad_config); /* who asks is answered */
+        complaint_settle(&agent->bad_plan);
+        agent_api_refresh(agent->api);
+        agent_config_refresh(agent->configs);
+        reload(agent);
+        gpu_monitor_rescan(agent->monitor); /* also where the configuration is refused */
+}
+
+/* ---- restart ---- */
+
+static void on_restart(uv_timer_t *timer);
+
+/* What was loaded has to go, and only a new process can do that; but not as a loop, and not into a file that is broken now. */
+static void consider_restart(struct agent *agent)
+{
+        int64_t wait = restart_wait(&agent->restarts, restart_clock());
+        struct settings *settings;
+        struct error err;
+
+        if (wait > 0) {
+                log_warn("a restart is needed again so soon; it waits", LOG_INT("seconds", wait));
+                uv_timer_start(&agent->restart, on_restart, (uint64_t)wait * 1000, 0);
+                return;
+        }
+        if (agent_config_load(agent->configs, &settings, &err) < 0) {
+                complain(&agent->bad_restart, "a restart is needed, but the configuration file cannot be used", &err);
+                uv_timer_start(&agent->restart, on_restart, RESTART_RETRY_MS, 0);
+                return;
+        }
+        settings_unref(settings);
+        log_info("starting anew in the same process");
+        signals_hold();
+        agent->restarting = true;
+        stop(agent, EXIT_FAILED);
+}
+
+static void on_restart(uv_timer_t *timer)
+{
+        consider_restart(timer->data);
+}
+
+static void on_stale_library(void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->stopping)
+                return;
+        log_info("the driver was replaced, and its old library cannot leave this process");
+        consider_restart(agent);
+}
+
+/* ---- metrics ---- */
+
+static void measure_resource(const struct agent *agent, const struct resource *resource, struct arena *scratch,
+        struct agent_metrics_resource *ret)
+{
+        const struct device_list *list = plugins_list(agent->plugins, resource->name);
+
+        ret->resource = resource;
+        ret->n_grants = holdings_allocations(agent->holdings, resource->name, scratch, &ret->grants);
+        ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
+        if (!list || list->resource != resource)
+                return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */
+        ret->devices = device_list_count(list);
+        ret->healthy = list->healthy;
+}
+
+static char *write_metrics(void *data)
+{
+        struct agent *agent = data;
+        const struct generation *current = agent->current;
+        struct agent_metrics metrics = {.version = WARPSHARE_VERSION, .commit = WARPSHARE_COMMIT};
+        struct config_status config;
+        struct arena scratch = ARENA_INIT;
+        struct agent_metrics_resource *resources;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        char *text;
+
+        metrics.config = agent_config_status(agent->configs, &config) ? &config : NULL;
+        metrics.n_resources = current ? current->handover->plan->n_resources : 0;
+        metrics.pending = current ? current->handover->pending : NULL;
+        metrics.n_pending = current ? current->handover->n_pending : 0;
+        metrics.driver_version = current ? current->inventory->driver_version : NULL;
+        metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
+        for (size_t i = 0; i < metrics.n_resources; i++)
+                measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
+        holdings_measure(agent->holdings, &metrics.ledger);
+        metrics.events = node_events_counts(agent->events);
+        metrics.hangs = hangs;
+        metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
+        metrics.hangs_total = agent->hangs_total;
+        metrics.now_ms = call_trace_now_ms();
+        metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
+        metrics.crashes_total = agent->crashes.total;
+        text = agent_metrics_write(&metrics);
+        arena_done(&scratch);
+        return text;
+}
+
+static char *find_ailment(void *data)
+{
+        const struct agent *agent = data;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        size_t n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
+
+        if (agent->bad_plan.text[0])
+                return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
+        if (agent->bad_config.text[0])
+                return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
+        if (n_hangs > 0)
+                return agent_hangs_ailment(hangs, n_hangs, call_trace_now_ms());
+        if (agent->bad_events.text[0])
+                return xstrdup(agent->bad_events.text);
+        /* In an update the agent before is ended when this one is ready. */
+        return agent->has_heard ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
+}
+
+/* A node without metrics is better than one without GPUs. */
+static void serve_metrics(struct agent *agent)
+{
+        const struct metrics_http_options options = {
+                .loop = &agent->loop,
+                .address = agent->settings->config->metrics_address,
+                .metrics = write_metrics,
+                .ailment = find_ailment,
+                .data = agent,
+        };
+        struct error err;
+
+        if (!*options.address)
+                return;
+        if (metrics_http_new(&agent->metrics, &options, &err) < 0)
+                log_error("no metrics are served", LOG_ERR(&err));
+        else
+                log_info("metrics", LOG_STR("address", options.address),
+                        LOG_UINT("port", metrics_http_port(agent->metrics)));
+}
+
+/* ---- start ---- */
+
+static unsigned int log_choice(const struct option_set *options, const char *flag)
+{
+        const struct option *option = &option_table[option_find(flag)];
+        const char *value = option_set_get(options, flag);
+
+        return option_position(option, value ? value : option->fallback);
+}
+
+/* Neither option is in the file, so they hold before the file is read. */
+void agent_setup_log(const struct option_set *options)
+{
+        log_setup((enum log_level)log_choice(options, "log-level"), (enum log_format)log_choice(options, "log-format"));
+}
+
+static int listen_to_signals(struct agent *agent, struct error *err)
+{
+        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                int rc = uv_signal_init(&agent->loop, &agent->signals[i]);
+
+                agent->signals[i].data = agent;
+                if (rc == 0)
+                        rc = uv_signal_start(&agent->signals[i], on_signal, numbers[i]);
+                if (rc < 0)
+                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
+        }
+        signals_release();
+        return 0;
+}
+
+/* All else that speaks to the API server has requests that were waiting for this. */
+static void on_connected(void *data)
+{
+        struct agent *agent = data;
+
+        agent_labels_connected(agent->labels, agent_api_client(agent->api));
+}
+
+static void on_tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+{
+        const struct agent *agent = data;
+
+        holdings_tell_pods(agent->holdings, unit, event, text);
+}
+
+static void report_to_cluster(struct agent *agent, const struct config *config)
+{
+        const struct node_report_options options = {
+                .loop = &agent->loop,
+                .client = agent_api_client(agent->api),
+                .watch = agent->node,
+                .events = agent->events,
+                .config = config,
+                .tell_pods = on_tell_pods,
+                .data = agent,
+        };
+
+        agent->report = node_report_new(&options);
+}
+
+static int start(struct agent *agent, struct error *err)
+{
+        const struct config *config = agent->settings->config;
+        struct holdings_options holdings = {.loop = &agent->loop,
+                .config = config,
+                .on_change = on_holdings_changed,
+                .on_held = on_held,
+                .repeat = on_repeat,
+                .data = agent};
+        struct agent_handover_options handover = {
+                .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};
+        const struct agent_api_options api = {
+                .loop = &agent->loop, .config = config, .connected = on_connected, .data = agent};
+        struct kube_client *client;
+        struct plugins_options plugins = {
+                .loop = &agent->loop,
+                .kubelet_socket = config->kubelet_socket,
+                .on_stranded = on_stranded,
+                .on_serving = on_serving,
+                .data = agent,
+        };
+        const struct gpu_monitor_options monitor = {
+                .library = config->nvml_library,
+                .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
+                .discovery = node_platform_choice(config),
+                .policy = &agent->settings->policy,
+                .on_inventory = on_inventory,
+                .on_unavailable = on_unavailable,
+                .on_health = on_health,
+                .on_unheard = on_unheard,
+                .on_hang = on_hang,
+                .on_stale_library = on_stale_library,
+                .data = agent,
+        };
+        struct agent_config_cluster cluster;
+
+        /* First the thread that reads the GPUs, since that takes longest. */
+        if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
+                return -1;
+        agent->api = agent_api_new(&api);
+        client = agent_api_client(agent->api);
+        agent->node = client ? node_watch_new(client, config->node_name) : NULL;
+        agent->events = node_events_new(&agent->loop, client, config->node_name, config->events);
+        holdings.events = agent->events;
+        holdings.client = client;
+        if (holdings_new(&agent->holdings, &holdings, err) < 0)
+                return -1;
+        report_to_cluster(agent, config);
+        handover.holdings = agent->holdings;
+        agent->handover = agent_handover_new(&handover);
+        plugins.broker = holdings_broker(agent->holdings);
+        if (plugins_new(&agent->plugins, &plugins, err) < 0)
+                return -1;
+        serve_metrics(agent);
+        /* It may replace the settings. */
+        cluster = (struct agent_config_cluster){
+                client, config->node_name, agent->node, agent->events, client && config->config_annotations};
+        if (agent_config_connect(agent->configs, &cluster, err) < 0)
+                return -1;
+        if (plugins_is_serving(agent->plugins))
+                take_over(agent);
+        return 0;
+}
+
+static void close_handle(uv_handle_t *handle, void *data UNUSED)
+{
+        if (!uv_is_closing(handle))
+                uv_close(handle, NULL);
+}
+
+/* Before anything was started: only the loop, the signals and the file are there to be closed. */
+static int give_up(struct agent *agent, const char *what, const struct error *err)
+{
+        log_error(what, LOG_ERR(err));
+        agent_config_close(agent->configs);
+        uv_walk(&agent->loop, close_handle, NULL);
+        uv_run(&agent->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&agent->loop);
+        return EXIT_FAILED;
+}
+
+static void init_timer(struct agent *agent, uv_timer_t *timer)
+{
+        uv_timer_init(&agent->loop, timer);
+        timer->data = agent;
+}
+
+int agent_run(const struct option_set *options, const struct keeper_crashes *crashes)
+{
+        struct agent agent = {
+                .options = options, .crashes = *crashes, .restarts = restart_read(getenv(RESTART_VARIABLE))};
+        const struct agent_config_options configs = {
+                .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
+        struct error err;
+
+        uv_loop_init(&agent.loop);
+        init_timer(&agent, &agent.deadline);
+        init_timer(&agent, &agent.retry);
+        init_timer(&agent, &agent.restart);
+        /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
+        if (listen_to_signals(&agent, &err) < 0 || agent_config_new(&agent.configs, &configs, &err) < 0)
+                return give_up(&agent, "cannot start", &err);
+        if (agent_config_begin(agent.configs, &agent.settings, &err) < 0)
+                return give_up(&agent, "configuration refused", &err);
+        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION), LOG_UINT("restarts", agent.restarts.count));
+        if (crashes->total)
+                log_error("the agent was ended by a signal, and is started again", LOG_STR("event", "AgentRestarted"),
+                        LOG_STR("signal", strsignal(crashes->signal)), LOG_UINT("times", crashes->total),
+                        LOG_INT("lived_ms", crashes->lived_ms));
+        report_config(agent.settings->config);
+        if (start(&agent, &err) < 0) {
+                /* Nothing is served yet, and a thread may be inside the driver: the process goes as it is. */
+                log_error("cannot start", LOG_ERR(&err));
+                _exit(EXIT_FAILED);
+        }
+        uv_run(&agent.loop, UV_RUN_DEFAULT);
+        if (agent.leaves_threads) {
+                /* What ends with the process may not end below them. */
+                log_info("stopped, without waiting for calls into NVML that hang");
+                _exit(agent.status);
+        }
+        generation_free(agent.previous);
+        generation_free(agent.current);
+        inventory_free(agent.refused);
+        settings_unref(agent.settings);
+        uv_loop_close(&agent.loop);
+        log_info("stopped");
+        return agent.status;
+}

@@ -1,0 +1,67 @@
+#include "agent/generation.h"
+
+#include <stdlib.h>
+
+#include "cdi/cdi.h"
+
+static int check_imex(
+        const struct config *config, const struct inventory *inventory, enum log_level warnings, struct error *err)
+{
+        static const char text[] = "IMEX channel 0 is to be given to containers, but its device node "
+                                   "/dev/nvidia-caps-imex-channels/channel0 is not there";
+
+        if (!config->has_imex_channel || (inventory->nodes & NODE_IMEX_CHANNEL))
+                return 0;
+        if (config->imex_required)
+                return error_set(err, ERROR_NOT_FOUND, "%s (imex.required: false would go on without)", text);
+        LOG_AT(warnings, text);
+        return 0;
+}
+
+int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory,
+        enum log_level warnings, struct error *err)
+{
+        struct generation *generation = xcalloc(1, sizeof(*generation));
+        const struct config *config = settings->config;
+
+        generation->settings = settings_ref(settings);
+        if (check_imex(config, inventory, warnings, err) < 0 ||
+                plan_build(&generation->plan, &generation->arena, config, inventory, settings_warn, &warnings, err) <
+                        0) {
+                generation_free(generation);
+                return -1;
+        }
+        generation->inventory = inventory;
+        *ret = generation;
+        return 0;
+}
+
+int generation_publish(struct generation *generation, enum log_level warnings, struct error *err)
+{
+        if (!generation->is_published && cdi_publish(generation->plan, settings_warn, &warnings, err) < 0)
+                return -1;
+        generation->is_published = true;
+        return 0;
+}
+
+struct generation *generation_free(struct generation *generation)
+{
+        if (!generation)
+                return NULL;
+        handover_free(generation->handover_before);
+        handover_free(generation->handover);
+        if (generation->plan)
+                plan_done(generation->plan);
+        arena_done(&generation->arena);
+        inventory_free(generation->inventory);
+        settings_unref(generation->settings);
+        free(generation);
+        return NULL;
+}
+
+void generation_serve(struct generation *generation, struct handover *next)
+{
+        handover_free(generation->handover_before);
+        generation->handover_before = generation->handover;
+        generation->handover = next;
+}

@@ -1,0 +1,73 @@
+#include "agent/hangs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#define TEXT_SIZE 256
+
+static const char *effect(const struct gpu_hang *hang)
+{
+        if (hang->is_waited_for)
+                return "until it does nothing is heard of any GPU, and what is known of them stays";
+        if (hang->call.subject == CALL_ON_GPU)
+                return "until it does this GPU is unhealthy; the others are watched by another thread";
+        return "the GPUs are watched by another thread";
+}
+
+static void tell(const struct gpu_hang *hang, struct node_events *events, uint64_t now_ms)
+{
+        char text[TEXT_SIZE];
+
+        hang_print(&hang->call, text, sizeof(text));
+        node_events_tell(events, NODE_EVENT_NVML_CALL_HANGS, "%s has not returned for %" PRIu64 " s: %s", text,
+                hang_seconds(&hang->call, now_ms), effect(hang));
+}
+
+void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events)
+{
+        uint64_t now_ms = call_trace_now_ms();
+        enum node_event event = has_returned ? NODE_EVENT_NVML_CALL_RETURNED : NODE_EVENT_NVML_CALL_HANGS;
+        const char *gpu = hang->call.gpu[0] ? hang->call.gpu : NULL;
+        char text[TEXT_SIZE];
+
+        if (!has_returned) {
+                log_error("a call into NVML does not return", LOG_STR("event", node_event_reason(event)),
+                        LOG_STR("call", hang->call.call), LOG_STR("gpu", gpu),
+                        LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)), LOG_STR("effect", effect(hang)));
+                tell(hang, events, now_ms);
+                return;
+        }
+        log_info("the call into NVML has returned", LOG_STR("event", node_event_reason(event)),
+                LOG_STR("call", hang->call.call), LOG_STR("gpu", gpu),
+                LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)));
+        hang_print(&hang->call, text, sizeof(text));
+        node_events_tell(events, event, "%s has returned after %" PRIu64 " s", text, hang_seconds(&hang->call, now_ms));
+}
+
+void agent_hangs_tell_all(const struct gpu_monitor *monitor, struct node_events *events)
+{
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        size_t n_hangs = gpu_monitor_hangs(monitor, hangs);
+
+        for (size_t i = 0; i < n_hangs; i++)
+                tell(&hangs[i], events, call_trace_now_ms());
+}
+
+char *agent_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)
+{
+        const struct gpu_hang *worst = hangs;
+        char text[TEXT_SIZE];
+
+        if (n_hangs == 0)
+                return NULL;
+        for (size_t i = 1; i < n_hangs; i++)
+                if (hangs[i].is_waited_for)
+                        worst = &hangs[i];
+        hang_print(&worst->call, text, sizeof(text));
+        return xasprintf(
+                "%s has not returned for %" PRIu64 " s: %s", text, hang_seconds(&worst->call, now_ms), effect(worst));
+}

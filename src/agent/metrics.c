@@ -1,0 +1,402 @@
+#include "agent/metrics.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "metrics/exposition.h"
+#include "mps/wire/message.h"
+
+#define MIB ((double)(1024 * 1024))
+
+static double yes_or_no(bool value)
+{
+        return value ? 1 : 0;
+}
+
+static void put_build(struct exposition *to, const struct agent_metrics *metrics)
+{
+        exposition_family(to, "warpshare_build_info", EXPOSITION_GAUGE, "1; what runs, on which driver.");
+        exposition_sample(to,
+                EXPOSITION_LABELS({"version", metrics->version}, {"commit", metrics->commit},
+                        {"driver_version", metrics->driver_version}),
+                1);
+}
+
+/* ---- the configuration ---- */
+
+static void put_config(struct exposition *to, const struct config_status *config)
+{
+        if (!config)
+                return;
+        exposition_family(to, "warpshare_config_info", EXPOSITION_GAUGE, "1; which configuration is in force.");
+        if (config->name)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"name", config->name}, {"source", config->source}, {"by", config->by},
+                                {"hash", config->hash}),
+                        1);
+        exposition_family(to, "warpshare_config_generation", EXPOSITION_GAUGE,
+                "Configurations that were put in force, this one included; 0: none is.");
+        exposition_sample(to, EXPOSITION_LABELS(), config->name ? (double)config->generation : 0);
+        exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
+                "1 for what became of the newest configuration: accepted, refused or waiting; else 0.");
+        for (unsigned int i = 0; i <= CONFIG_REFUSED; i++)
+                exposition_sample(to, EXPOSITION_LABELS({"status", config_verdict_name((enum config_verdict)i)}),
+                        yes_or_no(config->verdict == (enum config_verdict)i));
+}
+
+/* ---- what is advertised ---- */
+
+static void put_device_count(
+        struct exposition *to, const struct agent_metrics_resource *of, const char *health, size_t count)
+{
+        exposition_sample(to, EXPOSITION_LABELS({"resource", of->resource->name}, {"health", health}), (double)count);
+}
+
+static void put_resources(struct exposition *to, const struct agent_metrics *metrics)
+{
+        exposition_family(to, "warpshare_resource_devices", EXPOSITION_GAUGE,
+                "Devices of the resource, each once: healthy, hidden (kept back, of healthy units), unhealthy.");
+        for (size_t i = 0; i < metrics->n_resources; i++) {
+                const struct agent_metrics_resource *resource = &metrics->resources[i];
+
+                put_device_count(to, resource, "healthy", resource->devices.healthy);
+                put_device_count(to, resource, "hidden", resource->devices.hidden);
+                put_device_count(to, resource, "unhealthy", resource->devices.unhealthy);
+        }
+        exposition_family(to, "warpshare_resource_units", EXPOSITION_GAUGE, "Units of the resource.");
+        for (size_t i = 0; i < metrics->n_resources; i++)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"resource", metrics->resources[i].resource->name},
+                                {"strategy", sharing_strategy_name(metrics->resources[i].resource->strategy)}),
+                        (double)metrics->resources[i].resource->n_units);
+}
+
+static void put_pending(struct exposition *to, const struct agent_metrics *metrics)
+{
+        exposition_family(to, "warpshare_change_pending_devices", EXPOSITION_GAUGE,
+                "Devices of the unit that containers hold otherwise than the configuration has it; the change waits for them.");
+        for (size_t i = 0; i < metrics->n_pending; i++) {
+                const struct handover_pending *pending = &metrics->pending[i];
+
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"resource", pending->resource}, {"unit", pending->unit},
+                                {"from", pending->from}, {"to", pending->to}),
+                        (double)pending->n_devices);
+        }
+}
+
+/* ---- families with one value a unit ---- */
+
+static double unit_healthy(const struct agent_metrics_resource *of, size_t unit)
+{
+        return yes_or_no(of->healthy[unit]);
+}
+
+static double unit_replicas(const struct agent_metrics_resource *of, size_t unit)
+{
+        return of->resource->units[unit].replicas;
+}
+
+static double unit_memory(const struct agent_metrics_resource *of, size_t unit)
+{
+        return (double)of->resource->units[unit].memory;
+}
+
+static const struct {
+        const char *name;
+        const char *help;
+        double (*value)(const struct agent_metrics_resource *of, size_t unit);
+} unit_families[] = {
+        {"warpshare_unit_healthy", "1 if the unit can be used, else 0.", unit_healthy},
+        {"warpshare_unit_replicas", "Replicas that the unit is shared into; 1: not shared.", unit_replicas},
+        {"warpshare_unit_memory_bytes", "Memory of the unit; 0: unknown.", unit_memory},
+};
+
+static void put_units(struct exposition *to, const struct agent_metrics *metrics)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(unit_families); i++) {
+                exposition_family(to, unit_families[i].name, EXPOSITION_GAUGE, unit_families[i].help);
+                for (size_t j = 0; j < metrics->n_resources; j++)
+                        for (size_t k = 0; k < metrics->resources[j].resource->n_units; k++)
+                                exposition_sample(to,
+                                        EXPOSITION_LABELS({"resource", metrics->resources[j].resource->name},
+                                                {"unit", metrics->resources[j].resource->units[k].uuid},
+                                                {"index", metrics->resources[j].resource->units[k].index}),
+                                        unit_families[i].value(&metrics->resources[j], k));
+        }
+}
+
+/* ---- families with one value a grant ---- */
+
+static double grant_replicas(const struct ledger_allocation *grant)
+{
+        return (double)grant->grant->n_devices;
+}
+
+static double grant_limit(const struct ledger_allocation *grant)
+{
+        return (double)grant->limit_mib * MIB;
+}
+
+static double grant_threads(const struct ledger_allocation *grant)
+{
+        return grant->threads_permille / 1000.0;
+}
+
+static double grant_since(const struct ledger_allocation *grant)
+{
+        return (double)grant->grant->since;
+}
+
+static const struct {
+        const char *name;
+        const char *help;
+        double (*value)(const struct ledger_allocation *grant);
+} grant_families[] = {
+        {"warpshare_grant_replicas", "Replicas that the container holds.", grant_replicas},
+        {"warpshare_grant_memory_limit_bytes", "Device memory that the container may have on the unit; 0: no limit.",
+                grant_limit},
+        {"warpshare_grant_active_thread_ratio", "Part of the unit's threads that the container may use, from 0 to 1.",
+                grant_threads},
+        {"warpshare_grant_since_seconds", "When it was granted, since the epoch; 0: unknown.", grant_since},
+};
+
+static void put_grant(struct exposition *to, const char *resource, const struct ledger_allocation *grant, double value)
+{
+        static const struct holder nobody;
+        const struct holder *holder = grant->holder ? grant->holder : &nobody;
+
+        exposition_sample(to,
+                EXPOSITION_LABELS({"resource", resource}, {"unit", grant->grant->unit}, {"grant", grant->grant->id},
+                        {"namespace", holder->pod_namespace}, {"pod", holder->pod}, {"container", holder->container},
+                        {"tier", mps_tier_name(grant->tier)}),
+                value);
+}
+
+static void put_grants(struct exposition *to, const struct agent_metrics *metrics)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(grant_families); i++) {
+                exposition_family(to, grant_families[i].name, EXPOSITION_GAUGE, grant_families[i].help);
+                for (size_t j = 0; j < metrics->n_resources; j++)
+                        for (size_t k = 0; k < metrics->resources[j].n_grants; k++)
+                                put_grant(to, metrics->resources[j].resource->name, &metrics->resources[j].grants[k],
+                                        grant_families[i].value(&metrics->resources[j].grants[k]));
+        }
+}
+
+/* ---- faults of daemons ---- */
+
+static void put_faults(struct exposition *to, const struct mps_faults *faults)
+{
+        exposition_family(to, "warpshare_mps_faults_total", EXPOSITION_COUNTER,
+                "Times that the daemon came to be at fault, by what was to be seen: server, gone or stuck.");
+        for (size_t i = 0; faults && i < faults->n_counts; i++)
+                for (size_t kind = 0; kind < MPS_FAULT_KINDS; kind++)
+                        exposition_sample(to,
+                                EXPOSITION_LABELS({"daemon", faults->counts[i].daemon},
+                                        {"resource", faults->counts[i].resource}, {"unit", faults->counts[i].unit},
+                                        {"kind", mps_fault_kind_name((enum mps_fault_kind)kind)}),
+                                (double)faults->counts[i].totals[kind]);
+}
+
+/* Containers of one pod, and init containers with its name unknown, are one series. */
+static void put_fault_pod(struct exposition *to, struct map *seen, struct arena *arena,
+        const struct mps_daemon_status *daemon, const struct ledger_allocation *grant)
+{
+        const struct holder *holder = grant->holder;
+
+        if (!holder || !holder->pod ||
+                !map_add(seen, arena_printf(arena, "%s|%s|%s", grant->grant->unit, holder->pod_namespace, holder->pod),
+                        arena))
+                return;
+        exposition_sample(to,
+                EXPOSITION_LABELS({"daemon", daemon->name}, {"unit", grant->grant->unit},
+                        {"namespace", holder->pod_namespace}, {"pod", holder->pod}),
+                1);
+}
+
+static void put_fault_pods(struct exposition *to, const struct agent_metrics *metrics)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(map_done) struct map seen = MAP_INIT;
+
+        exposition_family(to, "warpshare_mps_fault_pod", EXPOSITION_GAUGE,
+                "1 for each pod that holds a part of a unit whose daemon is at fault, while it is.");
+        for (size_t i = 0; metrics->ledger.mps && i < metrics->n_resources; i++)
+                for (size_t j = 0; j < metrics->resources[i].n_grants; j++) {
+                        const struct ledger_allocation *grant = &metrics->resources[i].grants[j];
+                        const struct mps_daemon_status *daemon =
+                                grant->grant->unit ? mps_status_find_unit(metrics->ledger.mps, grant->grant->unit)
+                                                   : NULL;
+
+                        if (daemon && daemon->state == MPS_FAULT)
+                                put_fault_pod(to, &seen, &arena, daemon, grant);
+                }
+}
+
+static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
+{
+        exposition_family(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE,
+                "1 if the agent hears from `warpshare mps`, else 0.");
+        exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->ledger.mps));
+        if (metrics->ledger.mps)
+                mps_status_expose(to, metrics->ledger.mps);
+        put_faults(to, metrics->ledger.faults);
+        put_fault_pods(to, metrics);
+}
+
+/* ---- the guard ---- */
+
+/* The same process may have more memory than it was granted and more threads: series have no two samples. */
+struct finding_count {
+        const struct guard_finding *finding;
+        unsigned int count;
+};
+
+/* All that its labels say. */
+static const char *finding_key(struct arena *arena, const struct guard_finding *finding)
+{
+        return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)finding->kind, finding->daemon,
+                finding->unit ? finding->unit : "", finding->pod ? finding->pod : "",
+                finding->pod_uid ? finding->pod_uid : "", finding->container_id ? finding->container_id : "",
+                (int)finding->client);
+}
+
+static void put_finding(struct exposition *to, struct arena *arena, const struct finding_count *counted)
+{
+        const struct guard_finding *finding = counted->finding;
+        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        char pid[16];
+
+        snprintf(pid, sizeof(pid), "%d", (int)finding->client);
+        exposition_sample(to,
+                EXPOSITION_LABELS({"kind", guard_kind_name(finding->kind)}, {"daemon", finding->daemon},
+                        {"unit", finding->unit},
+                        {"namespace",
+                                slash ? arena_strndup(arena, finding->pod, (size_t)(slash - finding->pod)) : NULL},
+                        {"pod", slash ? slash + 1 : finding->pod}, {"pod_uid", finding->pod_uid},
+                        {"container_id", finding->container_id}, {"pid", finding->client ? pid : NULL}),
+                counted->count);
+}
+
+static void put_standing(struct exposition *to, const struct agent_metrics *metrics)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(map_done) struct map by_key = MAP_INIT;
+        struct finding_count *counts = ARENA_ARRAY(&arena, struct finding_count, metrics->ledger.n_standing);
+        size_t n_counts = 0;
+
+        for (size_t i = 0; i < metrics->ledger.n_standing; i++) {
+                const char *key = finding_key(&arena, metrics->ledger.standing[i]);
+                struct finding_count *counted = map_find(&by_key, key);
+
+                if (!counted) {
+                        counted = &counts[n_counts++];
+                        counted->finding = metrics->ledger.standing[i];
+                        map_add(&by_key, key, counted);
+                }
+                counted->count++;
+        }
+        exposition_family(to, "warpshare_guard_findings", EXPOSITION_GAUGE,
+                "Findings of the guard that stand now: a process has more than its container was granted.");
+        for (size_t i = 0; i < n_counts; i++)
+                put_finding(to, &arena, &counts[i]);
+}
+
+static void put_guard(struct exposition *to, const struct agent_metrics *metrics)
+{
+        put_standing(to, metrics);
+        exposition_family(
+                to, "warpshare_guard_findings_total", EXPOSITION_COUNTER, "Findings since the agent started.");
+        for (size_t kind = 0; kind < GUARD_KINDS; kind++)
+                exposition_sample(to, EXPOSITION_LABELS({"kind", guard_kind_name((enum guard_kind)kind)}),
+                        (double)metrics->ledger.findings_total[kind]);
+        exposition_family(to, "warpshare_guard_clients_ended_total", EXPOSITION_COUNTER,
+                "MPS clients that the guard has ended since the agent started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
+}
+
+static void put_events(struct exposition *to, const struct node_events_counts *counts)
+{
+        exposition_family(to, "warpshare_events_sent_total", EXPOSITION_COUNTER,
+                "Kubernetes events that the API server took, new ones and counts of old ones, since the agent started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)counts->sent);
+        exposition_family(to, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
+                "Kubernetes events that nobody will see: too many at once, or refused or never taken by the API server.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
+}
+
+/* ---- calls into NVML that hang ---- */
+
+static bool is_same_series(const struct call_info *a, const struct call_info *b)
+{
+        return strcmp(a->call, b->call) == 0 && a->subject == b->subject &&
+               (a->subject != CALL_ON_GPU || a->index == b->index);
+}
+
+/* Two threads may hang in the same call: series have no two samples. */
+static bool is_longest(const struct gpu_hang *hangs, size_t n_hangs, size_t position)
+{
+        const struct call_info *own = &hangs[position].call;
+
+        for (size_t i = 0; i < n_hangs; i++) {
+                const struct call_info *other = &hangs[i].call;
+
+                if (i != position && is_same_series(own, other) &&
+                        (other->since_ms < own->since_ms || (other->since_ms == own->since_ms && i < position)))
+                        return false;
+        }
+        return true;
+}
+
+static void put_hangs(struct exposition *to, const struct agent_metrics *metrics)
+{
+        const struct gpu_hang *hangs = metrics->hangs;
+
+        exposition_family(to, "warpshare_nvml_call_hanging_seconds", EXPOSITION_GAUGE,
+                "For how long a call into NVML has not returned; only those that hang, 10 s and more.");
+        for (size_t i = 0; i < metrics->n_hangs; i++) {
+                const struct call_info *call = &hangs[i].call;
+                bool has_gpu = call->subject == CALL_ON_GPU;
+                char index[16];
+
+                snprintf(index, sizeof(index), "%u", call->index);
+                if (is_longest(hangs, metrics->n_hangs, i))
+                        exposition_sample(to,
+                                EXPOSITION_LABELS({"call", call->call}, {"gpu", call->gpu[0] ? call->gpu : NULL},
+                                        {"index", has_gpu ? index : NULL}),
+                                (double)hang_seconds(call, metrics->now_ms));
+        }
+        exposition_family(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER,
+                "Calls into NVML that did not return within 10 s, since the agent started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->hangs_total);
+}
+
+static void put_crashes(struct exposition *to, uint64_t total)
+{
+        exposition_family(to, "warpshare_agent_crashes_total", EXPOSITION_COUNTER,
+                "Times that a signal ended the agent and its parent started it again, since the container started.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)total);
+}
+
+char *agent_metrics_write(const struct agent_metrics *metrics)
+{
+        struct exposition exposition = EXPOSITION_INIT;
+
+        put_build(&exposition, metrics);
+        put_config(&exposition, metrics->config);
+        put_resources(&exposition, metrics);
+        put_units(&exposition, metrics);
+        put_pending(&exposition, metrics);
+        put_grants(&exposition, metrics);
+        put_mps(&exposition, metrics);
+        put_guard(&exposition, metrics);
+        put_events(&exposition, &metrics->events);
+        exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
+                "Waits for NVML's health events that failed, since the agent started.");
+        exposition_sample(&exposition, EXPOSITION_LABELS(), (double)metrics->failed_waits);
+        put_hangs(&exposition, metrics);
+        put_crashes(&exposition, metrics->crashes_total);
+        return exposition_take(&exposition);
+}

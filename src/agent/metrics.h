@@ -1,0 +1,41 @@
+/*
+ * The agent's page for Prometheus: what it advertises, who holds it, and whether it holds. Pure: values in, text out; what each
+ * metric means and is good for is in docs/metrics.md.
+ */
+#pragma once
+
+#include "gpu/monitor.h"
+#include "kubelet/device_list.h"
+#include "ledger/ledger.h"
+#include "nodeconfig/status.h"
+#include "share/handover.h"
+
+struct agent_metrics_resource {
+        const struct resource *resource;
+        struct device_list_counts devices;
+        const bool *healthy; /* by unit */
+        const struct ledger_allocation *grants;
+        size_t n_grants;
+};
+
+struct agent_metrics {
+        const char *version;
+        const char *commit;
+        const char *driver_version;         /* NULL: no driver */
+        const struct config_status *config; /* NULL: there is none but command line and environment */
+        const struct agent_metrics_resource *resources;
+        size_t n_resources;
+        const struct handover_pending *pending;
+        size_t n_pending;
+        struct ledger_measures ledger;
+        struct node_events_counts events;
+        uint64_t failed_waits;        /* for health events */
+        const struct gpu_hang *hangs; /* calls into NVML that hang now */
+        size_t n_hangs;
+        uint64_t hangs_total;
+        uint64_t now_ms;        /* monotonic */
+        uint64_t crashes_total; /* of agents before this one, in its container: agent/keeper.h */
+};
+
+/* The caller frees. */
+char *agent_metrics_write(const struct agent_metrics *metrics);

@@ -1,0 +1,110 @@
+#include "agent/restart.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/close_range.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+#define FIRST_WAIT_S INT64_C(60)
+#define LONGEST_WAIT_S INT64_C(3600)
+#define ARGUMENTS_LIMIT ((size_t)256 * 1024)
+
+struct restart restart_read(const char *mark)
+{
+        struct restart last = {0};
+        int end = 0;
+
+        if (!mark || sscanf(mark, "%u@%" SCNd64 "%n", &last.count, &last.at_s, &end) != 2 || mark[end])
+                return (struct restart){0};
+        return last;
+}
+
+static int64_t wait_after(const struct restart *last)
+{
+        int64_t wait = FIRST_WAIT_S;
+
+        for (unsigned int i = 1; i < last->count && wait < LONGEST_WAIT_S; i++)
+                wait *= 2;
+        return MIN(wait, LONGEST_WAIT_S);
+}
+
+/* Long after the last one, or by a mark of another boot: the count begins anew. */
+static bool is_in_a_row(const struct restart *last, int64_t now_s)
+{
+        return last->count > 0 && now_s >= last->at_s && now_s - last->at_s < 2 * LONGEST_WAIT_S;
+}
+
+int64_t restart_wait(const struct restart *last, int64_t now_s)
+{
+        return is_in_a_row(last, now_s) ? MAX(last->at_s + wait_after(last) - now_s, INT64_C(0)) : 0;
+}
+
+char *restart_mark(const struct restart *last, int64_t now_s)
+{
+        unsigned int count = is_in_a_row(last, now_s) ? MIN(last->count, 1000U) : 0;
+
+        return xasprintf("%u@%" PRId64, count + 1, now_s);
+}
+
+int64_t restart_clock(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_BOOTTIME, &now);
+        return now.tv_sec;
+}
+
+/* The arguments, as the kernel has them: a command is only given those after its own name. */
+static char **split_arguments(struct strbuf *text)
+{
+        size_t count = 0;
+        char **arguments;
+
+        for (size_t at = 0; at < text->size; at += strlen(text->data + at) + 1)
+                count++;
+        arguments = xcalloc(count + 1, sizeof(*arguments));
+        count = 0;
+        for (size_t at = 0; at < text->size; at += strlen(text->data + at) + 1)
+                arguments[count++] = text->data + at;
+        return arguments;
+}
+
+/* Not by setenv: the driver's library may be reading the environment on its thread. */
+static char **make_environment(char *mark)
+{
+        size_t count = 0;
+        size_t kept = 0;
+        char **environment;
+
+        while (environ[count])
+                count++;
+        environment = xcalloc(count + 2, sizeof(*environment));
+        for (size_t i = 0; i < count; i++)
+                if (strncmp(environ[i], RESTART_VARIABLE "=", strlen(RESTART_VARIABLE "=")) != 0)
+                        environment[kept++] = environ[i];
+        environment[kept] = mark;
+        return environment;
+}
+
+int restart_now(const struct restart *last, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _free_ char *mark = restart_mark(last, restart_clock());
+        _free_ char *entry = xasprintf(RESTART_VARIABLE "=%s", mark);
+        _free_ char **environment = make_environment(entry);
+        _free_ char **arguments = NULL;
+
+        if (file_read("/proc/self/cmdline", ARGUMENTS_LIMIT, &text, err) < 0)
+                return -1;
+        arguments = split_arguments(&text);
+        /* Ours are close-on-exec; the driver's library may have opened others, and an open device keeps a module loaded. */
+        close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+        execve("/proc/self/exe", arguments, environment);
+        return error_errno(err, errno, "start /proc/self/exe anew");
+}

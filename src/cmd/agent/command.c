@@ -1,0 +1,136 @@
+/*
+ * The agent by its own name. Its other one is in cmd/nvidia/device_plugin.c.
+ */
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/agent.h"
+#include "agent/keeper.h"
+#include "agent/restart.h"
+#include "base/log.h"
+#include "cmd/agent/command.h"
+#include "cmd/commands.h"
+#include "config/config.h"
+#include "io/signals.h"
+#include "nodeconfig/folder.h"
+
+const char agent_command_more_help[] =
+        "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
+        "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n";
+
+const struct command_line command_agent_line = {
+        .program = "warpshare agent",
+        .help = "usage: warpshare agent [OPTION...]\n\n"
+                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
+                "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
+                "change of the configuration file; SIGTERM stops.\n\n" AGENT_COMMAND_PRECEDENCE,
+        .more_help = agent_command_more_help,
+        .is_agent = true,
+};
+
+/* |text| NULL: the file that the options name, if any. */
+static bool check_one(const struct option_set *options, const struct config_text *text)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct config *config;
+        struct error err;
+
+        if (config_build_text(options, text, &arena, &config, command_line_warn, NULL, &err) < 0) {
+                fprintf(stderr, "%s\n", err.text);
+                return false;
+        }
+        if (*config->path)
+                printf("config '%s' is valid\n", config->path);
+        else
+                puts("the configuration is valid, without a file");
+        return true;
+}
+
+/* Each that a label may name. */
+static bool check_folder(const struct option_set *options, const char *folder, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct config_names names;
+        bool is_good = true;
+
+        if (config_folder_list(&names, folder, &arena, err) < 0)
+                return false;
+        err->text[0] = '\0';
+        for (size_t i = 0; i < names.count; i++) {
+                _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+                struct config_text text = {.name = names.names[i]};
+
+                if (config_folder_read(folder, text.name, &content, err) < 0)
+                        return false;
+                text.text = content.data;
+                text.size = content.size;
+                is_good = check_one(options, &text) && is_good;
+        }
+        return is_good;
+}
+
+static int check(const struct option_set *options)
+{
+        const char *folder = command_line_get(options, "config-dir");
+        struct error err = {0};
+        bool is_good;
+
+        if (!*folder || *command_line_get(options, "config-file"))
+                return check_one(options, NULL) ? 0 : EXIT_FAILED;
+        is_good = check_folder(options, folder, &err);
+        if (err.text[0])
+                fprintf(stderr, "%s\n", err.text);
+        return is_good ? 0 : EXIT_FAILED;
+}
+
+static int print_schema(void)
+{
+        _free_ char *text = config_schema();
+
+        puts(text);
+        return 0;
+}
+
+int agent_command_run(const struct command_line *line, int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct option_set options;
+        struct keeper_crashes crashes = {0};
+        const char **format;
+        struct error err;
+        int status;
+
+        signals_hold();           /* until they are listened to */
+        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
+        if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
+                return status;
+        if (options.print_schema)
+                return print_schema();
+        if (options.check) {
+                signals_release();
+                options.only_looks = true;
+                return check(&options);
+        }
+        format = &options.values[option_find("log-format")];
+        if (!*format)
+                *format = line->is_drop_in ? "klog" : "text";
+        agent_setup_log(&options);
+        /* One that replaced its own program has its parent already. */
+        if (!getenv(RESTART_VARIABLE) && keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
+                int rc = keeper_run(&crashes, &status, &err);
+
+                if (rc < 0)
+                        log_warn("the agent runs without a parent that would start it again", LOG_ERR(&err));
+                if (rc == 0)
+                        return status;
+        }
+        return agent_run(&options, &crashes);
+}
+
+int command_agent(int argc, char **argv)
+{
+        return agent_command_run(&command_agent_line, argc, argv);
+}

@@ -1,0 +1,94 @@
+/*
+ * warpshare demo: the demonstration is a program of its own, sim/demo, since it has a kubelet in it, and all that it needs lies beside it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cmd/commands.h"
+#include "cmd/demo/simulator.h"
+
+enum { KEEP, LOG, COLOR, NVML_LIBRARY, MPS_PROGRAMS };
+
+static const char *const colours[] = {"auto", "always", "never", NULL};
+
+static const struct option own[] = {
+        [KEEP] = {.flag = "keep",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "stay up until Ctrl-C, and say where things are"},
+        [LOG] = {.flag = "log", .type = OPTION_BOOL, .fallback = "false", .help = "show the agent's log at the end"},
+        [COLOR] = {.flag = "color",
+                .type = OPTION_CHOICE,
+                .choices = colours,
+                .fallback = "auto",
+                .argument = "WHEN",
+                .help = "colours: always, never, or auto: on a terminal, unless NO_COLOR is set"},
+        [NVML_LIBRARY] = {.flag = "nvml-library",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "the simulated NVML library; empty: found beside the program"},
+        [MPS_PROGRAMS] = {.flag = "mps-programs",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "folder with the simulated MPS programs; empty: found beside the program"},
+};
+
+const struct command_line command_demo_line = {
+        .shared = command_line_none,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare demo",
+        .help = "usage: warpshare demo [OPTION...]\n\n"
+                "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps, offers 80\n"
+                "equal parts, then a resource for each GPU, of which one container asks for two, parts of which containers\n"
+                "declare what they need, and parts of any size, of which three pods ask for some; kills an MPS daemon, makes\n"
+                "a GPU fail and come back, and ends with status 0 if all was as it should be.\n\n",
+};
+
+static bool wants_colour(const char *when)
+{
+        return strcmp(when, "auto") == 0 ? command_line_wants_colours() : strcmp(when, "always") == 0;
+}
+
+/* Returns after a failure only. */
+static void become_it(const char *const *values, struct error *err)
+{
+        _free_ char *demo = simulator_find_demo(err);
+        _free_ char *program = realpath("/proc/self/exe", NULL);
+        _free_ char *programs = NULL;
+        _free_ char *library = NULL;
+
+        if (!demo)
+                return;
+        if (!program) {
+                error_raise_errno(err, errno, "find this program");
+                return;
+        }
+        programs = *values[MPS_PROGRAMS] ? xstrdup(values[MPS_PROGRAMS]) : simulator_find_mps(err);
+        if (!programs)
+                return;
+        library = *values[NVML_LIBRARY] ? xstrdup(values[NVML_LIBRARY]) : simulator_find(err);
+        if (!library)
+                return;
+        execl(demo, demo, program, library, programs, wants_colour(values[COLOR]) ? "true" : "false", values[KEEP],
+                values[LOG], NULL);
+        error_raise_errno(err, errno, "start '%s'", demo);
+}
+
+int command_demo(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (!command_line_read(&command_demo_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        become_it(values, &err);
+        return command_line_fail(&command_demo_line, &err);
+}

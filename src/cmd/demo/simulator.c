@@ -1,0 +1,96 @@
+#include "cmd/demo/simulator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define SCENARIO "WARPSHARE_SIM_SCENARIO"
+
+static const char *const program_places[] = {
+        "../lib/warpshare/mps-sim",
+        "../../sim/mps/bin",
+};
+
+static const char *const library_places[] = {
+        "../lib/warpshare/libwarpshare-nvml-sim.so",
+        "../../sim/lib/libnvidia-ml.so.1",
+};
+
+static const char *const demo_places[] = {
+        "../lib/warpshare/warpshare-demo",
+        "../../sim/demo/warpshare-demo",
+};
+
+/* Those of sim/hardware/models.c, which is in the library; a test compares the two. */
+const char *const simulator_models[] = {
+        "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
+
+/* The first of |places|, as seen from the folder of this program. */
+static char *find(const char *const *places, size_t n_places, const char *what, struct error *err)
+{
+        char program[4096];
+        ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+        char *slash;
+
+        if (length < 0) {
+                error_errno(err, errno, "find this program");
+                return NULL;
+        }
+        program[length] = '\0';
+        slash = strrchr(program, '/');
+        *slash = '\0';
+        for (size_t i = 0; i < n_places; i++) {
+                _free_ char *path = xasprintf("%s/%s", program, places[i]);
+
+                if (access(path, R_OK) == 0)
+                        return realpath(path, NULL);
+        }
+        error_set(err, ERROR_NOT_FOUND, "%s, seen from '%s'", what, program);
+        return NULL;
+}
+
+char *simulator_find(struct error *err)
+{
+        return find(library_places, ARRAY_SIZE(library_places),
+                "the simulated NVML library is not in ../lib/warpshare; name it with --nvml-library", err);
+}
+
+char *simulator_find_mps(struct error *err)
+{
+        return find(program_places, ARRAY_SIZE(program_places),
+                "the simulated MPS programs are not in ../lib/warpshare/mps-sim; name their folder with --mps-programs",
+                err);
+}
+
+char *simulator_find_demo(struct error *err)
+{
+        return find(demo_places, ARRAY_SIZE(demo_places), "the demonstration is not in ../lib/warpshare", err);
+}
+
+void simulator_set_scenario(const char *path)
+{
+        setenv(SCENARIO, path, 1);
+}
+
+/* The file has no name, and goes with the process. */
+int simulator_set_node(const char *model, unsigned int gpus, const char *driver_version, struct error *err)
+{
+        _free_ char *text =
+                xasprintf("driverVersion: \"%s\"\ngpus:\n- {model: %s, count: %u}\n", driver_version, model, gpus);
+        _free_ char *path = NULL;
+        int fd = memfd_create("scenario", MFD_CLOEXEC);
+
+        if (fd < 0)
+                return error_errno(err, errno, "make a file for the simulated node");
+        if (write(fd, text, strlen(text)) != (ssize_t)strlen(text)) {
+                close(fd);
+                return error_errno(err, errno, "write down the simulated node");
+        }
+        path = xasprintf("/proc/self/fd/%d", fd);
+        simulator_set_scenario(path);
+        return 0;
+}

@@ -1,0 +1,310 @@
+/*
+ * warpshare doctor: runs the checks, each in a child, and prints what they found.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command_line.h"
+#include "cmd/commands.h"
+#include "cmd/doctor/doctor.h"
+#include "nodeconfig/record.h"
+
+#define FINDINGS_MAX ((size_t)256 * 1024) /* bytes that one check may say */
+#define DEADLINE_MAX_S 600U
+
+enum { OUTPUT, DEADLINE };
+
+static const struct option own[] = {
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
+        [DEADLINE] = {.flag = "deadline",
+                .type = OPTION_STRING,
+                .fallback = "15",
+                .argument = "SECONDS",
+                .help = "for each check; one that takes longer is given up, and is wrong"},
+};
+
+static const char help[] =
+        "usage: warpshare doctor [OPTION...]\n"
+        "\n"
+        "Looks at everything that sharing GPUs needs on this node, and for what is known to go wrong: driver, GPUs, compute\n"
+        "modes, kubelet, other plugins, CDI, and all of MPS. It changes nothing. Run it where the agent or 'warpshare mps' runs,\n"
+        "with the same options and environment, or on the host. The exit status is 0 when nothing is wrong, else 1.\n"
+        "\n"
+        "  warpshare doctor --config-file /etc/warpshare/config.yaml\n"
+        "  warpshare doctor --output json | jq -r '.findings[] | select(.verdict == \"wrong\") | .check + \": \" + .found'\n"
+        "\n"
+        "  ok       as it should be\n"
+        "  note     works, but is worth knowing, or matters in some containers only\n"
+        "  wrong    something does not work; what it means and what to do follow\n"
+        "  skipped  cannot be judged here\n"
+        "\n";
+
+static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
+                                "--kubelet-socket, --mps-directory, …\n";
+
+const struct command_line command_doctor_line = {
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare doctor",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};
+
+/* ---- a check in a child ---- */
+
+static void tell_here(json_t *findings, enum verdict verdict, const char *means, const char *todo, const char *found)
+{
+        json_array_append_new(findings, json_pack("{s:s, s:s, s:s*, s:s*}", "verdict", doctor_verdict_name(verdict),
+                                                "found", found, "means", means, "todo", todo));
+}
+
+static void run_child(const struct doctor_check *check, const struct config *config, int fd)
+{
+        _free_ char *mps_root = doctor_find_mps_root(config);
+        struct doctor doctor = {.config = config, .mps_root = mps_root, .out = fdopen(fd, "w")};
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        log_setup(LOG_ERROR, LOG_TEXT);
+        check->run(&doctor);
+        fclose(doctor.out);
+        _exit(0);
+}
+
+/* All that comes until the other end closes. False: the deadline passed, or it is more than anybody can have to say. */
+static bool read_all(int fd, struct strbuf *text, uint64_t deadline_ms)
+{
+        uint64_t end = uv_hrtime() / 1000000 + deadline_ms;
+
+        for (;;) {
+                uint64_t now = uv_hrtime() / 1000000;
+                struct pollfd ready = {.fd = fd, .events = POLLIN};
+                char bytes[4096];
+                ssize_t count;
+
+                if (now >= end || text->size > FINDINGS_MAX)
+                        return false;
+                if (poll(&ready, 1, (int)(end - now)) <= 0)
+                        continue;
+                count = read(fd, bytes, sizeof(bytes));
+                if (count <= 0)
+                        return true;
+                strbuf_append(text, bytes, (size_t)count);
+        }
+}
+
+static void add_lines(json_t *findings, char *text)
+{
+        char *rest = text;
+        const char *one;
+
+        while ((one = strsep(&rest, "\n"))) {
+                json_t *finding = *one ? json_loads(one, 0, NULL) : NULL;
+
+                if (finding)
+                        json_array_append_new(findings, finding);
+        }
+}
+
+/* A child in the kernel's hands may not die now: it is not waited for. */
+static void end_child(pid_t child, bool is_done, json_t *findings)
+{
+        int status = 0;
+
+        if (!is_done) {
+                kill(child, SIGKILL);
+                waitpid(child, &status, WNOHANG);
+                tell_here(findings, DOCTOR_WRONG, "whoever else asks waits as well", "see the kernel's log",
+                        "this check did not end in time");
+                return;
+        }
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+                ;
+        if (WIFSIGNALED(status) || WEXITSTATUS(status))
+                tell_here(findings, DOCTOR_WRONG, "the library or program that it asked may have broken it",
+                        "report it with the output of 'warpshare --version'", "this check ended too soon");
+}
+
+static json_t *run_check(const struct doctor_check *check, const struct config *config, uint64_t deadline_ms)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        json_t *findings = json_array();
+        json_t *finding;
+        int ends[2];
+        pid_t child;
+        bool is_done;
+        size_t i;
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                abort();
+        child = fork();
+        if (child == 0) {
+                close(ends[0]);
+                run_child(check, config, ends[1]);
+        }
+        close(ends[1]);
+        is_done = read_all(ends[0], &text, deadline_ms);
+        close(ends[0]);
+        add_lines(findings, text.data);
+        if (child > 0)
+                end_child(child, is_done, findings);
+        json_array_foreach(findings, i, finding) json_object_set_new(finding, "check", json_string(check->name));
+        return findings;
+}
+
+/* ---- the configuration, which all others need ---- */
+
+static void on_config_warning(const char *text, void *data)
+{
+        tell_here(data, DOCTOR_NOTE, NULL, NULL, text);
+}
+
+/* A file that is refused is told, and the checks go on without it. NULL: nothing can be made of the options alone, either. */
+static const struct config *read_config(struct option_set *set, struct arena *arena, json_t *findings)
+{
+        const struct config *config;
+        struct config_text text;
+        struct error err;
+        int rc = config_record_of_node(&text, set, arena, &err);
+
+        if (rc >= 0 && config_build_text(
+                               set, rc == 0 ? &text : NULL, arena, &config, on_config_warning, findings, &err) == 0) {
+                _free_ char *found = *config->path ? xasprintf("'%s' is valid", config->path)
+                                                   : xstrdup("the options are valid; no file is named");
+
+                tell_here(findings, DOCTOR_OK, NULL, NULL, found);
+                return config;
+        }
+        tell_here(findings, DOCTOR_WRONG,
+                "the agent does not start with it; the checks that follow go without the file",
+                "correct it; 'warpshare agent --print-schema' describes it", err.text);
+        set->values[option_find("config-file")] = "";
+        return config_build(set, arena, &config, on_config_warning, findings, &err) == 0 ? config : NULL;
+}
+
+/* ---- output ---- */
+
+static size_t count(const json_t *findings, enum verdict verdict)
+{
+        const json_t *finding;
+        size_t found = 0;
+        size_t i;
+
+        json_array_foreach(findings, i, finding) found +=
+                strcmp(json_string_value(json_object_get(finding, "verdict")), doctor_verdict_name(verdict)) == 0;
+        return found;
+}
+
+static const char *colour_of(const char *verdict)
+{
+        static const char *const colours[] = {
+                [DOCTOR_OK] = "\033[32m",
+                [DOCTOR_NOTE] = "\033[33m",
+                [DOCTOR_WRONG] = "\033[1;31m",
+                [DOCTOR_SKIPPED] = "\033[2m",
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
+                if (strcmp(doctor_verdict_name((enum verdict)i), verdict) == 0)
+                        return colours[i];
+        return "";
+}
+
+static void print_more(const json_t *finding, const char *member, const char *word)
+{
+        const char *text = json_string_value(json_object_get(finding, member));
+
+        if (text)
+                printf("%26s%s: %s\n", "", word, text);
+}
+
+static void print_finding(const json_t *finding, bool has_colours)
+{
+        const char *verdict = json_string_value(json_object_get(finding, "verdict"));
+
+        printf("%s%-7s%s  %-15s  %s\n", has_colours ? colour_of(verdict) : "", verdict, has_colours ? "\033[0m" : "",
+                json_string_value(json_object_get(finding, "check")),
+                json_string_value(json_object_get(finding, "found")));
+        print_more(finding, "means", "means");
+        print_more(finding, "todo", "do");
+        fflush(stdout);
+}
+
+/* Puts |more| at the end of |all|; people see it at once. */
+static void add_findings(json_t *all, json_t *more, bool is_table, bool has_colours)
+{
+        const json_t *finding;
+        size_t i;
+
+        json_array_foreach(more, i, finding) if (is_table) print_finding(finding, has_colours);
+        json_array_extend(all, more);
+        json_decref(more);
+}
+
+static void print_end(json_t *findings, bool is_table)
+{
+        size_t wrong = count(findings, DOCTOR_WRONG);
+        json_t *json;
+
+        if (is_table) {
+                printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
+                        count(findings, DOCTOR_NOTE));
+                return;
+        }
+        json = json_pack("{s:O, s:I}", "findings", findings, "wrong", (json_int_t)wrong);
+        json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(json);
+}
+
+/* ---- command ---- */
+
+static int examine(struct option_set *set, struct arena *arena, bool is_table, uint64_t deadline_ms)
+{
+        json_t *findings = json_array();
+        json_t *of_config = json_array();
+        const struct config *config = read_config(set, arena, of_config);
+        bool has_colours = command_line_wants_colours();
+        json_t *finding;
+        size_t wrong;
+        size_t i;
+
+        json_array_foreach(of_config, i, finding) json_object_set_new(finding, "check", json_string("config"));
+        add_findings(findings, of_config, is_table, has_colours);
+        for (size_t j = 0; config && j < doctor_check_count; j++)
+                add_findings(findings, run_check(&doctor_checks[j], config, deadline_ms), is_table, has_colours);
+        print_end(findings, is_table);
+        wrong = count(findings, DOCTOR_WRONG);
+        json_decref(findings);
+        return wrong ? EXIT_FAILED : 0;
+}
+
+int command_doctor(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct option_set set;
+        struct error err;
+        uint64_t seconds;
+        int status;
+
+        signal(SIGPIPE, SIG_IGN);
+        if (!command_line_read(&command_doctor_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (!text_to_uint(values[DEADLINE], DEADLINE_MAX_S, &seconds) || seconds == 0) {
+                error_raise(&err, ERROR_INVALID, "deadline: '%.40s' is not a number of seconds from 1 to %u",
+                        values[DEADLINE], DEADLINE_MAX_S);
+                return command_line_refuse(&command_doctor_line, &err);
+        }
+        return examine(&set, &arena, strcmp(values[OUTPUT], "table") == 0, seconds * 1000);
+}

@@ -1,0 +1,223 @@
+/*
+ * The doctor at kubelet's directory: who is there to register with, who else registers, and what container runtimes are told.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/doctor/facts.h"
+#include "io/lock.h"
+#include "io/reach.h"
+#include "kubelet/plugin.h"
+#include "share/cdi_name.h"
+
+#define SPEC_MAX ((size_t)8 * 1024 * 1024)
+
+/* ---- sockets ---- */
+
+void doctor_check_kubelet(struct doctor *doctor)
+{
+        const char *path = doctor->config->kubelet_socket;
+        int rc;
+
+        if (!*path) {
+                doctor_tell(
+                        doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
+                return;
+        }
+        rc = reach_socket(path);
+        if (rc == 0)
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
+        else
+                doctor_tell(doctor, DOCTOR_WRONG, "resources cannot be registered: the node has none of them",
+                        "see whether kubelet runs on the node; in a container, mount the folder of this socket, not the "
+                        "socket, and run as root",
+                        "'%s': %s", path, strerror(rc));
+}
+
+void doctor_check_pod_resources(struct doctor *doctor)
+{
+        const char *path = doctor->config->pod_resources;
+        int rc;
+
+        if (!*path) {
+                doctor_tell(doctor, DOCTOR_NOTE,
+                        "what containers hold is known from the agent's own record and kubelet's checkpoint only", NULL,
+                        "it is not to be asked");
+                return;
+        }
+        rc = reach_socket(path);
+        if (rc == 0)
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
+        else
+                doctor_tell(doctor, DOCTOR_WRONG,
+                        "which container holds what is not known: shares are freed late, and clients have no pod",
+                        "mount /var/lib/kubelet/pod-resources into the agent's container (kubelet 1.28 or newer has it "
+                        "always)",
+                        "'%s': %s", path, strerror(rc));
+}
+
+/* ---- other agents ---- */
+
+/* Where plugins have their sockets, for the caller to free. */
+static char *plugin_directory(const struct doctor *doctor)
+{
+        const char *socket = doctor->config->kubelet_socket;
+
+        return *socket ? file_folder(socket) : xstrdup("/var/lib/kubelet/device-plugins");
+}
+
+/* The lock is taken for a moment at most: an agent that wants it just then tries again by itself. */
+void doctor_check_agent(struct doctor *doctor)
+{
+        _free_ char *directory = plugin_directory(doctor);
+        struct lock lock = LOCK_INIT;
+        struct error err;
+        int rc = lock_take(&lock, directory, &err);
+
+        lock_release(&lock);
+        if (rc == LOCK_BUSY)
+                doctor_tell(
+                        doctor, DOCTOR_OK, NULL, NULL, "one serves in '%s'; another would wait for its end", directory);
+        else if (rc == 0)
+                doctor_tell(doctor, DOCTOR_NOTE, "nobody advertises GPUs here, or in another folder",
+                        "start 'warpshare agent', and see its log", "none serves in '%s'", directory);
+        else
+                doctor_tell(doctor, DOCTOR_WRONG, "no plugin can have its sockets there",
+                        "mount kubelet's folder of device plugins, and run as root", "%s", err.text);
+}
+
+void doctor_check_other_plugins(struct doctor *doctor)
+{
+        _free_ char *path = plugin_directory(doctor);
+        DIR *directory = opendir(path);
+        const struct dirent *entry;
+        size_t others = 0;
+
+        if (!directory) {
+                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s': %s", path, strerror(errno));
+                return;
+        }
+        while ((entry = readdir(directory))) {
+                _free_ char *socket = NULL;
+
+                if (!facts_is_nvidia_socket(entry->d_name))
+                        continue;
+                socket = xasprintf("%s/%s", path, entry->d_name);
+                if (reach_socket(socket) != 0)
+                        continue; /* one that has ended left it */
+                others++;
+                doctor_tell(doctor, DOCTOR_WRONG,
+                        "two plugins for one resource: kubelet listens to the last that registered, and each of them hands "
+                        "out the same GPUs",
+                        "remove NVIDIA's device plugin from this node (its DaemonSet, or the GPU Operator's "
+                        "devicePlugin.enabled)",
+                        "another plugin serves: %s", entry->d_name);
+        }
+        closedir(directory);
+        if (others == 0)
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "none of NVIDIA's");
+}
+
+/* ---- CDI ---- */
+
+/* Device nodes that a specification names and that are not there. */
+static size_t check_nodes(struct doctor *doctor, const char *file, const json_t *edits)
+{
+        const json_t *node;
+        size_t missing = 0;
+        size_t i;
+
+        json_array_foreach(json_object_get(edits, "deviceNodes"), i, node)
+        {
+                const char *host = json_string_value(json_object_get(node, "hostPath"));
+                const char *path = host ? host : json_string_value(json_object_get(node, "path"));
+                _free_ char *here = path ? xasprintf("%s%s", doctor->config->system_root, path) : NULL;
+
+                if (!here || !text_starts_with(path, "/dev/") || access(here, F_OK) == 0)
+                        continue;
+                missing++;
+                doctor_tell(doctor, DOCTOR_WRONG, "containers with this device are refused by their runtime",
+                        "restart the agent, which writes the specification anew; see the check of device nodes",
+                        "'%s' names %s, which is not there", file, path);
+        }
+        return missing;
+}
+
+static size_t check_spec(struct doctor *doctor, const char *path)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+        const json_t *device;
+        json_t *json = NULL;
+        size_t wrong = 0;
+        size_t i;
+
+        if (file_read(path, SPEC_MAX, &text, &err) == 0)
+                json = json_loadb(text.data, text.size, 0, NULL);
+        if (!json) {
+                doctor_tell(doctor, DOCTOR_WRONG, "container runtimes cannot read it: no device of it resolves",
+                        "remove it and restart the agent", "'%s' is no specification", path);
+                return 1;
+        }
+        wrong += check_nodes(doctor, path, json_object_get(json, "containerEdits"));
+        json_array_foreach(json_object_get(json, "devices"), i, device) wrong +=
+                check_nodes(doctor, path, json_object_get(device, "containerEdits"));
+        json_decref(json);
+        return wrong;
+}
+
+static size_t check_specs(struct doctor *doctor, DIR *directory, size_t *ret_wrong)
+{
+        const struct dirent *entry;
+        size_t specs = 0;
+
+        while ((entry = readdir(directory))) {
+                _free_ char *path = NULL;
+
+                if (!text_starts_with(entry->d_name, CDI_VENDOR "-"))
+                        continue;
+                path = xasprintf("%s/%s", doctor->config->cdi_root, entry->d_name);
+                *ret_wrong += check_spec(doctor, path);
+                specs++;
+        }
+        return specs;
+}
+
+void doctor_check_cdi(struct doctor *doctor)
+{
+        const char *root = doctor->config->cdi_root;
+        size_t wrong = 0;
+        size_t specs;
+        DIR *directory;
+
+        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
+                return;
+        }
+        directory = opendir(root);
+        if (!directory) {
+                doctor_tell(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",
+                        "mount the node's folder of CDI specifications (/var/run/cdi) into the agent's container",
+                        "'%s': %s", root, strerror(errno));
+                return;
+        }
+        if (access(root, W_OK) < 0) {
+                wrong++;
+                doctor_tell(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",
+                        "mount it writable, and run as root", "'%s': %s", root, strerror(errno));
+        }
+        specs = check_specs(doctor, directory, &wrong);
+        closedir(directory);
+        if (specs == 0)
+                doctor_tell(doctor, DOCTOR_NOTE, "the agent writes them when it starts", NULL,
+                        "no specification of the agent is in '%s'", root);
+        else if (wrong == 0)
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%zu specifications in '%s', and their devices are there",
+                        specs, root);
+}

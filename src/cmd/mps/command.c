@@ -1,0 +1,230 @@
+/*
+ * warpshare mps: the supervisor of this node's MPS control daemons, and what people ask it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command_line.h"
+#include "cli/init.h"
+#include "cmd/commands.h"
+#include "cmd/mps/command.h"
+#include "cmd/mps/process.h"
+#include "io/signals.h"
+#include "mps/supervisor/shm_mount.h"
+
+/* ---- warpshare mps ---- */
+
+enum { RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_SHM, RUN_SHM_SIZE, RUN_METRICS, RUN_COUNT };
+
+static const char *const shm_choices[] = {"daemon", "node", NULL};
+#define SHM_MIB_MAX (UINT64_C(1) << 30)
+
+static const struct option run_own[RUN_COUNT] = {
+        [RUN_GRACE] = {.flag = "grace",
+                .type = OPTION_STRING,
+                .fallback = "20",
+                .argument = "SECONDS",
+                .help = "how long clients may go on after this process was told to stop, before their daemon ends with them; at most 86400"},
+        [RUN_NO_COMPUTE_MODE] = {.flag = "no-compute-mode",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "leave the compute mode of GPUs as it is, instead of EXCLUSIVE_PROCESS while a daemon has them"},
+        [RUN_SHM] = {.flag = "shared-memory",
+                .environment = {"WARPSHARE_MPS_SHARED_MEMORY"},
+                .type = OPTION_CHOICE,
+                .choices = shm_choices,
+                .fallback = "daemon",
+                .help = "who has a /dev/shm in common: the clients of one daemon, where this process may mount and others see it, or all of the node"},
+        [RUN_SHM_SIZE] = {.flag = "shared-memory-size",
+                .environment = {"WARPSHARE_MPS_SHARED_MEMORY_SIZE"},
+                .type = OPTION_STRING,
+                .fallback = "0",
+                .argument = "MIB",
+                .help = "the most that /dev/shm of one daemon and its clients may hold; 0: half of the memory of the machine, by the daemon's part of the shared GPUs"},
+        [RUN_METRICS] = {.flag = "metrics-address",
+                .environment = {"WARPSHARE_MPS_METRICS_ADDRESS"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "ADDRESS",
+                .help = "where /metrics and /healthz are served, as 127.0.0.1:9401, [::1]:9401 or :9401; empty: nowhere"},
+};
+
+static const char *const run_shared[] = {"mps-directory", "mps-control", "driver-root-ctr-path", "system-root",
+        "nvml-library", "log-level", "log-format", NULL};
+
+static const char run_help[] =
+        "usage: warpshare mps [OPTION...]\n"
+        "       warpshare mps status [--output table|json|metrics]    what its daemons do; status 1 if one is not ready\n"
+        "       warpshare mps mount-shm                               mount the shared memory of MPS, once, as root\n"
+        "       warpshare mps uninstall                               undo all of it, where no supervisor runs\n"
+        "\n"
+        "Supervises the MPS control daemons of this node: starts one for each GPU or MIG device that is shared by MPS,\n"
+        "sets its limits and reads them back, asks it every two seconds whether it lives, and starts it anew when it\n"
+        "does not. The agent says over <MPS directory>/warpshare.sock what is wanted, and hears how it is.\n"
+        "\n"
+        "MPS clients live as long as their daemon. So SIGTERM ends the daemons (after --grace), but a supervisor that\n"
+        "is killed or crashes leaves them alive, and the next one takes them over; clients notice nothing. In a\n"
+        "container that needs hostPID, as MPS itself does. An agent may come and go at any time.\n"
+        "\n"
+        "SIGHUP writes the state of every daemon into the log. At --log-level debug the log has what the daemons write\n"
+        "into their control.log, too.\n"
+        "\n";
+
+const struct command_line command_mps_line = {
+        .shared = run_shared,
+        .own = run_own,
+        .n_own = RUN_COUNT,
+        .program = "warpshare mps",
+        .help = run_help,
+};
+
+static int run_supervisor(const struct option_set *set, const char *const *values)
+{
+        struct mps_process_options options = {
+                .root = command_line_get(set, "mps-directory"),
+                .control = command_line_get(set, "mps-control"),
+                .driver_root = command_line_get(set, "driver-root-ctr-path"),
+                .system_root = command_line_get(set, "system-root"),
+                .nvml_library = command_line_get(set, "nvml-library"),
+                .has_own_shm = strcmp(values[RUN_SHM], "daemon") == 0,
+                .sets_compute_mode = strcmp(values[RUN_NO_COMPUTE_MODE], "true") != 0,
+                .metrics_address = values[RUN_METRICS],
+        };
+        struct mps_process process;
+        uint64_t grace = 0;
+        uint64_t shm_mib = 0;
+        struct error err;
+
+        if (!text_to_uint(values[RUN_GRACE], 86400, &grace)) {
+                error_raise(&err, ERROR_INVALID, "grace: '%.20s' is no number of seconds from 0 to 86400",
+                        values[RUN_GRACE]);
+                return command_line_refuse(&command_mps_line, &err);
+        }
+        if (!text_to_uint(values[RUN_SHM_SIZE], SHM_MIB_MAX, &shm_mib)) {
+                error_raise(&err, ERROR_INVALID, "shared-memory-size: '%.20s' is no number of MiB from 0 to %" PRIu64,
+                        values[RUN_SHM_SIZE], SHM_MIB_MAX);
+                return command_line_refuse(&command_mps_line, &err);
+        }
+        options.grace_ms = grace * 1000;
+        options.shm_kib = shm_mib * 1024;
+        command_line_setup_log(set, NULL);
+        init_if_first();
+        log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
+        if (mps_process_start(&process, &options, &err) < 0) {
+                log_error("cannot start", LOG_ERR(&err));
+                _exit(EXIT_FAILED); /* nothing was begun that has to be ended, and daemons on record live on */
+        }
+        return mps_process_run(&process);
+}
+
+static int command_run(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[RUN_COUNT];
+        struct option_set set;
+        int status;
+
+        signals_hold(); /* until they are listened to */
+        if (!command_line_read(&command_mps_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        return run_supervisor(&set, values);
+}
+
+/* ---- mount-shm ---- */
+
+static const char *const shm_shared[] = {"mps-directory", NULL};
+
+#define SHM_HELP(program)                                                                                                  \
+        "usage: " program " mount-shm [OPTION...]\n"                                                                       \
+        "\n"                                                                                                               \
+        "Mounts a tmpfs at <MPS directory>/shm, of half the machine's memory at most: the /dev/shm that MPS servers and\n" \
+        "their clients have in common. One that is there already stays, since clients may be using it. Needs a\n"          \
+        "privileged container whose mount of the MPS directory is Bidirectional.\n"                                        \
+        "\n"
+
+static const struct command_line shm_line = {
+        .shared = shm_shared, .program = "warpshare mps mount-shm", .help = SHM_HELP("warpshare mps")};
+static const struct command_line drop_in_shm_line = {
+        .shared = shm_shared, .program = "mps-control-daemon mount-shm", .help = SHM_HELP("mps-control-daemon")};
+
+static int mount_shm(const struct command_line *line, int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _free_ char *path = NULL;
+        struct option_set set;
+        struct error err;
+        const char *root;
+        bool mounted;
+        int status;
+
+        if (!command_line_read(line, &set, NULL, &arena, argc, argv, &status))
+                return status;
+        root = command_line_get(&set, "mps-directory");
+        path = xasprintf("%s/shm", root);
+        if (mps_shm_mount(path, mps_shm_machine_kib(), &mounted, &err) < 0) {
+                fprintf(stderr, "%s\n", err.text);
+                return EXIT_FAILED;
+        }
+        printf(mounted ? "mounted a tmpfs at '%s/shm'\n" : "a tmpfs is mounted at '%s/shm' already, and stays\n", root);
+        return 0;
+}
+
+static int command_mount_shm(int argc, char **argv)
+{
+        return mount_shm(&shm_line, argc, argv);
+}
+
+static int command_drop_in_mount_shm(int argc, char **argv)
+{
+        return mount_shm(&drop_in_shm_line, argc, argv);
+}
+
+/* ---- exec-in-shm ---- */
+
+/* For ourselves only (mps/supervisor/supervisor.h): becomes a control daemon, and what it cannot do stands in that daemon's log. */
+static int command_exec_in_shm(int argc, char **argv)
+{
+        struct error err;
+
+        if (argc < 4)
+                return EXIT_USAGE;
+        if (mps_shm_enter(argv[1], argv[2], &err) < 0) {
+                fprintf(stderr, "%s\n", err.text);
+                return EXIT_FAILED;
+        }
+        execv(argv[3], argv + 3);
+        fprintf(stderr, "run '%s': %s\n", argv[3], strerror(errno));
+        return EXIT_FAILED;
+}
+
+/* ---- all of them ---- */
+
+const struct command command_mps_table[] = {
+        {"status", "show what the daemons do", mps_command_status, &mps_command_status_line, NULL},
+        {"mount-shm", "mount the shared memory of MPS, once", command_mount_shm, &shm_line, NULL},
+        {"uninstall", "undo all of it, where no supervisor runs", mps_command_uninstall, &mps_command_uninstall_line,
+                NULL},
+        {0},
+};
+
+const struct command command_mps_control_daemon_table[] = {
+        {"mount-shm", "mount the shared memory of MPS, once", command_drop_in_mount_shm, &drop_in_shm_line, NULL},
+        {0},
+};
+
+int command_mps(int argc, char **argv)
+{
+        const struct command *below = argc > 1 ? command_find(command_mps_table, argv[1]) : NULL;
+
+        if (argc > 1 && strcmp(argv[1], MPS_EXEC_IN_SHM) == 0)
+                return command_exec_in_shm(argc - 1, argv + 1);
+
+        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        return below ? below->run(argc - 1, argv + 1) : command_run(argc, argv);
+}

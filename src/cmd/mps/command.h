@@ -1,0 +1,12 @@
+/*
+ * The commands below `warpshare mps` that have files of their own. argv[0] is the word of the command.
+ */
+#pragma once
+
+#include "cli/command_line.h"
+
+int mps_command_status(int argc, char **argv);
+int mps_command_uninstall(int argc, char **argv);
+
+extern const struct command_line mps_command_status_line;
+extern const struct command_line mps_command_uninstall_line;

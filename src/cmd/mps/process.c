@@ -1,0 +1,289 @@
+#include "cmd/mps/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "cmd/mps/echo.h"
+#include "gpu/hangs.h"
+#include "io/signals.h"
+#include "metrics/http.h"
+#include "mps/wire/message.h"
+
+#define READY ".ready"
+/* NVML may keep the monitor's thread for ever. */
+#define STOP_DEADLINE_MS UINT64_C(3000)
+
+/* ---- .ready ---- */
+
+static void set_ready(struct mps_process *process, bool is_ready)
+{
+        _free_ char *path = NULL;
+        int fd;
+
+        if (process->is_ready == is_ready)
+                return;
+        path = xasprintf("%s/" READY, process->root);
+        if (is_ready) {
+                fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+                if (fd < 0) {
+                        log_error("cannot make the file that says that MPS is ready", LOG_STR("path", path),
+                                LOG_STR("error", strerror(errno)));
+                        return;
+                }
+                close(fd);
+        } else if (unlink(path) < 0 && errno != ENOENT) {
+                log_warn("cannot remove the file that says that MPS is ready", LOG_STR("path", path),
+                        LOG_STR("error", strerror(errno)));
+        }
+        process->is_ready = is_ready;
+}
+
+/* Those that drain are wanted no longer, or come back. */
+static bool is_good(const struct mps_daemon_status *daemon)
+{
+        return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
+}
+
+/* Before anything was wanted, nothing is ready. */
+static bool all_are_ready(const struct mps_status *status)
+{
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (!is_good(&status->daemons[i]))
+                        return false;
+        return status->generation > 0;
+}
+
+/* ---- metrics ---- */
+
+static char *write_metrics(void *data)
+{
+        struct mps_process *process = data;
+
+        return mps_status_metrics(mps_supervisor_status(process->supervisor));
+}
+
+static char *find_ailment(void *data)
+{
+        struct mps_process *process = data;
+        const struct mps_status *status = mps_supervisor_status(process->supervisor);
+        struct call_info call;
+        char text[200];
+
+        if (mps_supervisor_hang(process->supervisor, &call)) {
+                hang_print(&call, text, sizeof(text));
+                return xasprintf("%s has not returned for %" PRIu64 " s: what needs NVML waits for it", text,
+                        hang_seconds(&call, call_trace_now_ms()));
+        }
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (!is_good(&status->daemons[i]))
+                        return xasprintf("the MPS daemon %s is in state %s: %s", status->daemons[i].name,
+                                mps_state_name(status->daemons[i].state),
+                                status->daemons[i].reason ? status->daemons[i].reason : "-");
+        return NULL;
+}
+
+static int serve_metrics(struct mps_process *process, struct error *err)
+{
+        const char *address = process->options.metrics_address;
+        const struct metrics_http_options options = {
+                .loop = &process->loop,
+                .address = address,
+                .metrics = write_metrics,
+                .ailment = find_ailment,
+                .data = process,
+        };
+
+        if (!address || !*address)
+                return 0;
+        if (metrics_http_new(&process->metrics, &options, err) < 0)
+                return -1;
+        log_info("metrics", LOG_STR("address", address), LOG_UINT("port", metrics_http_port(process->metrics)));
+        return 0;
+}
+
+/* ---- what the supervisor says ---- */
+
+static void on_change(void *data)
+{
+        struct mps_process *process = data;
+        const struct mps_status *status = mps_supervisor_status(process->supervisor);
+
+        if (process->echo)
+                mps_echo_follow(process->echo, status);
+        if (!process->is_stopping)
+                set_ready(process, all_are_ready(status));
+        if (process->listener)
+                mps_listener_changed(process->listener);
+}
+
+/* Changes are told by who makes them; this is for who asks. */
+static void tell_daemon(const struct mps_daemon_status *daemon)
+{
+        log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(daemon->state)),
+                LOG_INT("pid", daemon->pid), LOG_STR("tier", mps_tier_name(daemon->tier)),
+                LOG_UINT("servers", daemon->n_servers), LOG_UINT("clients", daemon->n_clients),
+                LOG_STR("reason", daemon->reason));
+}
+
+/* ---- stop ---- */
+
+static void on_deadline(uv_timer_t *timer UNUSED)
+{
+        log_warn("an NVML call does not return; leaving without it");
+        _exit(0);
+}
+
+static void on_supervisor_closed(void *data)
+{
+        struct mps_process *process = data;
+
+        process->supervisor = NULL;
+        mps_listener_close(process->listener, NULL, NULL);
+        process->echo = mps_echo_free(process->echo);
+        uv_timer_start(&process->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        uv_unref((uv_handle_t *)&process->deadline);
+}
+
+void mps_process_stop(struct mps_process *process)
+{
+        if (process->is_stopping)
+                return;
+        process->is_stopping = true;
+        process->metrics = metrics_http_close(process->metrics);
+        set_ready(process, false);
+        for (size_t i = 0; i < ARRAY_SIZE(process->signals); i++)
+                uv_close((uv_handle_t *)&process->signals[i], NULL);
+        if (process->options.on_stop)
+                process->options.on_stop(process->options.data);
+        mps_supervisor_close(process->supervisor, process->options.grace_ms, on_supervisor_closed, process);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct mps_process *process = handle->data;
+        const struct mps_status *status;
+
+        log_info("signal received", LOG_STR("signal", strsignal(number)));
+        if (number != SIGHUP) {
+                mps_process_stop(process);
+                return;
+        }
+        if (process->options.on_hang_up) {
+                process->options.on_hang_up(process->options.data);
+                return;
+        }
+        status = mps_supervisor_status(process->supervisor);
+        for (size_t i = 0; i < status->n_daemons; i++)
+                tell_daemon(&status->daemons[i]);
+}
+
+/* ---- start ---- */
+
+/*
+ * The daemons have an environment of their own, and of ours only where libraries are to be found and what the simulation
+ * reads.
+ */
+static const char **pick_environment(struct arena *arena)
+{
+        static const char *const names[] = {"LD_LIBRARY_PATH", "WARPSHARE_MPS_SIM"};
+        const char **picked = ARENA_ARRAY(arena, const char *, ARRAY_SIZE(names) + 1);
+        size_t count = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                const char *value = getenv(names[i]);
+
+                if (value)
+                        picked[count++] = arena_printf(arena, "%s=%s", names[i], value);
+        }
+        return picked;
+}
+
+static int listen_to_signals(struct mps_process *process, struct error *err)
+{
+        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                int rc = uv_signal_init(&process->loop, &process->signals[i]);
+
+                process->signals[i].data = process;
+                if (rc == 0)
+                        rc = uv_signal_start(&process->signals[i], on_signal, numbers[i]);
+                if (rc < 0)
+                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
+        }
+        signals_release();
+        return 0;
+}
+
+static int take_root(struct mps_process *process, struct error *err)
+{
+        const char *root = process->root;
+        int rc;
+
+        if (mkdir(root, 0755) < 0 && errno != EEXIST)
+                return error_errno(err, errno, "make the MPS root '%s'", root);
+        rc = lock_take_within(&process->lock, root, LOCK_PATIENCE_MS, err);
+        if (rc == LOCK_BUSY)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "another MPS supervisor runs with '%s'; one is enough for a node", root);
+        return rc;
+}
+
+static int start(struct mps_process *process, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct mps_supervisor_options supervisor = {
+                .loop = &process->loop,
+                .root = process->root,
+                .control = process->options.control,
+                .driver_root = process->options.driver_root,
+                .system_root = process->options.system_root,
+                .nvml_library = process->options.nvml_library,
+                .environment = pick_environment(&arena),
+                .enter_shm = process->options.has_own_shm ? "/proc/self/exe" : NULL,
+                .shm_kib = process->options.shm_kib,
+                .sets_compute_mode = process->options.sets_compute_mode,
+                .on_change = on_change,
+                .data = process,
+        };
+        struct mps_listener_options listener = {
+                .loop = &process->loop, .root = process->root, .own_plan = process->options.own_plan};
+
+        if (listen_to_signals(process, err) < 0 || take_root(process, err) < 0 || serve_metrics(process, err) < 0 ||
+                mps_supervisor_new(&process->supervisor, &supervisor, err) < 0)
+                return -1;
+        listener.supervisor = process->supervisor;
+        return mps_listener_new(&process->listener, &listener, err);
+}
+
+int mps_process_start(struct mps_process *process, const struct mps_process_options *options, struct error *err)
+{
+        *process = (struct mps_process){.options = *options, .lock = LOCK_INIT, .is_ready = true};
+        process->root = xstrdup(options->root);
+        uv_loop_init(&process->loop);
+        uv_timer_init(&process->loop, &process->deadline);
+        if (start(process, err) < 0)
+                return -1;
+        set_ready(process, false); /* one that was killed may have left it */
+        if (log_is_on(LOG_DEBUG))
+                process->echo = mps_echo_new(&process->loop, options->root);
+        on_change(process);
+        return 0;
+}
+
+int mps_process_run(struct mps_process *process)
+{
+        uv_run(&process->loop, UV_RUN_DEFAULT);
+        uv_close((uv_handle_t *)&process->deadline, NULL);
+        uv_run(&process->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&process->loop);
+        lock_release(&process->lock);
+        free(process->root);
+        log_info("stopped");
+        return 0;
+}

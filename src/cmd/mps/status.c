@@ -1,0 +1,92 @@
+/*
+ * warpshare mps status: one question to the supervisor.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/command_line.h"
+#include "cmd/mps/command.h"
+#include "cmd/mps/table.h"
+#include "mps/client/ask.h"
+#include "mps/wire/message.h"
+
+static const char *const outputs[] = {"table", "json", "metrics", NULL};
+
+static const struct option own[] = {
+        {.flag = "output",
+                .type = OPTION_CHOICE,
+                .choices = outputs,
+                .fallback = "table",
+                .argument = "WORD",
+                .help = "table for people, json for programs (what the agent hears), or metrics as Prometheus text"},
+};
+
+static const char *const shared[] = {"mps-directory", NULL};
+
+static const char help[] =
+        "usage: warpshare mps status [OPTION...]\n"
+        "\n"
+        "Asks the supervisor that runs here (`warpshare mps` or `mps-control-daemon`) for its daemons, and prints them:\n"
+        "one row a unit. The exit status is 0 when every daemon is ready, 1 when one is not or nobody answers.\n"
+        "\n"
+        "  STATE    off, starting, configuring, ready, draining (ends with its last client) or fault (REASON says why; it is\n"
+        "           tried again by itself)\n"
+        "  CLIENTS  processes that compute through the daemon, and how many its server takes\n"
+        "  TIER     how shares hold there: default, verified, partition or namespace\n"
+        "\n";
+
+const struct command_line mps_command_status_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare mps status",
+        .help = help,
+};
+
+static void print(const struct mps_status *status, const char *output)
+{
+        struct strbuf text = STRBUF_INIT;
+        _free_ char *other = NULL;
+
+        if (strcmp(output, "json") == 0)
+                other = mps_status_print(status);
+        else if (strcmp(output, "metrics") == 0)
+                other = mps_status_metrics(status);
+        else if (status->n_daemons == 0)
+                other = xstrdup("no MPS daemon is wanted on this node\n");
+        else
+                mps_table_print(&text, status, (int64_t)time(NULL), command_line_wants_colours());
+        fputs(other ? other : text.data, stdout);
+        strbuf_done(&text);
+}
+
+static int show(const char *root, const char *output)
+{
+        struct mps_status *status;
+        struct error err;
+        bool is_good;
+
+        status = mps_ask(root, &err);
+        if (!status) {
+                fprintf(stderr, "no MPS supervisor with '%s': %s\n", root, err.text);
+                return EXIT_FAILED;
+        }
+        print(status, output);
+        is_good = mps_table_is_good(status);
+        mps_status_free(status);
+        return is_good ? 0 : EXIT_FAILED;
+}
+
+int mps_command_status(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct option_set set;
+        int status;
+
+        if (!command_line_read(&mps_command_status_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        return show(command_line_get(&set, "mps-directory"), values[0]);
+}

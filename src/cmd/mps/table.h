@@ -1,0 +1,13 @@
+/*
+ * The state of the MPS daemons for people: a table. Pure.
+ */
+#pragma once
+
+#include "base/strbuf.h"
+#include "mps/wire/status.h"
+
+/* One row a unit. |now|: seconds since the epoch, for ages. */
+void mps_table_print(struct strbuf *text, const struct mps_status *status, int64_t now, bool has_colours);
+
+/* Every daemon is ready. */
+bool mps_table_is_good(const struct mps_status *status);

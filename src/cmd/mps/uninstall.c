@@ -1,0 +1,92 @@
+/*
+ * warpshare mps uninstall: cmd/uninstall/mps.h, for people.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/command_line.h"
+#include "cmd/mps/command.h"
+#include "cmd/uninstall/mps.h"
+
+static const char *const shared[] = {
+        "mps-directory", "mps-control", "driver-root-ctr-path", "nvml-library", "log-level", NULL};
+
+static const char help[] =
+        "usage: warpshare mps uninstall [OPTION...]\n"
+        "\n"
+        "Where no supervisor runs: ends the MPS daemons that one has left (clients have five seconds), gives the GPUs their\n"
+        "compute mode from before, takes away the memory limits of containers, removes the files and folders below the MPS\n"
+        "directory that belong to MPS, and unmounts its shared memory if nobody uses that. What is in use or mounted stays,\n"
+        "and is said. May be run again.\n"
+        "\n";
+
+const struct command_line mps_command_uninstall_line = {
+        .shared = shared,
+        .program = "warpshare mps uninstall",
+        .help = help,
+};
+
+/* Returns how much is left. */
+static size_t print(const struct removals *removals, const char *root)
+{
+        size_t n_left = removals_count(removals, REMOVAL_LEFT);
+        size_t n_removed = 0;
+
+        for (size_t i = 0; i < removals->n_rows; i++) {
+                const struct removal *row = &removals->rows[i];
+
+                if (row->outcome == REMOVAL_LEFT)
+                        printf("'%s' stays: %s\n", row->where, row->note);
+                else if (row->outcome == REMOVAL_UNSEEN)
+                        printf("'%s' cannot be seen: %s\n", row->where, row->note);
+                else if (strcmp(row->what, MPS_REMOVAL_DAEMONS) == 0 || strcmp(row->what, MPS_REMOVAL_LIMITS) == 0)
+                        printf("%s: %s\n", row->what, row->note);
+                else
+                        n_removed++;
+        }
+        if (n_removed > 0)
+                printf("%zu files and folders of MPS were removed below '%s'\n", n_removed, root);
+        else if (n_left == 0)
+                printf("nothing of MPS is left below '%s'\n", root);
+        return n_left;
+}
+
+static int uninstall(const struct option_set *set)
+{
+        const struct mps_removal_options options = {
+                .root = command_line_get(set, "mps-directory"),
+                .control = command_line_get(set, "mps-control"),
+                .driver_root = command_line_get(set, "driver-root-ctr-path"),
+                .nvml_library = command_line_get(set, "nvml-library"),
+        };
+        _cleanup_(removals_done) struct removals removals = {.is_dry = false};
+        struct error err;
+
+        switch (mps_removal_run(&removals, &options, &err)) {
+        case 0:
+                return print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
+        case MPS_REMOVAL_NOTHING:
+                printf("'%s' is not there: nothing to do\n", options.root);
+                return 0;
+        case MPS_REMOVAL_BUSY:
+                fprintf(stderr, "an MPS supervisor runs with '%s': end it first\n", options.root);
+                return EXIT_FAILED;
+        default:
+                fprintf(stderr, "%s\n", err.text);
+                return EXIT_FAILED;
+        }
+}
+
+int mps_command_uninstall(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct option_set set;
+        int status;
+
+        if (!command_line_read(&mps_command_uninstall_line, &set, NULL, &arena, argc, argv, &status))
+                return status;
+        command_line_setup_log(&set, "text");
+        return uninstall(&set);
+}

@@ -1,0 +1,493 @@
+/*
+ * config-manager: in the place of NVIDIA's component of that name, which stands beside the plugin, the MPS control daemon or feature discovery
+ * as init container (--oneshot) and as sidecar. It keeps one file as the node's label says, and signals who reads it.
+ *
+ * It follows the label and the content of the folder. What it has chosen it validates, copies to its place (nodeconfig/folder.h) and
+ * then signals, if that changed what a reader gets. Whatever goes wrong, what lies in its place stays there.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <warpshare_commit.h>
+
+#include "base/complaint.h"
+#include "base/log.h"
+#include "cli/command_line.h"
+#include "cmd/commands.h"
+#include "cmd/nvidia/process_find.h"
+#include "config/config.h"
+#include "config/go_value.h"
+#include "config/word.h"
+#include "io/signals.h"
+#include "node/label.h"
+#include "node/watch.h"
+#include "nodeconfig/choice.h"
+#include "nodeconfig/source.h"
+
+#define PROGRAM "config-manager"
+#define MAX_SIGNAL 64
+/* Until what failed is tried again: a place that cannot be written, a process that cannot be signalled. */
+#define RETRY_MS UINT64_C(5000)
+
+enum own_option { ONESHOT, LABEL, SOURCE, PLACE, DEFAULT, FALLBACKS, SEND_SIGNAL, SIGNAL, PROCESS, OWN_COUNT };
+
+static const struct option own[OWN_COUNT] = {
+        [ONESHOT] = {.flag = "oneshot",
+                .environment = {"ONESHOT"},
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "choose once and end, as an init container does"},
+        [LABEL] = {.flag = "node-label",
+                .environment = {"NODE_LABEL"},
+                .type = OPTION_STRING,
+                .fallback = "nvidia.com/device-plugin.config",
+                .argument = "KEY",
+                .help = "label of the node whose value is the name of its configuration"},
+        [SOURCE] = {.flag = "config-file-srcdir",
+                .environment = {"CONFIG_FILE_SRCDIR"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "folder of the configurations: a mounted ConfigMap; needed"},
+        [PLACE] = {.flag = "config-file-dst",
+                .environment = {"CONFIG_FILE_DST"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "where the chosen one is to be found; needed"},
+        [DEFAULT] = {.flag = "default-config",
+                .environment = {"DEFAULT_CONFIG"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAME",
+                .help = "configuration of a node without the label, or whose label names none that is there"},
+        [FALLBACKS] = {.flag = "fallback-strategies",
+                .environment = {"FALLBACK_STRATEGIES"},
+                .type = OPTION_LIST,
+                .choices = config_fallback_words,
+                .fallback = "",
+                .argument = "LIST",
+                .help = "what counts without a default, first come: named (the one called default), single (the only "
+                        "one), empty (none at all)"},
+        [SEND_SIGNAL] = {.flag = "send-signal",
+                .environment = {"SEND_SIGNAL"},
+                .type = OPTION_BOOL,
+                .fallback = "true",
+                .help = "signal the process when its configuration changed"},
+        [SIGNAL] = {.flag = "signal",
+                .environment = {"SIGNAL"},
+                .type = OPTION_STRING,
+                .fallback = "1",
+                .argument = "NUMBER",
+                .help = "the signal; 1 is SIGHUP"},
+        [PROCESS] = {.flag = "process-to-signal",
+                .environment = {"PROCESS_TO_SIGNAL"},
+                .type = OPTION_STRING,
+                .fallback = "nvidia-device-plugin",
+                .argument = "NAME",
+                .help = "the first argument of that process, with or without its folder"},
+};
+
+struct manager {
+        uv_loop_t loop;
+        const char *const *values; /* of |own| */
+        struct config_rules rules;
+        struct option_set check; /* with which what was chosen is validated */
+        bool is_oneshot;
+        int signal; /* 0: none is sent */
+
+        struct kube_client *client;
+        struct node_watch *node;
+        struct node_label *label;
+        struct config_source *source;
+        uv_signal_t signals[4];
+        uv_timer_t retry;
+
+        char *applied; /* the name that lies in its place; "" for the empty one; NULL: not settled yet */
+        bool owes_signal;
+        struct complaint waiting;
+        struct complaint misled;
+        struct complaint refused;
+        struct complaint unplaced;
+        struct complaint unsignalled;
+        bool is_stopping;
+        int status;
+};
+
+static void stop(struct manager *manager, int status)
+{
+        if (manager->is_stopping)
+                return;
+        manager->is_stopping = true;
+        manager->status = status;
+        for (size_t i = 0; i < ARRAY_SIZE(manager->signals); i++)
+                uv_close((uv_handle_t *)&manager->signals[i], NULL);
+        uv_close((uv_handle_t *)&manager->retry, NULL);
+        manager->label = node_label_close(manager->label);
+        manager->node = node_watch_close(manager->node);
+        manager->source = config_source_close(manager->source);
+        manager->client = kube_client_close(manager->client, NULL, NULL);
+}
+
+/* ---- what was chosen, before anybody reads it ---- */
+
+/*
+ * As the plugin will load it, but for what the plugin has on its own command line: above all where MPS is on the host, without which
+ * sharing by MPS is refused.
+ */
+static int validate(const struct manager *manager, const char *name, const struct strbuf *content, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct config_text text = {.name = name, .text = content->data, .size = content->size};
+        const struct config *config;
+
+        return config_build_text(&manager->check, &text, &arena, &config, NULL, NULL, err);
+}
+
+static bool place_is_good(const struct manager *manager)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        const char *place = manager->values[PLACE];
+        struct error ignored;
+
+        return config_place_read(place, &content, &ignored) == 0 && validate(manager, place, &content, &ignored) == 0;
+}
+
+/* An init container that has nothing new to offer lets the pod begin with what there is; without that it is an error. */
+static void end_oneshot(struct manager *manager)
+{
+        if (!manager->is_oneshot || manager->is_stopping)
+                return;
+        if (!place_is_good(manager)) {
+                stop(manager, EXIT_FAILED);
+                return;
+        }
+        log_warn("the configuration of before stays", LOG_STR("file", manager->values[PLACE]));
+        stop(manager, 0);
+}
+
+/* ---- the signal ---- */
+
+static void on_retry(uv_timer_t *timer);
+
+/* One that is not there will read its configuration when it starts, which is after the new one was put in its place. */
+static int send_signal(const struct manager *manager, struct error *err)
+{
+        const char *name = manager->values[PROCESS];
+
+        for (unsigned int tries = 0; tries < 2; tries++) {
+                pid_t pid;
+                int rc = process_find(&pid, "", name, err);
+
+                if (rc < 0)
+                        return -1;
+                if (rc == PROCESS_FIND_NONE)
+                        break;
+                log_text(LOG_INFO, "Sending signal '%s' to '%s'", strsignal(manager->signal), name);
+                if (kill(pid, manager->signal) == 0) {
+                        log_info("Successfully sent signal", LOG_INT("pid", pid));
+                        return 0;
+                }
+                if (errno != ESRCH)
+                        return error_errno(err, errno, "signal process %d, '%s'", (int)pid, name);
+        }
+        log_warn("there is no process to be signalled; it will begin with the new configuration",
+                LOG_STR("process", name));
+        return 0;
+}
+
+static void pay_signal(struct manager *manager)
+{
+        struct error err;
+
+        if (!manager->owes_signal)
+                return;
+        if (send_signal(manager, &err) < 0) {
+                complain(&manager->unsignalled, "cannot signal the process, will try again", &err);
+                uv_timer_start(&manager->retry, on_retry, RETRY_MS, 0);
+                return;
+        }
+        manager->owes_signal = false;
+        complaint_settle(&manager->unsignalled);
+}
+
+/* ---- the choice ---- */
+
+static void tell(struct complaint *complaint, const char *what, const char *text)
+{
+        struct error err;
+
+        error_raise(&err, ERROR_NOT_FOUND, "%s", text);
+        complain(complaint, what, &err);
+}
+
+/* False: to be tried again. */
+static bool put(struct manager *manager, const char *name, const struct strbuf *content)
+{
+        _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT;
+        const char *place = manager->values[PLACE];
+        struct error err;
+        bool is_same;
+
+        is_same = config_place_read(place, &before, &err) == 0 && before.size == content->size &&
+                  memcmp(before.data, content->data, content->size) == 0;
+        if (is_same && manager->applied && strcmp(manager->applied, name ? name : "") == 0)
+                return true;
+        if (config_place_put(place, name, content, &err) < 0) {
+                complain(&manager->unplaced, "the configuration cannot be put in its place, the one of before stays",
+                        &err);
+                return false;
+        }
+        complaint_settle(&manager->unplaced);
+        free(manager->applied);
+        manager->applied = xstrdup(name ? name : "");
+        if (is_same) {
+                log_info("Already configured. Skipping update...", LOG_STR("config", name ? name : "(empty)"));
+                return true;
+        }
+        log_text(LOG_INFO, "Successfully updated to config: %s", name ? name : "(empty)");
+        manager->owes_signal = manager->signal != 0;
+        return true;
+}
+
+/* False: nothing new is in its place. */
+static bool follow(struct manager *manager, const struct config_choice *choice)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        struct error err;
+
+        if (choice->kind == CONFIG_CHOICE_NAMED &&
+                (config_source_read(manager->source, choice->name, &content, &err) < 0 ||
+                        validate(manager, choice->name, &content, &err) < 0)) {
+                complain(&manager->refused, "configuration refused, the one of before stays", &err);
+                return false;
+        }
+        complaint_settle(&manager->refused);
+        if (put(manager, choice->name, &content))
+                return true;
+        uv_timer_start(&manager->retry, on_retry, RETRY_MS, 0);
+        return false;
+}
+
+/* Whatever changed: from what is known now to what lies in its place. */
+static void decide(struct manager *manager)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct config_known known = {.has_label = node_label_is_known(manager->label)};
+        struct config_names names;
+        struct config_choice choice;
+        struct error err;
+
+        if (config_source_list(manager->source, &names, &arena, &err) < 0) {
+                complain(&manager->waiting, "waiting for configurations", &err);
+                end_oneshot(manager);
+                return;
+        }
+        known.has_names = true;
+        known.names = names.names;
+        known.n_names = names.count;
+        known.label = node_label_value(manager->label);
+        choice = config_choose(&manager->rules, &known, &arena);
+        if (choice.kind == CONFIG_CHOICE_NONE) {
+                if (!known.has_label)
+                        return; /* it was said at the start, and trouble is told */
+                tell(&manager->waiting, "no configuration can be chosen, the one of before stays", choice.why);
+                end_oneshot(manager);
+                return;
+        }
+        complaint_settle(&manager->waiting);
+        if (choice.misled)
+                tell(&manager->misled, "falling back", choice.misled);
+        else
+                complaint_settle(&manager->misled);
+        if (!follow(manager, &choice)) {
+                end_oneshot(manager);
+                return;
+        }
+        pay_signal(manager);
+        if (manager->is_oneshot && !manager->owes_signal)
+                stop(manager, 0);
+}
+
+/* ---- what happens ---- */
+
+static void on_label(void *data)
+{
+        struct manager *manager = data;
+        const char *value = node_label_value(manager->label);
+
+        log_info("label", LOG_STR("key", manager->values[LABEL]), LOG_STR("value", *value ? value : NULL));
+        decide(manager);
+}
+
+static void on_source(void *data)
+{
+        decide(data);
+}
+
+static void on_trouble(const struct error *error, void *data)
+{
+        struct manager *manager = data;
+
+        log_warn("the node's label cannot be read, will try again", LOG_ERR(error));
+        if (manager->is_oneshot && place_is_good(manager))
+                end_oneshot(manager);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+        struct manager *manager = timer->data;
+
+        pay_signal(manager);
+        decide(manager);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+        struct manager *manager = handle->data;
+
+        log_info("signal received", LOG_STR("signal", strsignal(number)));
+        if (number == SIGHUP)
+                decide(manager);
+        else
+                stop(manager, 0);
+}
+
+/* ---- start ---- */
+
+static int listen_to_signals(struct manager *manager, struct error *err)
+{
+        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                uv_signal_init(&manager->loop, &manager->signals[i]);
+                manager->signals[i].data = manager;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                int rc = uv_signal_start(&manager->signals[i], on_signal, numbers[i]);
+
+                if (rc < 0)
+                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
+        }
+        signals_release();
+        return 0;
+}
+
+static int start(struct manager *manager, const struct option_set *set, struct error *err)
+{
+        struct node_label_options label = {
+                .key = manager->values[LABEL],
+                .changed = on_label,
+                .trouble = on_trouble,
+                .data = manager,
+        };
+        const struct config_source_options source = {
+                .loop = &manager->loop, .folder = manager->values[SOURCE], .changed = on_source, .data = manager};
+
+        /* Without credentials it ends, as NVIDIA's does, and its container is started again. */
+        if (listen_to_signals(manager, err) < 0 ||
+                kube_client_open(&manager->client, &manager->loop, command_line_get(set, "kubeconfig"), err) != 0 ||
+                config_source_new(&manager->source, &source, err) < 0)
+                return -1;
+        manager->node = node_watch_new(manager->client, command_line_get(set, "node-name"));
+        label.watch = manager->node;
+        manager->label = node_label_new(&label);
+        log_text(LOG_INFO, "Waiting for change to '%s' label", label.key);
+        return 0;
+}
+
+/* What the plugin has from its own flags must not be missing here. */
+static void prepare_check(struct manager *manager, struct arena *arena)
+{
+        manager->check.values = ARENA_ARRAY(arena, const char *, option_count);
+        manager->check.sources = ARENA_ARRAY(arena, enum option_source, option_count);
+        manager->check.values[option_find("mps-root")] = "/run/nvidia/mps";
+        manager->check.drop_in = true;
+}
+
+static int run_manager(const struct option_set *set, const char *const *values, int number, struct arena *arena)
+{
+        struct manager manager = {
+                .values = values,
+                .rules = config_rules_of(values[DEFAULT], values[FALLBACKS]),
+                .is_oneshot = strcmp(values[ONESHOT], "true") == 0,
+                .signal = strcmp(values[SEND_SIGNAL], "true") == 0 ? number : 0,
+        };
+        struct error err;
+
+        command_line_setup_log(set, "klog");
+        prepare_check(&manager, arena);
+        uv_loop_init(&manager.loop);
+        uv_timer_init(&manager.loop, &manager.retry);
+        manager.retry.data = &manager;
+        log_info("Starting config-manager", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
+        if (start(&manager, set, &err) < 0) {
+                log_error("cannot start", LOG_ERR(&err));
+                stop(&manager, EXIT_FAILED);
+        }
+        uv_run(&manager.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&manager.loop);
+        free(manager.applied);
+        return manager.status;
+}
+
+/* ---- the command line ---- */
+
+static const char *const shared[] = {"kubeconfig", "node-name", "log-level", "log-format", NULL};
+
+static const char help[] =
+        "usage: config-manager [OPTION...]\n"
+        "\n"
+        "Warpshare in the place of the config manager of NVIDIA's k8s-device-plugin: keeps one file as the node's label says,\n"
+        "out of a folder of named configurations, and signals the process that reads it. It follows the label and the folder,\n"
+        "validates what it has chosen before anybody reads it, and leaves what is there where it cannot.\n"
+        "SIGHUP looks again; SIGTERM stops. Log lines are those of klog.\n"
+        "\n";
+
+const struct command_line command_config_manager_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = OWN_COUNT,
+        .program = PROGRAM,
+        .help = help,
+        .version = "Config Manager version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};
+
+static int check_values(const struct option_set *set, const char *const *values, int64_t *number, struct error *err)
+{
+        static const enum own_option needed[] = {LABEL, SOURCE, PLACE};
+        const char *text = *values[SIGNAL] ? values[SIGNAL] : own[SIGNAL].fallback; /* charts set it empty */
+
+        if (!*command_line_get(set, "node-name"))
+                return error_set(err, ERROR_INVALID, "node-name: is needed, use --node-name or NODE_NAME");
+        for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+                if (!*values[needed[i]])
+                        return error_set(err, ERROR_INVALID, "%s: is needed, use --%s or %s", own[needed[i]].flag,
+                                own[needed[i]].flag, own[needed[i]].environment[0]);
+        if (!go_int_parse(text, strlen(text), number) || *number < 1 || *number > MAX_SIGNAL)
+                return error_set(err, ERROR_INVALID, "signal: '%.100s' is not a number from 1 to %d", text, MAX_SIGNAL);
+        return 0;
+}
+
+int command_config_manager(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[OWN_COUNT];
+        struct option_set set;
+        struct error err;
+        int64_t number;
+        int status;
+
+        signals_hold();           /* until they are listened to */
+        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        if (!command_line_read(&command_config_manager_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (check_values(&set, values, &number, &err) < 0)
+                return command_line_refuse(&command_config_manager_line, &err);
+        return run_manager(&set, values, (int)number, &arena);
+}

@@ -1,0 +1,570 @@
+/*
+ * gpu-feature-discovery: labels in the place of NVIDIA's program of that name, with its options, its file, its NodeFeature. It follows the
+ * GPUs as they change, and looks after what it published at the interval that is set.
+ */
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <warpshare_commit.h>
+
+#include "agent/hangs.h"
+#include "agent/node_read.h"
+#include "agent/report.h"
+#include "base/complaint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cmd/commands.h"
+#include "config/go_value.h"
+#include "config/word.h"
+#include "gpu/monitor.h"
+#include "io/filewatch.h"
+#include "io/signals.h"
+#include "node/api.h"
+#include "node/labels_make.h"
+#include "node/labels_publisher.h"
+#include "nodeconfig/settings.h"
+
+#define PROGRAM "gpu-feature-discovery"
+#define DEFAULT_FILE "/etc/kubernetes/node-feature-discovery/features.d/gfd"
+#define DEFAULT_SLEEP_NS INT64_C(60000000000)
+#define LEAST_SLEEP_MS UINT64_C(1000)
+#define STOP_DEADLINE_MS UINT64_C(3000)
+
+enum {
+        MIG_STRATEGY,
+        FAIL_ON_INIT_ERROR,
+        ONESHOT,
+        NO_TIMESTAMP,
+        SLEEP_INTERVAL,
+        OUTPUT_FILE,
+        MACHINE_TYPE_FILE,
+        CONFIG_FILE,
+        USE_NODE_FEATURE_API,
+        KUBE_API_QPS,
+        KUBE_API_BURST,
+        NAMESPACE,
+        OWN_COUNT
+};
+
+/* No defaults: what is not set here, the file may say. */
+static const struct option own[] = {
+        [MIG_STRATEGY] = {.flag = "mig-strategy",
+                .environment = {"GFD_MIG_STRATEGY", "MIG_STRATEGY"},
+                .type = OPTION_CHOICE,
+                .choices = mig_strategy_words,
+                .argument = "WORD",
+                .help = "how MIG devices are told: none, single (as GPUs) or mixed (by profile) (default none)"},
+        [FAIL_ON_INIT_ERROR] = {.flag = "fail-on-init-error",
+                .environment = {"GFD_FAIL_ON_INIT_ERROR", "FAIL_ON_INIT_ERROR"},
+                .type = OPTION_BOOL,
+                .help = "end when NVML cannot be used at start, instead of waiting for it (default true)"},
+        [ONESHOT] = {.flag = "oneshot",
+                .environment = {"GFD_ONESHOT"},
+                .type = OPTION_BOOL,
+                .help = "publish the labels once and end (default false)"},
+        [NO_TIMESTAMP] = {.flag = "no-timestamp",
+                .environment = {"GFD_NO_TIMESTAMP"},
+                .type = OPTION_BOOL,
+                .help = "leave out the label with the time (default false)"},
+        [SLEEP_INTERVAL] = {.flag = "sleep-interval",
+                .environment = {"GFD_SLEEP_INTERVAL"},
+                .type = OPTION_STRING,
+                .argument = "DURATION",
+                .help = "how often the published labels are looked after: 60s, 1m30s, infinite (default 60s)"},
+        [OUTPUT_FILE] = {.flag = "output-file",
+                .aliases = {"output", "o"},
+                .environment = {"GFD_OUTPUT_FILE"},
+                .type = OPTION_STRING,
+                .argument = "PATH",
+                .help = "file of the labels, without the NodeFeature; empty: standard output (default " DEFAULT_FILE
+                        ")"},
+        [MACHINE_TYPE_FILE] = {.flag = "machine-type-file",
+                .environment = {"GFD_MACHINE_TYPE_FILE"},
+                .type = OPTION_STRING,
+                .argument = "PATH",
+                .help = "file with the type of the machine (default " LABELS_MACHINE_FILE ")"},
+        [CONFIG_FILE] = {.flag = "config-file",
+                .environment = {"GFD_CONFIG_FILE", "CONFIG_FILE"},
+                .type = OPTION_STRING,
+                .argument = "PATH",
+                .help = "configuration file, YAML or JSON, the same as the device plugin's"},
+        [USE_NODE_FEATURE_API] = {.flag = "use-node-feature-api",
+                .environment = {"GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API"},
+                .type = OPTION_BOOL,
+                .help = "publish the labels as a NodeFeature object (default true)"},
+        [KUBE_API_QPS] = {.flag = "kube-api-qps",
+                .environment = {"KUBE_API_QPS"},
+                .type = OPTION_STRING,
+                .argument = "N",
+                .help = "accepted, and without a meaning here: there is one request at a time"},
+        [KUBE_API_BURST] = {.flag = "kube-api-burst",
+                .environment = {"KUBE_API_BURST"},
+                .type = OPTION_STRING,
+                .argument = "N",
+                .help = "the same"},
+        [NAMESPACE] = {.flag = "namespace",
+                .environment = {"NAMESPACE"},
+                .type = OPTION_STRING,
+                .fallback = "default",
+                .argument = "NAME",
+                .help = "namespace of the NodeFeature"},
+};
+
+static const char *const shared[] = {"device-discovery-strategy", "driver-root-ctr-path", "kubeconfig", "node-name",
+        "pod-name", "nvml-library", "system-root", "log-level", "log-format", NULL};
+
+static const char help[] =
+        "usage: " PROGRAM " [OPTION...]\n"
+        "\n"
+        "Warpshare in the place of NVIDIA's GPU feature discovery: labels the node by its GPUs and by how they are shared, as a\n"
+        "NodeFeature object or a file for node-feature-discovery. SIGHUP reads the configuration and the GPUs again, and so\n"
+        "does a change of the configuration file; SIGTERM stops, and takes the file away. Log lines are those of klog.\n"
+        "\n";
+
+const struct command_line command_gpu_feature_discovery_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = OWN_COUNT,
+        .program = PROGRAM,
+        .help = help,
+        .version = "GPU Feature Discovery version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};
+
+/* What command line, environment and file say together. Strings live as long as options and settings. */
+struct wishes {
+        bool is_once;
+        bool has_timestamp;
+        uint64_t sleep_ms; /* 0: infinite */
+        enum labels_output output;
+        const char *file;
+        const char *machine_file; /* NULL: the default */
+};
+
+struct discovery {
+        uv_loop_t loop;
+        const struct option_set *options;
+        const char *const *values; /* of |own| */
+        struct settings *settings;
+        struct wishes wishes;
+        struct filewatch *config_file; /* NULL: no configuration file */
+        struct gpu_monitor *monitor;
+        bool leaves_threads;        /* inside a driver that hangs */
+        struct kube_client *client; /* NULL: no NodeFeature */
+        struct labels_publisher *publisher;
+        struct inventory *inventory; /* the newest; NULL: NVML could not be used yet */
+        struct labels_warnings warnings;
+        struct complaint bad_config;
+        struct complaint bad_plan;
+        struct complaint trouble;
+        int64_t loaded; /* when the configuration was read */
+        uv_signal_t signals[4];
+        uv_timer_t deadline;
+        bool is_stopping;
+        int status;
+};
+
+/* ---- what is wanted ---- */
+
+static bool wish(const struct discovery *discovery, unsigned int option, const bool *file, bool fallback)
+{
+        if (discovery->values[option])
+                return strcmp(discovery->values[option], "true") == 0;
+        return file ? *file : fallback;
+}
+
+static const char *wish_text(const struct discovery *discovery, unsigned int option, const char *file)
+{
+        return discovery->values[option] ? discovery->values[option] : file;
+}
+
+static int read_sleep(const struct discovery *discovery, const int64_t *file, uint64_t *ret_ms, struct error *err)
+{
+        const char *text = discovery->values[SLEEP_INTERVAL];
+        int64_t ns = file ? *file : DEFAULT_SLEEP_NS;
+
+        if (text && *text && !go_duration_parse(text, &ns))
+                return error_set(err, ERROR_INVALID,
+                        "sleep-interval: '%.40s' is not a duration, use 60s, 1m30s or infinite", text);
+        *ret_ms = ns == INT64_MAX ? 0 : MAX((uint64_t)MAX(ns, 0) / 1000000, LEAST_SLEEP_MS);
+        return 0;
+}
+
+static int read_wishes(
+        struct wishes *ret, const struct discovery *discovery, const struct config *config, struct error *err)
+{
+        const struct config_discovery *file = &config->discovery_flags;
+        bool has_object = wish(discovery, USE_NODE_FEATURE_API, file->use_node_feature_api, true);
+        const char *path = wish_text(discovery, OUTPUT_FILE, file->output_file);
+
+        if (has_object && !*config->node_name)
+                return error_set(err, ERROR_INVALID,
+                        "a NodeFeature needs the name of the node: --node-name, NODE_NAME (or --use-node-feature-api=false "
+                        "for a file)");
+        ret->is_once = wish(discovery, ONESHOT, file->oneshot, false);
+        ret->has_timestamp = !wish(discovery, NO_TIMESTAMP, file->no_timestamp, false);
+        ret->output = has_object ? LABELS_NODE_FEATURE : LABELS_FILE;
+        ret->file = path ? path : DEFAULT_FILE;
+        ret->machine_file = wish_text(discovery, MACHINE_TYPE_FILE, file->machine_type_file);
+        return read_sleep(discovery, file->sleep_ns, &ret->sleep_ms, err);
+}
+
+/* ---- stop ---- */
+
+static int remove_entry(const char *path, const struct stat *st UNUSED, int kind UNUSED, struct FTW *place UNUSED)
+{
+        return remove(path);
+}
+
+/* As NVIDIA's program leaves a node: its file goes, and a folder beside it that its old versions made. */
+static void remove_file(const struct wishes *wishes)
+{
+        _free_ char *folder = file_folder(wishes->file);
+        _free_ char *old = xasprintf("%s/gfd-tmp", folder);
+
+        if (wishes->output != LABELS_FILE || wishes->is_once || !wishes->sleep_ms || !*wishes->file)
+                return;
+        nftw(old, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+        if (unlink(wishes->file) < 0)
+                log_text(LOG_WARN, "cannot remove '%s': %m", wishes->file);
+}
+
+static void on_monitor_closed(void *data)
+{
+        struct discovery *discovery = data;
+
+        uv_close((uv_handle_t *)&discovery->deadline, NULL);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        const struct discovery *discovery = timer->data;
+
+        log_warn("an NVML call does not return; leaving without it");
+        _exit(discovery->status);
+}
+
+static void stop(struct discovery *discovery, int status)
+{
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+
+        if (discovery->is_stopping)
+                return;
+        discovery->is_stopping = true;
+        discovery->status = status;
+        for (size_t i = 0; i < ARRAY_SIZE(discovery->signals); i++)
+                uv_close((uv_handle_t *)&discovery->signals[i], NULL);
+        discovery->config_file = filewatch_close(discovery->config_file);
+        discovery->publisher = labels_publisher_close(discovery->publisher);
+        discovery->client = kube_client_close(discovery->client, NULL, NULL);
+        uv_timer_start(&discovery->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        discovery->leaves_threads = gpu_monitor_hangs(discovery->monitor, hangs) > 0;
+        gpu_monitor_close(discovery->monitor, on_monitor_closed, discovery);
+        if (status == 0)
+                remove_file(&discovery->wishes);
+        log_info("Exiting");
+}
+
+/* ---- labels ---- */
+
+static void on_done(const struct error *error, void *data)
+{
+        struct discovery *discovery = data;
+
+        if (!error)
+                complaint_settle(&discovery->trouble);
+        else if (!discovery->wishes.is_once)
+                complain(&discovery->trouble, "labels cannot be published, will try again", error);
+        else
+                log_error("labels cannot be published", LOG_ERR(error));
+        if (discovery->wishes.is_once)
+                stop(discovery, error ? EXIT_FAILED : 0);
+}
+
+static void put_labels(struct discovery *discovery, const struct plan *plan)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct labels_source source = {
+                .config = discovery->settings->config,
+                .inventory = discovery->inventory,
+                .plan = plan,
+                .machine_file = discovery->wishes.machine_file,
+                .timestamp = discovery->wishes.has_timestamp ? discovery->loaded : 0,
+        };
+        struct labels labels;
+
+        labels_make(&labels, &arena, &source, &discovery->warnings);
+        if (labels.count <= 1)
+                log_warn("No labels generated from any source");
+        log_info("Creating Labels", LOG_UINT("count", labels.count));
+        labels_publisher_put(discovery->publisher, &labels);
+}
+
+/* A plan that is refused changes no label: the device plugin keeps what it advertises, too. */
+static void apply(struct discovery *discovery)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct config *config = discovery->settings->config;
+        struct plan *plan = NULL;
+        struct error err;
+
+        if (plan_build(&plan, &arena, config, discovery->inventory, settings_warn, NULL, &err) == 0) {
+                complaint_settle(&discovery->bad_plan);
+                put_labels(discovery, plan);
+                plan_done(plan);
+                return;
+        }
+        complain(&discovery->bad_plan, "no plan can be made", &err);
+        if (labels_layout_is_invalid(config, discovery->inventory))
+                put_labels(discovery, NULL);
+        else if (discovery->wishes.is_once)
+                stop(discovery, EXIT_FAILED);
+}
+
+/* ---- what the monitor says ---- */
+
+static void on_inventory(struct inventory *inventory, void *data)
+{
+        struct discovery *discovery = data;
+
+        if (discovery->is_stopping) {
+                inventory_free(inventory);
+                return;
+        }
+        if (!discovery->inventory || !inventory_is_same(discovery->inventory, inventory))
+                report_inventory(inventory);
+        inventory_free(discovery->inventory);
+        discovery->inventory = inventory;
+        apply(discovery);
+}
+
+/* What was known of the GPUs stays; labels are no sign of health. */
+static void on_unavailable(const char *reason, void *data)
+{
+        struct discovery *discovery = data;
+
+        if (discovery->is_stopping)
+                return;
+        if (!discovery->inventory && discovery->settings->config->fail_on_init_error) {
+                log_error("NVML cannot be used (failOnInitError: false would wait)", LOG_STR("reason", reason));
+                stop(discovery, EXIT_FAILED);
+                return;
+        }
+        log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
+        if (!discovery->inventory)
+                put_labels(discovery, NULL);
+}
+
+static void on_health(
+        const char *uuid UNUSED, bool healthy UNUSED, const char *reason UNUSED, uint64_t xid UNUSED, void *data UNUSED)
+{
+}
+
+/* ---- configuration ---- */
+
+static int make_publisher(struct labels_publisher **ret, struct discovery *discovery, const struct config *config,
+        const struct wishes *wishes, struct error *err)
+{
+        struct labels_publisher_options options = {
+                .loop = &discovery->loop,
+                .output = wishes->output,
+                .file = wishes->file,
+                .node = config->node_name,
+                .scope = discovery->values[NAMESPACE],
+                .pod = config->pod_name,
+                .refresh_ms = wishes->sleep_ms,
+                .done = on_done,
+                .data = discovery,
+        };
+
+        if (options.output == LABELS_NODE_FEATURE && !discovery->client &&
+                agent_api_open(&discovery->client, &discovery->loop, config, err) != 0)
+                return error_prefix(
+                        err, "a NodeFeature needs the API server (--use-node-feature-api=false makes a file)");
+        options.client = discovery->client;
+        *ret = labels_publisher_new(&options);
+        return 0;
+}
+
+/* All or nothing. */
+static int load(struct discovery *discovery, struct error *err)
+{
+        struct settings *settings = NULL;
+        struct labels_publisher *publisher = NULL;
+        struct wishes before = discovery->wishes;
+        struct wishes wishes = {0};
+
+        if (settings_new(&settings, discovery->options, NULL, err) < 0)
+                return -1;
+        if (read_wishes(&wishes, discovery, settings->config, err) < 0 ||
+                make_publisher(&publisher, discovery, settings->config, &wishes, err) < 0) {
+                settings_unref(settings);
+                return -1;
+        }
+        report_config(settings->config);
+        if (discovery->settings && before.output == LABELS_FILE &&
+                (wishes.output != LABELS_FILE || strcmp(wishes.file, before.file) != 0))
+                remove_file(&before);
+        settings_unref(discovery->settings);
+        discovery->settings = settings;
+        discovery->wishes = wishes;
+        labels_publisher_close(discovery->publisher);
+        discovery->publisher = publisher;
+        discovery->loaded = time(NULL);
+        return 0;
+}
+
+static void reload(struct discovery *discovery)
+{
+        struct error err;
+
+        if (discovery->config_file)
+                filewatch_accept(discovery->config_file);
+        if (load(discovery, &err) < 0) {
+                complain(&discovery->bad_config, "configuration refused, the one in force stays", &err);
+                return;
+        }
+        complaint_settle(&discovery->bad_config);
+        gpu_monitor_rescan(discovery->monitor); /* its inventory makes the next labels */
+}
+
+static void on_file_changed(void *data)
+{
+        log_info("the configuration file changed");
+        reload(data);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+        struct discovery *discovery = signal->data;
+
+        if (number == SIGHUP) {
+                log_info("Received SIGHUP, restarting.");
+                complaint_settle(&discovery->bad_config); /* who asks is answered */
+                complaint_settle(&discovery->bad_plan);
+                reload(discovery);
+                return;
+        }
+        log_text(LOG_INFO, "Received signal %d, shutting down.", number);
+        stop(discovery, 0);
+}
+
+/* ---- start ---- */
+
+static int listen_to_signals(struct discovery *discovery, struct error *err)
+{
+        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                int rc = uv_signal_init(&discovery->loop, &discovery->signals[i]);
+
+                discovery->signals[i].data = discovery;
+                if (rc == 0)
+                        rc = uv_signal_start(&discovery->signals[i], on_signal, numbers[i]);
+                if (rc < 0)
+                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
+        }
+        signals_release();
+        return 0;
+}
+
+static int watch_file(struct discovery *discovery, struct error *err)
+{
+        const struct filewatch_options options = {
+                .path = option_set_get(discovery->options, "config-file"),
+                .limit = CONFIG_FILE_LIMIT,
+                .changed = on_file_changed,
+                .data = discovery,
+        };
+
+        if (!options.path || !*options.path)
+                return 0;
+        return filewatch_new(&discovery->config_file, &discovery->loop, &options, err);
+}
+
+static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        const struct discovery *discovery = data;
+
+        if (!discovery->is_stopping)
+                agent_hangs_report(hang, has_returned, NULL);
+}
+
+static int start(struct discovery *discovery, struct error *err)
+{
+        const struct config *config;
+        struct gpu_monitor_options monitor = {
+                .on_inventory = on_inventory,
+                .on_unavailable = on_unavailable,
+                .on_health = on_health,
+                .on_hang = on_hang,
+                .data = discovery,
+        };
+
+        if (listen_to_signals(discovery, err) < 0 || watch_file(discovery, err) < 0 || load(discovery, err) < 0)
+                return -1;
+        config = discovery->settings->config;
+        monitor.library = config->nvml_library;
+        monitor.paths = (struct gpu_paths){.system_root = config->system_root, .driver_root = config->driver_root_ctr};
+        monitor.discovery = node_platform_choice(config);
+        monitor.policy = &discovery->settings->policy;
+        return gpu_monitor_new(&discovery->monitor, &discovery->loop, &monitor, err);
+}
+
+static int run(const struct option_set *options, const char *const *values)
+{
+        struct discovery discovery = {.options = options, .values = values};
+        struct error err;
+
+        command_line_setup_log(options, "klog");
+        uv_loop_init(&discovery.loop);
+        uv_timer_init(&discovery.loop, &discovery.deadline);
+        discovery.deadline.data = &discovery;
+        log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
+        if (start(&discovery, &err) < 0) {
+                log_error("cannot start", LOG_ERR(&err));
+                _exit(EXIT_FAILED); /* nothing is published yet, and a thread may be inside the driver */
+        }
+        uv_run(&discovery.loop, UV_RUN_DEFAULT);
+        if (discovery.leaves_threads)
+                _exit(discovery.status); /* what ends with the process may not end below them */
+        inventory_free(discovery.inventory);
+        settings_unref(discovery.settings);
+        labels_warnings_done(&discovery.warnings);
+        uv_loop_close(&discovery.loop);
+        return discovery.status;
+}
+
+/*
+ * Options that the table of the agent has, too, but with other names in the environment. MPS is described to nobody here, so that it
+ * does not matter where it is on the host.
+ */
+static void settle_shared(struct option_set *set, const char *const *values)
+{
+        static const unsigned int positions[] = {MIG_STRATEGY, FAIL_ON_INIT_ERROR, CONFIG_FILE};
+
+        for (size_t i = 0; i < ARRAY_SIZE(positions); i++)
+                if (values[positions[i]])
+                        set->values[option_find(own[positions[i]].flag)] = values[positions[i]];
+        set->values[option_find("mps-root")] = "/run/nvidia/mps";
+}
+
+int command_gpu_feature_discovery(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[OWN_COUNT];
+        struct option_set set;
+        int status;
+
+        signals_hold();           /* until they are listened to */
+        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        if (!command_line_read(&command_gpu_feature_discovery_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        settle_shared(&set, values);
+        return run(&set, values);
+}

@@ -1,0 +1,259 @@
+/*
+ * warpshare plan: what a configuration makes of a node's GPUs, of this node or of a simulated one, told before anything runs.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "agent/node_read.h"
+#include "base/text.h"
+#include "cli/command_line.h"
+#include "cmd/commands.h"
+#include "cmd/demo/simulator.h"
+#include "cmd/plan/view.h"
+#include "nodeconfig/record.h"
+
+#define MAX_GPUS 64U
+
+enum { MODEL, GPUS, DRIVER, SCENARIO, REPLICAS, OUTPUT };
+
+static const struct option own[] = {
+        [MODEL] = {.flag = "model",
+                .type = OPTION_STRING,
+                .choices = simulator_models, /* for completion; check_model() knows what is near */
+                .fallback = "",
+                .argument = "NAME",
+                .help = "plan for a simulated node with GPUs of this model: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, "
+                        "H100-80GB, H200, GB200 or RTX-PRO-6000; without it, for this node"},
+        [GPUS] = {.flag = "gpus",
+                .type = OPTION_STRING,
+                .fallback = "1",
+                .argument = "N",
+                .help = "how many GPUs the simulated node has"},
+        [DRIVER] = {.flag = "driver",
+                .type = OPTION_STRING,
+                .fallback = "580.105.08",
+                .argument = "VERSION",
+                .help = "the driver of the simulated node: what it can do decides how shares hold, and how many clients"},
+        [SCENARIO] = {.flag = "scenario",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "plan for the simulated node of this file: several models, MIG devices (docs/simulator.md)"},
+        [REPLICAS] = {.flag = "replicas",
+                .type = OPTION_STRING,
+                .fallback = "1,2,half,all",
+                .argument = "LIST",
+                .help = "for how many replicas in one container the share is told: numbers, half and all"},
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
+};
+
+static const char help[] =
+        "usage: warpshare plan [OPTION...]\n"
+        "\n"
+        "Tells what the agent would make of a configuration: the resources that kubelet gets, their units, how much memory and\n"
+        "how many threads or SMs a container with 1, 2, … replicas has, and the MPS control daemons. It needs no cluster,\n"
+        "changes nothing, and with --model no GPU. The exit status is 1 when the configuration does not hold there.\n"
+        "\n"
+        "  echo '{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}}' > gpus.yaml\n"
+        "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model A100-40GB --gpus 4\n"
+        "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model H200 --driver 615.10 --replicas 3,7\n"
+        "\n"
+        "  KEPT BACK  memory for the driver and the MPS server, in no share\n"
+        "  TIER       how shares are expected to hold: default, verified, partition or namespace\n"
+        "\n";
+
+static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
+                                "--mig-strategy, --nvml-library, …\n";
+
+const struct command_line command_plan_line = {
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare plan",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};
+
+struct warnings {
+        struct arena *arena;
+        struct plan_view *view;
+};
+
+static void add_warning(const char *text, void *data)
+{
+        struct warnings *warnings = data;
+        struct plan_view *view = warnings->view;
+        const char **grown = ARENA_ARRAY(warnings->arena, const char *, view->n_warnings + 1);
+
+        for (size_t i = 0; i < view->n_warnings; i++)
+                grown[i] = view->warnings[i];
+        grown[view->n_warnings++] = arena_strdup(warnings->arena, text);
+        view->warnings = grown;
+}
+
+/* The plan tells the rest: GPUs and MIG devices that it has to leave out. */
+static void warn_about_gpus(struct warnings *warnings, const struct inventory *inventory)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+
+                if (gpu->failure)
+                        add_warning(arena_printf(warnings->arena, "GPU %u (%s) cannot be used: %s", gpu->index,
+                                            gpu->uuid, gpu->failure),
+                                warnings);
+        }
+}
+
+/* ---- the node ---- */
+
+static bool is_set(const char *const *values, size_t position)
+{
+        return values[position] != own[position].fallback;
+}
+
+static bool is_word(const char *text, const char *const *words)
+{
+        for (; *words; words++)
+                if (strcmp(*words, text) == 0)
+                        return true;
+        return false;
+}
+
+static size_t count_words(const char *const *words)
+{
+        size_t count = 0;
+
+        while (words[count])
+                count++;
+        return count;
+}
+
+/* The first whose name begins with |model|, whatever the case: "A100" is an A100-40GB rather than an A30. */
+static const char *find_model_like(const char *model)
+{
+        for (const char *const *words = simulator_models; *model && *words; words++)
+                if (strncasecmp(*words, model, strlen(model)) == 0)
+                        return *words;
+        return text_nearest(model, simulator_models, count_words(simulator_models));
+}
+
+static int check_model(const char *model, struct error *err)
+{
+        const char *nearest;
+
+        if (is_word(model, simulator_models))
+                return 0;
+        nearest = find_model_like(model);
+        return error_set(err, ERROR_INVALID, "model: '%.40s' is not known%s%s%s; --help lists all", model,
+                nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* What stands on the command line, before anything is opened. */
+static int check_values(const char *const *values, struct error *err)
+{
+        uint64_t gpus;
+
+        if (*values[MODEL] && *values[SCENARIO])
+                return error_set(err, ERROR_INVALID, "--model and --scenario: only one of them");
+        if (!*values[MODEL] && (is_set(values, GPUS) || is_set(values, DRIVER)))
+                return error_set(err, ERROR_INVALID, "--gpus and --driver are of a simulated node: they need --model");
+        if (*values[MODEL] && check_model(values[MODEL], err) < 0)
+                return -1;
+        if (!text_to_uint(values[GPUS], MAX_GPUS, &gpus) || gpus == 0)
+                return error_set(
+                        err, ERROR_INVALID, "gpus: '%.40s' is not a number from 1 to %u", values[GPUS], MAX_GPUS);
+        if (!*values[DRIVER] || values[DRIVER][strspn(values[DRIVER], "0123456789.")] || strlen(values[DRIVER]) > 40)
+                return error_set(
+                        err, ERROR_INVALID, "driver: '%.40s' is not a version such as 580.105.08", values[DRIVER]);
+        return 0;
+}
+
+/* Makes NVML the simulated one, if that is wanted. */
+static int simulate(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
+        struct error *err)
+{
+        const char **library = &set->values[option_find("nvml-library")];
+        _free_ char *found = NULL;
+
+        if (!*values[MODEL] && !*values[SCENARIO])
+                return 0;
+        if (!*library || !**library) {
+                found = simulator_find(err);
+                if (!found)
+                        return -1;
+                *library = arena_strdup(arena, found);
+        }
+        view->simulated = *values[MODEL] ? values[MODEL] : values[SCENARIO];
+        if (*values[MODEL])
+                return simulator_set_node(
+                        values[MODEL], (unsigned int)strtoul(values[GPUS], NULL, 10), values[DRIVER], err);
+        if (access(values[SCENARIO], R_OK) < 0)
+                return error_set(err, ERROR_NOT_FOUND, "scenario '%s' cannot be read", values[SCENARIO]);
+        simulator_set_scenario(values[SCENARIO]);
+        return 0;
+}
+
+/* ---- the plan ---- */
+
+static void print(const struct plan_view *view, const char *output)
+{
+        struct strbuf text = STRBUF_INIT;
+        _free_ char *json = NULL;
+
+        if (strcmp(output, "json") == 0) {
+                json = plan_json_print(view);
+                puts(json);
+        } else {
+                plan_table_print(&text, view, command_line_wants_colours());
+                fputs(text.data, stdout);
+        }
+        strbuf_done(&text);
+}
+
+static int show(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
+        struct error *err)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = NULL;
+        struct warnings warnings = {arena, view};
+        const struct config *config;
+        struct config_text text;
+        struct plan *plan;
+        int rc;
+
+        if (simulate(set, values, view, arena, err) < 0)
+                return -1;
+        rc = config_record_of_node(&text, set, arena, err);
+        if (rc < 0 || config_build_text(set, rc == 0 ? &text : NULL, arena, &config, add_warning, &warnings, err) < 0)
+                return -1;
+        if (node_read(&inventory, config, err) < 0)
+                return view->simulated ? -1 : error_prefix(err, "this node (--model plans for a simulated one)");
+        if (plan_build(&plan, arena, config, inventory, add_warning, &warnings, err) < 0)
+                return -1;
+        warn_about_gpus(&warnings, inventory);
+        view->plan = plan;
+        mps_wanted_of(&view->daemons, arena, plan);
+        print(view, values[OUTPUT]);
+        plan_done(plan);
+        return 0;
+}
+
+int command_plan(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct plan_view view = {0};
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (!command_line_read(&command_plan_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        set.only_looks = true;
+        if (check_values(values, &err) < 0 || plan_counts_read(&view, values[REPLICAS], &err) < 0)
+                return command_line_refuse(&command_plan_line, &err);
+        if (show(&set, values, &view, &arena, &err) < 0)
+                return command_line_fail(&command_plan_line, &err);
+        return 0;
+}

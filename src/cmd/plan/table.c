@@ -1,0 +1,343 @@
+/*
+ * The table: a block a resource, in it one line for all units that are alike, and the share of each count of replicas.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/columns.h"
+#include "cmd/plan/view.h"
+#include "share/budget.h"
+#include "share/capability.h"
+#include "share/sm.h"
+#include "share/grants.h"
+
+struct look {
+        struct strbuf *text;
+        const struct plan_view *view;
+        bool has_colours;
+};
+
+static const char *colour(const struct look *look, const char *code)
+{
+        return look->has_colours ? code : "";
+}
+
+#define BOLD "\033[1m"
+#define YELLOW "\033[33m"
+#define PLAIN "\033[0m"
+
+/* ---- units that are alike ---- */
+
+static const char *what(const struct unit *unit)
+{
+        return unit->mig && unit->mig->profile ? unit->mig->profile : unit->gpu->name;
+}
+
+static unsigned int clients_of(const struct look *look, const struct unit *unit)
+{
+        return capability_clients(unit, look->view->plan->inventory->driver_version);
+}
+
+static bool is_alike(const struct look *look, const struct unit *a, const struct unit *b)
+{
+        return strcmp(a->gpu->name, b->gpu->name) == 0 && strcmp(what(a), what(b)) == 0 && a->memory == b->memory &&
+               a->replicas == b->replicas && a->shared == b->shared && sm_count(a) == sm_count(b) &&
+               a->gpu->compute_major == b->gpu->compute_major && clients_of(look, a) == clients_of(look, b);
+}
+
+/* The first of its kind among the units of |resource|. */
+static bool is_first(const struct look *look, const struct resource *resource, size_t position)
+{
+        for (size_t i = 0; i < position; i++)
+                if (is_alike(look, &resource->units[i], &resource->units[position]))
+                        return false;
+        return true;
+}
+
+/* The last number of an index, "3" or "0:3"; -1: it has none. |*ret_prefix|: bytes before it. */
+static long last_number(const char *index, size_t *ret_prefix)
+{
+        const char *colon = strrchr(index, ':');
+        const char *number = colon ? colon + 1 : index;
+        char *end;
+        long value = strtol(number, &end, 10);
+
+        *ret_prefix = (size_t)(number - index);
+        return end != number && !*end ? value : -1;
+}
+
+static bool follows(const char *a, const char *b)
+{
+        size_t prefix_a;
+        size_t prefix_b;
+        long number_a = last_number(a, &prefix_a);
+        long number_b = last_number(b, &prefix_b);
+
+        return number_a >= 0 && number_b == number_a + 1 && prefix_a == prefix_b && strncmp(a, b, prefix_a) == 0;
+}
+
+/* "0-3", "0:0-6, 2:1". */
+static void put_run(struct strbuf *text, const char *first, const char *last)
+{
+        size_t prefix;
+
+        strbuf_printf(text, "%s%s", text->size ? ", " : "", first);
+        last_number(last, &prefix);
+        if (first != last)
+                strbuf_printf(text, "-%s", last + prefix);
+}
+
+static char *list_kind(const struct look *look, const struct resource *resource, const struct unit *kind)
+{
+        struct strbuf text = STRBUF_INIT;
+        const char *first = NULL;
+        const char *last = NULL;
+
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+
+                if (!is_alike(look, unit, kind))
+                        continue;
+                if (last && !follows(last, unit->index)) {
+                        put_run(&text, first, last);
+                        first = NULL;
+                }
+                last = unit->index;
+                if (!first)
+                        first = last;
+        }
+        put_run(&text, first, last);
+        return strbuf_take(&text);
+}
+
+/* ---- cells ---- */
+
+static void add_mib(struct columns *columns, uint64_t mib, const char *none)
+{
+        if (mib)
+                columns_add(columns, "%" PRIu64 " MiB", mib);
+        else
+                columns_add(columns, "%s", none);
+}
+
+static void add_permille(struct columns *columns, unsigned int permille)
+{
+        columns_add(columns, "%u.%u %%", permille / 10, permille % 10);
+}
+
+static void add_count(struct columns *columns, unsigned int count)
+{
+        if (count)
+                columns_add(columns, "%u", count);
+        else
+                columns_add(columns, "-");
+}
+
+/* ---- a resource ---- */
+
+static void put_units(const struct look *look, const struct resource *resource)
+{
+        static const struct column list[] = {{"UNITS", false}, {"WHAT", false}, {"MEMORY", true}, {"KEPT BACK", true},
+                {"SMS", true}, {"REPLICAS", true}, {"MAX CLIENTS", true}, {"TIER", false}};
+        struct columns columns;
+
+        columns_init(&columns, list, ARRAY_SIZE(list));
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+                bool is_mps = unit->shared && resource->strategy == SHARING_MPS;
+                _free_ char *units = NULL;
+
+                if (!is_first(look, resource, i))
+                        continue;
+                units = list_kind(look, resource, unit);
+                columns_add(&columns, "%s", units);
+                columns_add(&columns, "%s", what(unit));
+                add_mib(&columns, unit->memory >> 20, "unknown");
+                add_mib(&columns,
+                        is_mps && resource->provisioning != PROVISIONING_UNIFORM ? budget_reserve_mib(unit) : 0, "-");
+                add_count(&columns, sm_count(unit));
+                add_count(&columns, unit->shared ? unit->replicas : 0);
+                add_count(&columns, is_mps ? clients_of(look, unit) : 0);
+                columns_add(&columns, "%s", is_mps ? mps_tier_name(share_tier(look->view->plan, resource, unit)) : "-");
+        }
+        columns_print(look->text, &columns, "  ", look->has_colours);
+        columns_done(&columns);
+}
+
+/* What is above the largest request. */
+static void add_refusal(struct columns *columns, const struct resource *resource, const struct unit *unit)
+{
+        unsigned int most = unit->replicas;
+
+        while (most > 1 && plan_refusal(resource, most))
+                most--;
+        if (most == unit->replicas)
+                return;
+        columns_add(columns, "%s", "");
+        columns_add(columns, "more than %u", most);
+        columns_add(columns, "-");
+        columns_add(columns, "-");
+        columns_add(columns, "-");
+        columns_add(columns, "refused by %s", plan_refusal(resource, most + 1));
+}
+
+static void add_share(
+        const struct look *look, struct columns *columns, const struct resource *resource, const struct unit *unit)
+{
+        unsigned int counts[PLAN_VIEW_COUNTS_MAX];
+        size_t n_counts = plan_counts_of(look->view, unit, counts);
+        _free_ char *units = list_kind(look, resource, unit);
+
+        for (size_t i = 0; i < n_counts && !plan_refusal(resource, counts[i]); i++) {
+                struct share share = share_of(resource, unit, counts[i]);
+
+                columns_add(columns, "%s", i ? "" : units);
+                columns_add(columns, "%u of %u", counts[i], unit->replicas);
+                add_mib(columns, share.memory_mib, "no limit");
+                add_permille(columns, share.threads_permille);
+                add_count(columns, share.sms);
+                columns_add(columns, "%s", "");
+        }
+        add_refusal(columns, resource, unit);
+}
+
+static void put_shares(const struct look *look, const struct resource *resource)
+{
+        static const struct column list[] = {{"UNITS", false}, {"CONTAINER HOLDS", true}, {"MEMORY", true},
+                {"THREADS", true}, {"SMS", true}, {"", false}};
+        struct columns columns;
+
+        columns_init(&columns, list, ARRAY_SIZE(list));
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (resource->units[i].shared && is_first(look, resource, i))
+                        add_share(look, &columns, resource, &resource->units[i]);
+        strbuf_putc(look->text, '\n');
+        columns_print(look->text, &columns, "  ", look->has_colours);
+        columns_done(&columns);
+}
+
+static void put_sharing(const struct look *look, const struct resource *resource)
+{
+        strbuf_printf(look->text, "  shared by %s", sharing_strategy_name(resource->strategy));
+        if (resource->strategy == SHARING_MPS)
+                strbuf_printf(look->text, ", provisioning %s", provisioning_name(resource->provisioning));
+        strbuf_printf(look->text, ", placement %s", placement_name(resource->placement));
+        if (resource->max_per_request)
+                strbuf_printf(
+                        look->text, ", at most %u replicas a container, always on one unit", resource->max_per_request);
+        strbuf_puts(look->text, "\n");
+}
+
+/* A section is one for all units of a resource (share/plan.h). */
+static void put_ceilings(const struct look *look, const struct resource *resource)
+{
+        const struct sharing_section *section = NULL;
+
+        for (size_t i = 0; i < resource->n_units && !section; i++)
+                if (resource->units[i].shared)
+                        section = resource->units[i].shared->section;
+        if (!section)
+                return;
+        strbuf_puts(look->text, "\n  That is what a container has that declares nothing. It may declare up to ");
+        if (section->max_threads)
+                strbuf_printf(look->text, "%u %% of the threads and ", section->max_threads);
+        else
+                strbuf_puts(look->text, "all of the threads and ");
+        if (section->max_memory_mib)
+                strbuf_printf(look->text, "%llu MiB.\n", (unsigned long long)section->max_memory_mib);
+        else
+                strbuf_puts(look->text, "all of the memory.\n");
+}
+
+static void put_resource(const struct look *look, const struct resource *resource)
+{
+        size_t advertised = plan_advertised(resource);
+
+        strbuf_printf(
+                look->text, "\n%s%s%s: %zu\n", colour(look, BOLD), resource->name, colour(look, PLAIN), advertised);
+        if (advertised < resource->n_devices)
+                strbuf_printf(look->text,
+                        "  of %zu replicas: with more, a request for %u might find no unit that has so many free\n"
+                        "  %s%zu (%zu %%) are reserved for that%s;\n"
+                        "  " GRANTS_LEVER "\n",
+                        resource->n_devices, resource->max_per_request,
+                        grants_reserved_is_much(resource) ? colour(look, BOLD) : "", grants_reserved(resource),
+                        grants_reserved(resource) * 100 / resource->n_devices,
+                        grants_reserved_is_much(resource) ? colour(look, PLAIN) : "");
+        if (resource->strategy != SHARING_NONE)
+                put_sharing(look, resource);
+        strbuf_putc(look->text, '\n');
+        put_units(look, resource);
+        if (resource->strategy == SHARING_MPS)
+                put_shares(look, resource);
+        if (resource->provisioning == PROVISIONING_DECLARED)
+                put_ceilings(look, resource);
+        if (resource->strategy == SHARING_TIME_SLICING)
+                strbuf_puts(look->text, "\n  Containers take turns: memory and threads have no limit, and several "
+                                        "replicas of a unit are worth no more than one.\n");
+        if (resource->strategy == SHARING_TIME_SLICING && resource->fail_requests_greater_than_one)
+                strbuf_printf(look->text, "  A container that asks for more than one is refused by %s.\n",
+                        plan_refusal(resource, 2));
+}
+
+/* ---- all of it ---- */
+
+static void put_daemons(const struct look *look)
+{
+        static const struct column list[] = {
+                {"DAEMON", false}, {"UNITS", false}, {"MOST MEMORY", true}, {"MOST THREADS", true}};
+        const struct mps_wanted *wanted = &look->view->daemons;
+        struct columns columns;
+
+        if (wanted->n_daemons == 0)
+                return;
+        columns_init(&columns, list, ARRAY_SIZE(list));
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
+
+                for (size_t j = 0; j < daemon->n_units; j++) {
+                        columns_add(&columns, "%s", j ? "" : daemon->name);
+                        columns_add(&columns, "%s", daemon->units[j].index);
+                        add_mib(&columns, daemon->units[j].limit_mib, "no limit");
+                        add_permille(&columns, daemon->threads_permille);
+                }
+        }
+        strbuf_printf(look->text, "\n%sMPS control daemons%s: %zu, and what each allows any one client\n\n",
+                colour(look, BOLD), colour(look, PLAIN), wanted->n_daemons);
+        columns_print(look->text, &columns, "  ", look->has_colours);
+        columns_done(&columns);
+}
+
+static void put_node(const struct look *look)
+{
+        const struct inventory *inventory = look->view->plan->inventory;
+        const struct config *config = look->view->plan->config;
+
+        strbuf_printf(look->text, "%zu GPU%s", inventory->n_gpus, inventory->n_gpus == 1 ? "" : "s");
+        if (look->view->simulated)
+                strbuf_printf(look->text, " (simulated: %s)", look->view->simulated);
+        if (*inventory->driver_version)
+                strbuf_printf(look->text, ", driver %s", inventory->driver_version);
+        if (*config->path)
+                strbuf_printf(look->text, ", config '%s'\n", config->path);
+        else
+                strbuf_puts(look->text, ", no config file\n");
+}
+
+void plan_table_print(struct strbuf *text, const struct plan_view *view, bool has_colours)
+{
+        const struct look look = {text, view, has_colours};
+
+        put_node(&look);
+        if (view->plan->n_resources == 0)
+                strbuf_puts(text, "\nno resource: kubelet is told nothing\n");
+        for (size_t i = 0; i < view->plan->n_resources; i++)
+                put_resource(&look, &view->plan->resources[i]);
+        put_daemons(&look);
+        if (view->n_warnings)
+                strbuf_putc(text, '\n');
+        for (size_t i = 0; i < view->n_warnings; i++)
+                strbuf_printf(
+                        text, "%swarning:%s %s\n", colour(&look, YELLOW), colour(&look, PLAIN), view->warnings[i]);
+}

@@ -1,0 +1,315 @@
+/*
+ * warpshare probe: a CUDA program that finds out what its container really gets of a GPU. The CUDA part is in a child process
+ * (work.c), since any call of it may hang; here are the options, the deadlines and the exit status.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "cmd/commands.h"
+#include "cmd/probe/probe.h"
+
+enum { EXIT_NO_CUDA = 3 };
+
+#define SECONDS_MAX 3600U
+#define WATCH_WINDOW 0.25
+#define USUAL_WINDOW 0.1
+
+/* ---- options ---- */
+
+enum {
+        JSON,
+        DEVICE,
+        WATCH,
+        MEMORY,
+        NO_MEMORY,
+        TIMEOUT,
+        LIBCUDA,
+        LIBNVML,
+        LOAD,
+        BEGIN_AT,
+        FAULT,
+};
+
+static const struct option own[] = {
+        [JSON] = {.flag = "json",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "one JSON object instead of the table"},
+        [DEVICE] = {.flag = "device",
+                .type = OPTION_STRING,
+                .fallback = "0",
+                .argument = "N",
+                .help = "which of the visible GPUs, from 0"},
+        [WATCH] = {.flag = "watch",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "SECONDS",
+                .help = "measure the throughput so long, in windows of 250 ms: least, median and most show what neighbours do to it; "
+                        "empty: one second"},
+        [MEMORY] = {.flag = "memory",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "MIB|all",
+                .help = "how much memory to try at most, held for milliseconds; empty: the limit and 64 MiB more, so that a limit "
+                        "that is not in force shows, or 1024 MiB without a limit"},
+        [NO_MEMORY] = {.flag = "no-memory", .type = OPTION_BOOL, .fallback = "false", .help = "do not try"},
+        [TIMEOUT] = {.flag = "timeout",
+                .type = OPTION_STRING,
+                .fallback = "30",
+                .argument = "SECONDS",
+                .help = "how long a step may take"},
+        [LIBCUDA] = {.flag = "cuda-library",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "instead of libcuda.so.1"},
+        [LIBNVML] = {.flag = "nvml-library",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "instead of libnvidia-ml.so.1, which tells how many SMs the whole GPU has"},
+        [LOAD] = {.flag = "load",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "SECONDS",
+                .help = "to test with: be a load of multiply-adds, and tell the work done"},
+        [BEGIN_AT] = {.flag = "begin-at",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "TIME",
+                .help = "to test with: begin the load at that time, in seconds since the epoch, so that loads can be compared"},
+        [FAULT] = {.flag = "fault",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "to test with: write where nothing is. Under MPS that ends EVERY client of the GPU"},
+};
+
+static const char help[] =
+        "usage: warpshare probe [OPTION...]\n"
+        "\n"
+        "Measures what this container really gets of its GPU, and compares it with what it was granted.\n"
+        "\n";
+
+static const char more_help[] =
+        "\nWhat was granted is what the environment says: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS;\n"
+        "of two, the lower. It holds when MPS is in use; when no more memory than the limit can be allocated, and no\n"
+        "less than the limit without 768 MiB, which is room for CUDA's own context; and when the SMs are those granted,\n"
+        "give or take two, since the hardware gives them in pairs.\n"
+        "\n"
+        "exit status: 0 it holds, or nothing was granted; 1 it does not; 2 wrong usage; 3 CUDA cannot be used: the\n"
+        "error is shown with what it means under MPS.\n";
+
+const struct command_line command_probe_line = {
+        .shared = command_line_none,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare probe",
+        .help = help,
+        .more_help = more_help,
+};
+
+static int refuse(size_t position, const char *value, const char *form, struct error *err)
+{
+        return error_set(err, ERROR_INVALID, "--%s %.40s: must be %s", own[position].flag, value, form);
+}
+
+static int read_seconds(size_t position, const char *text, unsigned int *ret, struct error *err)
+{
+        uint64_t value;
+
+        if (!text_to_uint(text, SECONDS_MAX, &value) || value == 0)
+                return refuse(position, text, "a number of seconds from 1 to 3600", err);
+        *ret = (unsigned int)value;
+        return 0;
+}
+
+static int read_memory(struct probe_options *options, const char *text, struct error *err)
+{
+        uint64_t value;
+
+        if (strcmp(text, "all") == 0) {
+                options->memory = PROBE_MEMORY_ALL;
+                return 0;
+        }
+        if (!text_to_uint(text, UINT32_MAX, &value) || value == 0)
+                return refuse(MEMORY, text, "a number of MiB, or 'all'", err);
+        options->memory = PROBE_MEMORY_CEILING;
+        options->memory_mib = (unsigned int)value;
+        return 0;
+}
+
+static int read_time(struct probe_options *options, const char *text, struct error *err)
+{
+        char *end;
+
+        options->begin_at = strtod(text, &end);
+        if (*end || end == text || !isfinite(options->begin_at) || options->begin_at <= 0 || options->begin_at > 1e11)
+                return refuse(BEGIN_AT, text, "seconds since the epoch", err);
+        return 0;
+}
+
+/* How long it works, and as what. */
+static int read_work(struct probe_options *options, const char *const *values, struct error *err)
+{
+        unsigned int seconds = 1;
+
+        if (*values[WATCH]) {
+                if (read_seconds(WATCH, values[WATCH], &seconds, err) < 0)
+                        return -1;
+                options->window = WATCH_WINDOW;
+        }
+        if (*values[LOAD]) {
+                if (read_seconds(LOAD, values[LOAD], &seconds, err) < 0)
+                        return -1;
+                options->window = USUAL_WINDOW;
+                options->kind = PROBE_LOAD;
+        }
+        if (strcmp(values[FAULT], "true") == 0)
+                options->kind = PROBE_FAULT;
+        options->seconds = seconds;
+        return 0;
+}
+
+static const char *path_of(const char *value)
+{
+        return *value ? value : NULL;
+}
+
+static int read_options(struct probe_options *options, const char *const *values, struct error *err)
+{
+        uint64_t device;
+
+        *options = (struct probe_options){
+                .memory = PROBE_MEMORY_CAREFUL,
+                .window = USUAL_WINDOW,
+                .json = strcmp(values[JSON], "true") == 0,
+                .cuda_library = path_of(values[LIBCUDA]),
+                .nvml_library = path_of(values[LIBNVML]),
+        };
+        if (!text_to_uint(values[DEVICE], 255, &device))
+                return refuse(DEVICE, values[DEVICE], "a number from 0 to 255", err);
+        options->device = (unsigned int)device;
+        if (*values[MEMORY] && read_memory(options, values[MEMORY], err) < 0)
+                return -1;
+        if (strcmp(values[NO_MEMORY], "true") == 0)
+                options->memory = PROBE_MEMORY_NONE;
+        if (*values[BEGIN_AT] && read_time(options, values[BEGIN_AT], err) < 0)
+                return -1;
+        if (read_work(options, values, err) < 0)
+                return -1;
+        return read_seconds(TIMEOUT, values[TIMEOUT], &options->timeout_s, err);
+}
+
+/* ---- deadlines ---- */
+
+static const char *const step_names[PROBE_STEPS] = {
+        [PROBE_STEP_LIBRARY] = "loading libcuda.so.1",
+        [PROBE_STEP_INIT] = "cuInit",
+        [PROBE_STEP_CONTEXT] = "cuCtxCreate",
+        [PROBE_STEP_PROGRAM] = "compiling the program for this GPU",
+        [PROBE_STEP_SMS] = "counting SMs",
+        [PROBE_STEP_MEMORY] = "trying memory",
+        [PROBE_STEP_BANDWIDTH] = "measuring bandwidth",
+        [PROBE_STEP_WORK] = "working",
+        [PROBE_STEP_FAULT] = "the fault",
+        [PROBE_STEP_END] = "cuCtxDestroy",
+        [PROBE_STEP_NVML] = "NVML",
+};
+
+static void make_steps(struct worker_step steps[PROBE_STEPS], const struct probe_options *options)
+{
+        double now = (double)time(NULL);
+        double wait = options->begin_at > now ? options->begin_at - now : 0;
+
+        for (unsigned int i = 0; i < PROBE_STEPS; i++)
+                steps[i] =
+                        (struct worker_step){.name = step_names[i], .timeout_ms = options->timeout_s * UINT64_C(1000)};
+        steps[PROBE_STEP_WORK].timeout_ms += (uint64_t)((options->seconds + MIN(wait, (double)SECONDS_MAX)) * 1000);
+}
+
+static char *explain_hang(const struct probe_options *options, unsigned int step)
+{
+        const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+
+        if (step != PROBE_STEP_INIT && step != PROBE_STEP_CONTEXT)
+                return xasprintf(
+                        "%s does not end (%u s): the GPU or the MPS server hangs; see the kernel's log (lines with "
+                        "NVRM) and server.log on the node",
+                        step_names[step], options->timeout_s);
+        return xasprintf(
+                "%s does not return (%u s): probably an MPS server of another user id holds the daemon%s%s, since one "
+                "daemon serves one user at a time unless it runs with -multiuser-server; this process has user id "
+                "%u. Let the pods that share the GPU run as one user, or see 'warpshare mps status' on the node",
+                step_names[step], options->timeout_s, pipe ? " in " : "", pipe ? pipe : "", (unsigned int)getuid());
+}
+
+/* Why there is nothing to judge; NULL: there is. The caller frees. */
+static char *find_failure(const struct probe_options *options, const struct worker_result *worker)
+{
+        const struct probe_result *result = worker->shared;
+
+        if (result->complete)
+                return NULL;
+        if (result->failed)
+                return xstrdup(result->error.text);
+        if (worker->end == WORKER_HUNG)
+                return explain_hang(options, worker->step);
+        return xasprintf(
+                "CUDA ended the process during %s (signal %d): the driver's library and kernel module may not fit "
+                "together",
+                step_names[worker->step], worker->signal);
+}
+
+static int judge(const struct probe_options *options, const struct worker_result *worker)
+{
+        struct probe_result *result = worker->shared;
+        _free_ char *failure = find_failure(options, worker);
+        struct probe_report report = {.options = options, .result = result, .failure = failure};
+        struct granted_measured measured = {.facts = &result->facts,
+                .places = &result->places,
+                .memory = result->has_memory ? &result->memory : NULL,
+                .unit_sms = result->unit_sms,
+                .socket = result->socket};
+
+        report.spread = measure_spread_of(result->rate.samples, result->rate.n_samples);
+        granted_judge(&report.verdict, &result->granted, &measured);
+        probe_print(&report);
+        if (failure)
+                return result->promise_is_unclear ? EXIT_FAILED : EXIT_NO_CUDA;
+        return options->kind == PROBE_ALL && !report.verdict.holds ? EXIT_FAILED : 0;
+}
+
+int command_probe(int argc, char **argv)
+{
+        struct worker_step steps[PROBE_STEPS];
+        struct probe_options options;
+        struct worker_options worker_options = {.steps = steps,
+                .n_steps = PROBE_STEPS,
+                .shared_size = sizeof(struct probe_result),
+                .run = probe_work,
+                .data = &options};
+        struct worker_result worker;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (!command_line_read(&command_probe_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (read_options(&options, values, &err) < 0)
+                return command_line_refuse(&command_probe_line, &err);
+        make_steps(steps, &options);
+        if (worker_run(&worker, &worker_options, &err) < 0) {
+                command_line_fail(&command_probe_line, &err);
+                return EXIT_NO_CUDA;
+        }
+        status = judge(&options, &worker);
+        worker_release(&worker);
+        return status;
+}

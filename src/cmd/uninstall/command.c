@@ -1,0 +1,199 @@
+/*
+ * warpshare uninstall: takes away what the agent and `warpshare mps` have left on this node and at its object in the API, and tells
+ * of each thing whether it was there, is gone, or stays, and why.
+ */
+#include "cmd/uninstall/uninstall.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/command_line.h"
+#include "cmd/commands.h"
+#include "cmd/uninstall/mps.h"
+#include "io/lock.h"
+#include "node/labels_remove.h"
+
+enum { DRY_RUN, FORCE, OUTPUT };
+
+static const struct option own[] = {
+        [DRY_RUN] = {.flag = "dry-run",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "only say what is there and what would become of it"},
+        [FORCE] = {.flag = "force",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "go on although an agent runs here, and remove CDI specifications that are in use"},
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
+};
+
+static const char help[] =
+        "usage: warpshare uninstall [OPTION...]\n"
+        "\n"
+        "Removes what is left on this node when the agent and 'warpshare mps' have ended: sockets in kubelet's directory, CDI\n"
+        "specifications, labels ('warpshare labels --remove'), all of MPS ('warpshare mps uninstall'), and at the node's object\n"
+        "in the API taint, condition and annotations of ours. A table tells of each whether it was there, and what became of it. May be run again.\n"
+        "\n"
+        "Status 0: nothing is left. Status 1: something is, or an agent runs here.\n"
+        "\n";
+
+static const char more_help[] =
+        "\nEvery option of 'warpshare agent' and its environment count as well: use those that the agent had.\n";
+
+const struct command_line command_uninstall_line = {
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare uninstall",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};
+
+/* ---- MPS ---- */
+
+static void remove_mps(struct removals *removals, const struct config *config)
+{
+        static const char what[] = "MPS";
+        const struct mps_removal_options options = {
+                .root = config->mps_directory,
+                .control = config->mps_control,
+                .driver_root = config->driver_root_ctr,
+                .nvml_library = config->nvml_library,
+        };
+        size_t n_before = removals->n_rows;
+        struct error err;
+
+        switch (mps_removal_run(removals, &options, &err)) {
+        case 0:
+                if (removals->n_rows == n_before)
+                        removals_add(removals, REMOVAL_ABSENT, what, options.root, "%s", "");
+                break;
+        case MPS_REMOVAL_NOTHING:
+                removals_add(removals, REMOVAL_ABSENT, what, options.root, "%s", "");
+                break;
+        case MPS_REMOVAL_BUSY:
+                removals_add(removals, REMOVAL_LEFT, what, options.root,
+                        "`warpshare mps` runs with it, which ends the programs of containers: end it first");
+                break;
+        default:
+                removals_add(removals, REMOVAL_LEFT, what, options.root, "%s", err.text);
+        }
+}
+
+/* ---- labels ---- */
+
+static void tell_labels(enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
+{
+        static const enum removal_outcome outcomes[] = {
+                [LABELS_REMOVED] = REMOVAL_DONE,
+                [LABELS_LEFT] = REMOVAL_LEFT,
+                [LABELS_ABSENT] = REMOVAL_ABSENT,
+                [LABELS_UNSEEN] = REMOVAL_UNSEEN,
+        };
+
+        removals_add(data, outcomes[outcome], what, where, "%s", note);
+}
+
+/* ---- the answer ---- */
+
+static void print_json(const struct removals *removals)
+{
+        static const char *const words[] = {
+                [REMOVAL_DONE] = "removed",
+                [REMOVAL_LEFT] = "left",
+                [REMOVAL_ABSENT] = "absent",
+                [REMOVAL_UNSEEN] = "unseen",
+        };
+        json_t *rows = json_array();
+        _free_ char *text = NULL;
+        json_t *answer;
+
+        for (size_t i = 0; i < removals->n_rows; i++) {
+                const struct removal *row = &removals->rows[i];
+
+                json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "what", row->what, "where", row->where,
+                                                    "outcome", words[row->outcome], "note", row->note));
+        }
+        answer = json_pack("{s:b, s:o}", "dryRun", removals->is_dry, "things", rows);
+        text = json_dumps(answer, JSON_INDENT(2));
+        json_decref(answer);
+        puts(text ? text : "{}");
+}
+
+static void print(const struct removals *removals, const char *output)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (strcmp(output, "json") == 0) {
+                print_json(removals);
+                return;
+        }
+        removals_print(removals, &text);
+        fputs(text.data, stdout);
+}
+
+/* ---- the command ---- */
+
+/* A configuration that cannot be used is no reason to leave things: then the options alone have to do. */
+static const struct config *read_config(struct option_set *set, struct arena *arena, struct error *err)
+{
+        const struct config *config;
+
+        if (config_build(set, arena, &config, NULL, NULL, err) == 0)
+                return config;
+        fprintf(stderr, "warpshare uninstall: without the configuration file: %s\n", err->text);
+        set->values[option_find("config-file")] = "";
+        return config_build(set, arena, &config, NULL, NULL, err) == 0 ? config : NULL;
+}
+
+/* The lock is held while things are removed, so that no agent starts meanwhile. */
+static int uninstall(const struct config *config, const char *const *values)
+{
+        _cleanup_(removals_done) struct removals removals = {.is_dry = strcmp(values[DRY_RUN], "true") == 0};
+        _free_ char *directory = *config->kubelet_socket ? file_folder(config->kubelet_socket)
+                                                         : xstrdup("/var/lib/kubelet/device-plugins");
+        bool is_forced = strcmp(values[FORCE], "true") == 0;
+        struct lock lock = LOCK_INIT;
+        struct api_visit visit;
+        struct error err;
+        int rc = lock_take_within(&lock, directory, LOCK_PATIENCE_MS, &err);
+
+        if (rc == LOCK_BUSY && !is_forced && !removals.is_dry) {
+                fprintf(stderr, "an agent runs here (it has the lock on '%s'): end it first, or use --force\n",
+                        directory);
+                return EXIT_FAILED;
+        }
+        if (rc != LOCK_BUSY)
+                uninstall_sockets(&removals, directory);
+        else
+                removals_add(&removals, REMOVAL_LEFT, "kubelet socket", directory, "an agent runs here");
+        uninstall_cdi(&removals, config, directory, is_forced);
+        remove_mps(&removals, config);
+        api_visit_begin(&visit, config);
+        labels_remove(&visit, config, "", removals.is_dry, tell_labels, &removals);
+        uninstall_node(&removals, &visit, config->node_name);
+        api_visit_end(&visit);
+        lock_release(&lock);
+        print(&removals, values[OUTPUT]);
+        return removals_count(&removals, REMOVAL_LEFT) > 0 ? EXIT_FAILED : 0;
+}
+
+int command_uninstall(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        const struct config *config;
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (!command_line_read(&command_uninstall_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        command_line_setup_log(&set, "text");
+        config = read_config(&set, &arena, &err);
+        return config ? uninstall(config, values) : command_line_fail(&command_uninstall_line, &err);
+}

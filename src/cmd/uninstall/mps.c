@@ -1,0 +1,296 @@
+#include "cmd/uninstall/mps.h"
+#include "nodeconfig/record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "io/lock.h"
+#include "mps/supervisor/memory_limit.h"
+#include "mps/supervisor/record.h"
+#include "mps/supervisor/shm_mount.h"
+#include "mps/supervisor/supervisor.h"
+#include "mps/wire/message.h"
+#include "share/mps_terms.h"
+
+#define GRACE_MS UINT64_C(5000)
+#define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
+
+/* ---- memory limits of containers ---- */
+
+static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_record_limit *limit)
+{
+        _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
+        struct error err;
+
+        if (memory_limit_clear(nvml, limit->unit, folder, limit->limit_mib, &err) < MEMORY_LIMIT_CANNOT)
+                return true;
+        removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s", limit->unit,
+                err.text);
+        return false;
+}
+
+/* Those that cannot be taken away end with their containers. */
+static void clear_limits(
+        struct removals *removals, const struct mps_removal_options *options, const struct mps_record *record)
+{
+        struct nvml *nvml = NULL;
+        size_t n_cleared = 0;
+        struct error err;
+
+        if (!record->n_limits)
+                return;
+        if (!removals->is_dry && nvml_open(&nvml, options->nvml_library, options->driver_root, &err) < 0) {
+                removals_add(removals, REMOVAL_UNSEEN, MPS_REMOVAL_LIMITS, "NVML", "%s", err.text);
+                return;
+        }
+        for (size_t i = 0; i < record->n_limits; i++)
+                n_cleared += !nvml || clear_limit(removals, nvml, &record->limits[i]);
+        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu taken away", n_cleared);
+        nvml_close(nvml);
+}
+
+/* ---- daemons and compute modes ---- */
+
+static void on_closed(void *data)
+{
+        *(bool *)data = true;
+}
+
+/* What is wanted goes from the record first, or else the supervisor would start it. */
+static int want_nothing(struct removals *removals, const struct mps_removal_options *options, const char *path,
+        size_t *ret_daemons, size_t *ret_modes, struct error *err)
+{
+        struct mps_record record;
+        int rc = mps_record_read(&record, path, err);
+
+        if (rc == 0) {
+                *ret_daemons = record.n_daemons;
+                *ret_modes = record.n_modes;
+                clear_limits(removals, options, &record);
+                record.wanted = (struct mps_wanted){NULL, 0};
+                record.n_limits = 0;
+                rc = removals->is_dry ? 0 : mps_record_write(&record, path, err);
+        }
+        mps_record_done(&record);
+        return rc;
+}
+
+static int close_supervisor(const struct mps_removal_options *removal, struct error *err)
+{
+        struct mps_supervisor_options options = {
+                .root = removal->root,
+                .control = removal->control,
+                .driver_root = removal->driver_root,
+                .nvml_library = removal->nvml_library,
+                .sets_compute_mode = true,
+        };
+        struct mps_supervisor *supervisor;
+        bool is_closed = false;
+        uv_loop_t loop;
+
+        uv_loop_init(&loop);
+        options.loop = &loop;
+        if (mps_supervisor_new(&supervisor, &options, err) < 0) {
+                uv_loop_close(&loop);
+                return -1;
+        }
+        mps_supervisor_close(supervisor, GRACE_MS, on_closed, &is_closed);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        uv_loop_close(&loop);
+        return 0;
+}
+
+static int end_daemons(struct removals *removals, const struct mps_removal_options *options, struct error *err)
+{
+        _free_ char *path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
+        size_t n_daemons = 0;
+        size_t n_modes = 0;
+
+        if (access(path, F_OK) < 0)
+                return 0;
+        if (want_nothing(removals, options, path, &n_daemons, &n_modes, err) < 0)
+                return -1;
+        if (!removals->is_dry && close_supervisor(options, err) < 0)
+                return -1;
+        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path, "%zu on record, %zu compute modes put back",
+                n_daemons, n_modes);
+        return 0;
+}
+
+/* ---- files ---- */
+
+struct sweep {
+        struct removals *removals;
+        struct strbuf mountinfo;
+};
+
+/* Something is mounted at |path| or below it. Paths of ours have no characters that mountinfo would escape. */
+static bool has_mount(const struct sweep *sweep, const char *path)
+{
+        _free_ char *mark = xasprintf(" %s", path);
+        size_t length = strlen(mark);
+
+        for (const char *at = sweep->mountinfo.data; (at = strstr(at, mark)); at++)
+                if (at[length] == ' ' || at[length] == '/')
+                        return true;
+        return false;
+}
+
+static int remove_one(const char *path, const struct stat *status UNUSED, int type UNUSED, struct FTW *place UNUSED)
+{
+        return remove(path) < 0 && errno != ENOENT ? -1 : 0;
+}
+
+static void remove_tree(struct sweep *sweep, const char *path)
+{
+        char real[PATH_MAX];
+
+        if (!realpath(path, real))
+                return;
+        if (has_mount(sweep, real))
+                removals_add(sweep->removals, REMOVAL_LEFT, "MPS folder", path, "something is mounted there");
+        else if (!sweep->removals->is_dry && nftw(path, remove_one, 16, FTW_PHYS | FTW_MOUNT | FTW_DEPTH) != 0)
+                removals_add(sweep->removals, REMOVAL_LEFT, "MPS folder", path, "%s", strerror(errno));
+        else
+                removals_add(sweep->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
+}
+
+static void read_mounts(struct sweep *sweep)
+{
+        struct error err;
+
+        strbuf_clear(&sweep->mountinfo);
+        if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &sweep->mountinfo, &err) < 0)
+                removals_add(sweep->removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
+}
+
+/* That of the node, or that of one daemon. */
+static void remove_shm(struct sweep *sweep, const char *folder)
+{
+        _free_ char *path = xasprintf("%s/shm", folder);
+        char real[PATH_MAX];
+        const bool is_mounted = realpath(path, real) && has_mount(sweep, real);
+        struct error err;
+        pid_t user;
+        int rc;
+
+        if (access(path, F_OK) < 0)
+                return;
+        rc = sweep->removals->is_dry ? 0 : mps_shm_unmount(path, &user, &err);
+        if (rc > 0 && user > 0)
+                removals_add(
+                        sweep->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
+        else if (rc > 0)
+                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
+        else if (rc < 0)
+                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
+        else if (is_mounted)
+                removals_add(sweep->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
+        if (is_mounted && !sweep->removals->is_dry)
+                read_mounts(sweep);
+}
+
+static bool is_folder(const char *path)
+{
+        struct stat status;
+
+        return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* What mps/supervisor/folder.h makes for a daemon. */
+static bool is_daemon(const char *path)
+{
+        _free_ char *pipe = xasprintf("%s/pipe", path);
+        _free_ char *log = xasprintf("%s/log", path);
+
+        return is_folder(pipe) && is_folder(log);
+}
+
+/* Daemons have a folder below the root, or one level deeper: "nvidia.com/gpu". */
+static void remove_daemons(struct sweep *sweep, const char *folder, unsigned int levels)
+{
+        DIR *entries = opendir(folder);
+        const struct dirent *entry;
+
+        if (!entries)
+                return;
+        while ((entry = readdir(entries))) {
+                _free_ char *path = xasprintf("%s/%s", folder, entry->d_name);
+
+                if (entry->d_name[0] == '.' || strcmp(entry->d_name, "shm") == 0 || !is_folder(path))
+                        continue;
+                if (is_daemon(path)) {
+                        remove_shm(sweep, path);
+                        remove_tree(sweep, path);
+                } else if (levels > 1) {
+                        remove_daemons(sweep, path, levels - 1);
+                        if (!sweep->removals->is_dry)
+                                rmdir(path); /* if it is empty now */
+                }
+        }
+        closedir(entries);
+}
+
+static void remove_file(struct sweep *sweep, const char *root, const char *name)
+{
+        _free_ char *path = xasprintf("%s/%s", root, name);
+        int rc = sweep->removals->is_dry ? access(path, F_OK) : unlink(path);
+
+        if (rc == 0)
+                removals_add(sweep->removals, REMOVAL_DONE, "MPS file", path, "%s", "");
+        else if (errno != ENOENT)
+                removals_add(sweep->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
+}
+
+/* The agent's, of who holds what: "grants-<resource>.json". */
+static void remove_books(struct sweep *sweep, const char *root)
+{
+        DIR *entries = opendir(root);
+        const struct dirent *entry;
+
+        if (!entries)
+                return;
+        while ((entry = readdir(entries)))
+                if (text_starts_with(entry->d_name, "grants-") && strstr(entry->d_name, ".json"))
+                        remove_file(sweep, root, entry->d_name);
+        closedir(entries);
+}
+
+static void remove_files(struct removals *removals, const char *root)
+{
+        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, MPS_TERMS_FILE, CONFIG_RECORD_NAME};
+        struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
+
+        read_mounts(&sweep);
+        remove_daemons(&sweep, root, 2);
+        for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+                remove_file(&sweep, root, files[i]);
+        remove_books(&sweep, root);
+        remove_shm(&sweep, root);
+        strbuf_done(&sweep.mountinfo);
+}
+
+int mps_removal_run(struct removals *removals, const struct mps_removal_options *options, struct error *err)
+{
+        struct lock lock = LOCK_INIT;
+        int rc;
+
+        if (access(options->root, F_OK) < 0 && errno == ENOENT)
+                return MPS_REMOVAL_NOTHING;
+        rc = lock_take_within(&lock, options->root, LOCK_PATIENCE_MS, err);
+        if (rc != 0)
+                return rc == LOCK_BUSY ? MPS_REMOVAL_BUSY : -1;
+        rc = end_daemons(removals, options, err);
+        if (rc == 0)
+                remove_files(removals, options->root);
+        lock_release(&lock);
+        return rc;
+}

@@ -1,0 +1,201 @@
+#include "kube/node_events.h"
+
+#include <stdarg.h>
+
+#include "base/alloc.h"
+#include "base/complaint.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/events.h"
+
+#define COMPONENT "warpshare"
+#define GIVEN_UP_QUIET_MS UINT64_C(60000)
+
+struct node_events {
+        struct kube_events *events;
+        char *node;
+        bool are_pods_told;
+        bool is_serving;
+        struct complaint bad_answer;
+        uv_loop_t *loop;
+        uint64_t given_up_ms;    /* when a line told of one that was given up */
+        unsigned int n_given_up; /* since then, untold */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+static const struct {
+        const char *reason;
+        bool is_warning;
+} vocabulary[NODE_EVENT_COUNT] = {
+        [NODE_EVENT_GPU_UNHEALTHY] = {"GPUUnhealthy", true},
+        [NODE_EVENT_GPU_HEALTHY] = {"GPUHealthy", false},
+        [NODE_EVENT_GPUS_UNAVAILABLE] = {"GPUsUnavailable", true},
+        [NODE_EVENT_GPUS_AVAILABLE] = {"GPUsAvailable", false},
+        [NODE_EVENT_NVML_CALL_HANGS] = {"NVMLCallHangs", true},
+        [NODE_EVENT_NVML_CALL_RETURNED] = {"NVMLCallReturned", false},
+        [NODE_EVENT_CONFIG_REFUSED] = {"ConfigRefused", true},
+        [NODE_EVENT_CONFIG_FALLBACK] = {"ConfigFallback", true},
+        [NODE_EVENT_CONFIG_APPLIED] = {"ConfigApplied", false},
+        [NODE_EVENT_PLAN_REFUSED] = {"PlanRefused", true},
+        [NODE_EVENT_PLAN_ACCEPTED] = {"PlanAccepted", false},
+        [NODE_EVENT_CHANGE_PENDING] = {"ChangePending", false},
+        [NODE_EVENT_CHANGE_COMPLETED] = {"ChangeCompleted", false},
+        [NODE_EVENT_MPS_UNAVAILABLE] = {"MPSUnavailable", true},
+        [NODE_EVENT_MPS_DAEMON_FAULT] = {"MPSDaemonFault", true},
+        [NODE_EVENT_MPS_DAEMON_RECOVERED] = {"MPSDaemonRecovered", false},
+        [NODE_EVENT_MPS_NOTICE] = {"MPSNotice", true},
+        [NODE_EVENT_MPS_SHARED_MEMORY_FULL] = {"MPSSharedMemoryFull", true},
+        [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSGrantViolated", true},
+        [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
+        [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
+        [NODE_EVENT_POD_GETS_LESS] = {"PodGetsLess", true},
+        [NODE_EVENT_DECLARATION_IGNORED] = {"DeclarationIgnored", true},
+        [NODE_EVENT_DECLARED_TOO_MUCH] = {"DeclaredMemoryExceedsGPU", true},
+        [NODE_EVENT_AGENT_RESTARTED] = {"AgentRestarted", true},
+};
+
+const char *node_event_reason(enum node_event event)
+{
+        return vocabulary[event].reason;
+}
+
+bool node_event_is_warning(enum node_event event)
+{
+        return vocabulary[event].is_warning;
+}
+
+/* Events are a service to people; that they cannot be had is said once, and stops nothing. */
+static void on_answer(const struct error *err, void *data)
+{
+        struct node_events *events = data;
+
+        if (err)
+                complain(&events->bad_answer, "an event cannot be told to the API server", err);
+        else
+                complaint_settle(&events->bad_answer);
+}
+
+/* A namespace that takes no events has many of them: each line names one, and counts those that had none. */
+static void on_given_up(const struct event *event, const struct error *err, void *data)
+{
+        struct node_events *events = data;
+        uint64_t now = uv_now(events->loop);
+
+        if (events->given_up_ms && now - events->given_up_ms < GIVEN_UP_QUIET_MS) {
+                events->n_given_up++;
+                return;
+        }
+        log_warn("an event is given up after many tries", LOG_STR("reason", event->reason),
+                LOG_STR("kind", event->about.kind), LOG_STR("namespace", event->about.namespace),
+                LOG_STR("name", event->about.name), LOG_UINT("others_before", events->n_given_up), LOG_ERR(err));
+        events->given_up_ms = now;
+        events->n_given_up = 0;
+}
+
+struct node_events *node_events_new(
+        uv_loop_t *loop, struct kube_client *client, const char *node, enum events_about about)
+{
+        struct node_events *events;
+        struct kube_events_options options = {
+                .loop = loop,
+                .client = client,
+                .component = COMPONENT,
+                .host = node,
+                .on_answer = on_answer,
+                .on_given_up = on_given_up,
+        };
+
+        if (!client || !*node || about == EVENTS_NONE)
+                return NULL;
+        events = xcalloc(1, sizeof(*events));
+        events->loop = loop;
+        events->node = xstrdup(node);
+        events->are_pods_told = about == EVENTS_PODS;
+        options.data = events;
+        events->events = kube_events_new(&options);
+        return events;
+}
+
+void node_events_serve(struct node_events *events, bool is_serving)
+{
+        if (events)
+                events->is_serving = is_serving;
+}
+
+static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+        const char *format, va_list args) PRINTF_LIKE(4, 0);
+
+static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+        const char *format, va_list args)
+{
+        struct arena scratch = ARENA_INIT;
+
+        kube_events_tell(events->events, &(struct event){
+                                                 .about = *about,
+                                                 .is_warning = vocabulary[event].is_warning,
+                                                 .reason = vocabulary[event].reason,
+                                                 .message = arena_vprintf(&scratch, format, args),
+                                         });
+        arena_done(&scratch);
+}
+
+void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...)
+{
+        struct event_object about;
+        va_list args;
+
+        if (!events || !events->is_serving)
+                return;
+        /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
+        about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
+        va_start(args, format);
+        tell(events, &about, event, format, args);
+        va_end(args);
+}
+
+void node_events_tell_pod(
+        struct node_events *events, const struct node_event_pod *pod, enum node_event event, const char *format, ...)
+{
+        struct event_object about;
+        va_list args;
+
+        if (!events || !events->is_serving || !events->are_pods_told)
+                return;
+        about = (struct event_object){
+                .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};
+        va_start(args, format);
+        tell(events, &about, event, format, args);
+        va_end(args);
+}
+
+struct node_events_counts node_events_counts(const struct node_events *events)
+{
+        if (!events)
+                return (struct node_events_counts){0};
+        return (struct node_events_counts){
+                .sent = kube_events_sent(events->events),
+                .dropped = kube_events_dropped(events->events),
+        };
+}
+
+static void on_closed(void *data)
+{
+        struct node_events *events = data;
+        void (*closed)(void *) = events->closed;
+        void *closed_data = events->closed_data;
+
+        free(events->node);
+        free(events);
+        if (closed)
+                closed(closed_data);
+}
+
+void node_events_close(struct node_events *events, void (*closed)(void *data), void *data)
+{
+        if (!events)
+                return;
+        events->closed = closed;
+        events->closed_data = data;
+        kube_events_close(events->events, on_closed, events);
+}

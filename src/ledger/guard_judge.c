@@ -1,0 +1,478 @@
+/*
+ * Whose a process is, and what is wrong with it. Each process is counted to an account: a grant, all grants of a pod on a unit
+ * together, a pod without any there, or nobody.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/text.h"
+#include "ledger/guard_parts.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Of one process at most: its two accounts', a limit of threads, one of memory, a claim, a variable. */
+#define FINDINGS_PER_CLIENT 6
+
+struct owned {
+        const struct guard_grant *grant;
+        const struct owned *next; /* of the same pod */
+};
+
+struct pod {
+        const struct owned *grants;
+        bool is_guess; /* one of them */
+};
+
+struct account {
+        enum { ACCOUNT_GRANT, ACCOUNT_POD, ACCOUNT_STRANGER, ACCOUNT_NOBODY } kind;
+        const char *key;
+        const struct mps_daemon_status *daemon;
+        const char *unit;                /* or NULL */
+        const struct guard_grant *grant; /* ACCOUNT_GRANT */
+        bool is_by_claim;                /* nothing but the environment says that it is this grant */
+        uint64_t limit_mib;              /* of all its grants; 0: none */
+        unsigned int threads_permille;
+        bool is_by_variable;       /* of all its grants: nothing but the container's variable lowers its threads */
+        bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
+
+        bool is_on_record;            /* ACCOUNT_NOBODY: kubelet's record has the pod, and no grant of it here */
+        bool is_guess;                /* what the pod was granted is not known for certain */
+        int64_t seen;                 /* the newest of its processes, for the first time */
+        bool is_mixed;                /* it has processes of several containers */
+        const struct mps_client *top; /* the one with most memory */
+        uint64_t memory;              /* bytes that are known */
+        unsigned int n_clients;
+};
+
+struct judge {
+        struct arena *arena;
+        const struct guard_facts *facts;
+        struct map pods;     /* UID → struct pod * */
+        struct map by_id;    /* of grants → const struct guard_grant * */
+        struct map orphans;  /* UUIDs of units with grants whose owner is not known */
+        struct map accounts; /* key → struct account * */
+        struct account **list;
+        size_t n_accounts;
+        struct guard_entries *found;
+};
+
+/* ---- the grants ---- */
+
+static void index_grants(struct judge *judge)
+{
+        for (size_t i = 0; i < judge->facts->n_grants; i++) {
+                const struct guard_grant *grant = &judge->facts->grants[i];
+                struct owned *owned;
+                struct pod *pod;
+
+                map_add(&judge->by_id, grant->id, (void *)(uintptr_t)grant);
+                if (!grant->pod_uid) {
+                        map_add(&judge->orphans, grant->unit, judge);
+                        continue;
+                }
+                pod = map_find(&judge->pods, grant->pod_uid);
+                if (!pod) {
+                        pod = ARENA_NEW(judge->arena, struct pod);
+                        map_add(&judge->pods, grant->pod_uid, pod);
+                }
+                owned = ARENA_NEW(judge->arena, struct owned);
+                *owned = (struct owned){.grant = grant, .next = pod->grants};
+                pod->grants = owned;
+                pod->is_guess |= grant->is_guess;
+        }
+}
+
+static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uuid)
+{
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (strcmp(daemon->units[i], uuid) == 0)
+                        return true;
+        return false;
+}
+
+/* Where the unit of a process is not known, any of the daemon's may be the one. */
+static bool is_on(const struct guard_grant *grant, const struct mps_daemon_status *daemon, const char *unit)
+{
+        return unit ? strcmp(grant->unit, unit) == 0 : is_of_daemon(daemon, grant->unit);
+}
+
+static bool has_orphans(const struct judge *judge, const struct mps_daemon_status *daemon, const char *unit)
+{
+        if (unit)
+                return map_find(&judge->orphans, unit) != NULL;
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (map_find(&judge->orphans, daemon->units[i]))
+                        return true;
+        return false;
+}
+
+static bool is_guess(const struct judge *judge, const char *uid)
+{
+        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+
+        return pod && pod->is_guess;
+}
+
+static const struct owned *grants_of_pod(const struct judge *judge, const char *uid)
+{
+        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+
+        return pod ? pod->grants : NULL;
+}
+
+/* ---- whose a process is ---- */
+
+static struct account *get_account(struct judge *judge, const struct account *like, const char *what, const char *who)
+{
+        const char *key =
+                arena_printf(judge->arena, "%s|%s|%s|%s", what, like->daemon->name, like->unit ? like->unit : "", who);
+        struct account *account = map_find(&judge->accounts, key);
+
+        if (account)
+                return account;
+        account = ARENA_NEW(judge->arena, struct account);
+        *account = *like;
+        account->key = key;
+        map_add(&judge->accounts, key, account);
+        judge->list[judge->n_accounts++] = account;
+        return account;
+}
+
+static struct account *account_of_grant(
+        struct judge *judge, const struct account *like, const struct guard_grant *grant)
+{
+        struct account account = *like;
+
+        account.kind = ACCOUNT_GRANT;
+        account.grant = grant;
+        account.limit_mib = grant->limit_mib;
+        account.threads_permille = grant->threads_permille;
+        account.is_limited_elsewhere = grant->tier != MPS_TIER_DEFAULT;
+        account.is_by_variable = grant->tier == MPS_TIER_VERIFIED;
+        return get_account(judge, &account, "grant", grant->id);
+}
+
+/* May be the grant of this process: it is on the unit, and not that of another container. */
+static bool is_candidate(
+        const struct guard_grant *grant, const struct account *account, const struct mps_client *client)
+{
+        bool is_of_other =
+                grant->container_id && client->container_id && strcmp(grant->container_id, client->container_id) != 0;
+
+        return is_on(grant, account->daemon, account->unit) && !is_of_other;
+}
+
+/* Adds up what the process may have at most, and finds the grant that it is counted to, or NULL. */
+static const struct guard_grant *match(
+        struct account *sum, size_t *ret_count, const struct owned *owned, const struct mps_client *client)
+{
+        const struct guard_grant *found = NULL;
+        bool has_own = false;
+        bool is_limited = true;
+
+        sum->is_by_variable = true;
+        *ret_count = 0;
+        for (; owned; owned = owned->next) {
+                const struct guard_grant *grant = owned->grant;
+
+                if (!is_candidate(grant, sum, client))
+                        continue;
+                ++*ret_count;
+                is_limited = is_limited && grant->limit_mib > 0;
+                sum->limit_mib += grant->limit_mib;
+                sum->threads_permille = MIN(sum->threads_permille + grant->threads_permille, 1000);
+                sum->is_limited_elsewhere |= grant->tier != MPS_TIER_DEFAULT;
+                sum->is_by_variable &= grant->tier == MPS_TIER_VERIFIED;
+                if (grant->container_id && client->container_id) {
+                        has_own = true;
+                        found = grant;
+                } else if (!has_own && (*ret_count == 1 || text_is_same(grant->id, client->grant))) {
+                        found = grant;
+                }
+        }
+        if (!is_limited)
+                sum->limit_mib = 0;
+        sum->is_by_claim = *ret_count > 1 && !has_own;
+        return sum->is_by_claim && !text_is_same(found->id, client->grant) ? NULL : found;
+}
+
+static uint64_t memory_of(const struct mps_client *client)
+{
+        return client->memory == UINT64_MAX ? 0 : client->memory;
+}
+
+static int64_t seen_of(
+        const struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+{
+        const int64_t *seen = map_find(judge->facts->seen, guard_client_key(judge->arena, daemon, client));
+
+        return seen ? *seen : INT64_MAX;
+}
+
+static void count(const struct judge *judge, struct account *account, const struct mps_client *client)
+{
+        int64_t seen = seen_of(judge, account->daemon, client);
+
+        account->seen = account->n_clients ? MAX(account->seen, seen) : seen;
+        if (account->top && !text_is_same(account->top->container_id, client->container_id))
+                account->is_mixed = true;
+        account->n_clients++;
+        account->memory += memory_of(client);
+        if (!account->top || memory_of(client) > memory_of(account->top))
+                account->top = client;
+}
+
+/* The account that this process is judged by. */
+static struct account *find_account(
+        struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+{
+        struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(judge, client->pod_uid)};
+        struct account *whole;
+        const struct guard_grant *grant;
+        size_t n_grants;
+
+        if (!account.unit && daemon->n_units == 1)
+                account.unit = daemon->units[0];
+        if (client->pid <= 0 || !client->pod_uid) {
+                account.kind = ACCOUNT_NOBODY;
+                return get_account(judge, &account, "unknown", "");
+        }
+        grant = match(&account, &n_grants, grants_of_pod(judge, client->pod_uid), client);
+        if (n_grants == 0) {
+                bool is_open = has_orphans(judge, daemon, account.unit);
+
+                account.is_on_record = !is_open && judge->facts->pods && map_find(judge->facts->pods, client->pod_uid);
+                account.kind = is_open || account.is_on_record ? ACCOUNT_NOBODY : ACCOUNT_STRANGER;
+                return get_account(judge, &account, account.kind == ACCOUNT_NOBODY ? "unknown" : "stranger",
+                        client->container_id ? client->container_id : client->pod_uid);
+        }
+        if (!account.is_by_claim)
+                return account_of_grant(judge, &account, grant);
+        account.kind = ACCOUNT_POD;
+        account.is_by_claim = false;
+        whole = get_account(judge, &account, "pod", client->pod_uid);
+        if (!grant)
+                return whole;
+        count(judge, whole, client);
+        account.is_by_claim = true;
+        return account_of_grant(judge, &account, grant);
+}
+
+/* ---- what is wrong ---- */
+
+/* Whom the finding is about, as far as it is known. */
+static const char *who(const struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const struct owned *owned = grants_of_pod(judge, client->pod_uid);
+        const char *pod = owned ? owned->grant->pod : NULL;
+
+        if (!client->pod_uid)
+                return arena_printf(judge->arena, "process %d", (int)client->pid);
+        return arena_printf(judge->arena, "container %.12s of pod %s on %s (daemon %s)",
+                client->container_id ? client->container_id : "?", pod ? pod : client->pod_uid,
+                account->unit ? account->unit : "an unknown unit", account->daemon->name);
+}
+
+static struct guard_finding *add(struct judge *judge, enum guard_kind kind, const struct account *account,
+        const struct mps_client *client, const char *key)
+{
+        struct guard_entry *entry = &judge->found->entries[judge->found->count++];
+        const struct owned *owned = grants_of_pod(judge, client->pod_uid);
+        bool is_of_account = kind == GUARD_MEMORY || kind == GUARD_STRANGER || kind == GUARD_UNKNOWN;
+
+        entry->key = key;
+        entry->needs_proof = kind != GUARD_UNKNOWN || account->is_on_record;
+        entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
+        entry->finding = (struct guard_finding){
+                .kind = kind,
+                .is_certain = (kind == GUARD_MEMORY || kind == GUARD_STRANGER) && client->container_id &&
+                              !account->is_by_claim && !account->is_guess &&
+                              !(kind == GUARD_MEMORY && account->is_mixed),
+                .daemon = arena_strdup(judge->arena, account->daemon->name),
+                .unit = arena_strdup(judge->arena, account->unit),
+                .client = client->pid,
+                .pod_uid = arena_strdup(judge->arena, client->pod_uid),
+                .pod = owned ? arena_strdup(judge->arena, owned->grant->pod) : NULL,
+                .container_id = arena_strdup(judge->arena, client->container_id),
+                .grant = account->kind == ACCOUNT_GRANT ? arena_strdup(judge->arena, account->grant->id) : NULL,
+        };
+        return &entry->finding;
+}
+
+static const char *grant_text(const struct judge *judge, const struct account *account)
+{
+        return account->kind == ACCOUNT_GRANT ? arena_printf(judge->arena, "grant %s", account->grant->id)
+                                              : "the pod's grants together";
+}
+
+static void judge_memory(struct judge *judge, const struct account *account)
+{
+        uint64_t allowed = (account->limit_mib + GUARD_TOLERANCE_MIB * account->n_clients) * MIB;
+        struct guard_finding *finding;
+
+        if (account->limit_mib == 0 || account->memory <= allowed)
+                return;
+        finding =
+                add(judge, GUARD_MEMORY, account, account->top, arena_printf(judge->arena, "memory|%s", account->key));
+        finding->measured = account->memory / MIB;
+        finding->granted = account->limit_mib;
+        finding->text = arena_printf(judge->arena,
+                "%s has %" PRIu64 " MiB in %u processes, granted are %" PRIu64
+                " MiB (%s); process %d has most, %" PRIu64 " MiB",
+                who(judge, account, account->top), finding->measured, account->n_clients, finding->granted,
+                grant_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
+}
+
+static void judge_stranger(struct judge *judge, const struct account *account)
+{
+        struct guard_finding *finding = add(
+                judge, GUARD_STRANGER, account, account->top, arena_printf(judge->arena, "stranger|%s", account->key));
+
+        finding->measured = account->memory / MIB;
+        finding->text = arena_printf(judge->arena,
+                "%s has no grant there, and has %u processes with %" PRIu64 " MiB; process %d has most, %" PRIu64
+                " MiB",
+                who(judge, account, account->top), account->n_clients, finding->measured, (int)account->top->pid,
+                memory_of(account->top) / MIB);
+}
+
+static void judge_unknown(struct judge *judge, const struct account *account)
+{
+        struct guard_finding *finding = add(
+                judge, GUARD_UNKNOWN, account, account->top, arena_printf(judge->arena, "unknown|%s", account->key));
+
+        finding->measured = account->n_clients;
+        finding->text = arena_printf(judge->arena,
+                "%u MPS clients of daemon %s with %" PRIu64
+                " MiB cannot be told whose they are, one of them process %d: %s",
+                account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
+                account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
+                : !account->top->pod_uid ? "no pod is in their cgroups"
+                : account->is_on_record  ? "kubelet's record has their pod, but no share of this unit for it"
+                                         : "their pod has no grant there, but the owner of some is not known yet");
+}
+
+static void judge_account(struct judge *judge, const struct account *account)
+{
+        switch (account->kind) {
+        case ACCOUNT_POD:
+        case ACCOUNT_GRANT:
+                judge_memory(judge, account);
+                break;
+        case ACCOUNT_STRANGER:
+                judge_stranger(judge, account);
+                break;
+        case ACCOUNT_NOBODY:
+                judge_unknown(judge, account);
+                break;
+        }
+}
+
+static void judge_limits(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        struct guard_finding *finding;
+
+        if (account->is_limited_elsewhere)
+                return;
+        if (client->threads_permille > account->threads_permille + GUARD_TOLERANCE_PERMILLE) {
+                finding = add(judge, GUARD_LIMIT, account, client,
+                        arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
+                                account->unit ? account->unit : "", (int)client->pid));
+                finding->measured = client->threads_permille;
+                finding->granted = account->threads_permille;
+                finding->text = arena_printf(judge->arena,
+                        "%s: process %d may use %u.%u %% of the threads by the log of its server, granted are %u.%u %% (%s)",
+                        who(judge, account, client), (int)client->pid, client->threads_permille / 10,
+                        client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
+                        grant_text(judge, account));
+        }
+        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + GUARD_TOLERANCE_MIB) {
+                finding = add(judge, GUARD_LIMIT, account, client,
+                        arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
+                                account->unit ? account->unit : "", (int)client->pid));
+                finding->measured = client->limit_mib;
+                finding->granted = account->limit_mib;
+                finding->text = arena_printf(judge->arena,
+                        "%s: process %d may allocate %" PRIu64 " MiB by the log of its server, granted are %" PRIu64
+                        " MiB (%s)",
+                        who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
+                        grant_text(judge, account));
+        }
+}
+
+/* One in a thousand is a matter of rounding. */
+static void judge_variable(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const unsigned int asked = client->asked_permille;
+        struct guard_finding *finding;
+        const char *how;
+
+        if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
+                (asked && asked <= account->threads_permille + 1))
+                return;
+        finding = add(judge, GUARD_VARIABLE, account, client,
+                arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
+                        account->unit ? account->unit : "", (int)client->pid));
+        finding->measured = asked;
+        finding->granted = account->threads_permille;
+        how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
+                    : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+        finding->text = arena_printf(judge->arena,
+                "%s: process %d was started %s, granted are %u.%u %% (%s): it may use what its daemon allows at most",
+                who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
+                account->threads_permille % 10, grant_text(judge, account));
+}
+
+static void judge_claim(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const struct guard_grant *claimed = client->grant ? map_find(&judge->by_id, client->grant) : NULL;
+        struct guard_finding *finding;
+
+        if (!client->grant || !client->pod_uid || (claimed && !claimed->pod_uid) ||
+                (!claimed && is_guess(judge, client->pod_uid)) || /* its grant has another id since */
+                (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
+                return;
+        finding = add(judge, GUARD_CLAIM, account, client,
+                arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
+        finding->grant = arena_strdup(judge->arena, client->grant);
+        finding->text = arena_printf(judge->arena, "%s: process %d claims grant %.64s, which is %s%s",
+                who(judge, account, client), (int)client->pid, client->grant, claimed ? "that of pod " : "not known",
+                !claimed       ? ""
+                : claimed->pod ? claimed->pod
+                               : claimed->pod_uid);
+}
+
+static void judge_client(struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+{
+        struct account *account = find_account(judge, daemon, client);
+
+        count(judge, account, client);
+        if (account->kind == ACCOUNT_GRANT || account->kind == ACCOUNT_POD) {
+                judge_limits(judge, account, client);
+                judge_variable(judge, account, client);
+        }
+        judge_claim(judge, account, client);
+}
+
+void guard_judge(struct guard_entries *ret, struct arena *arena, const struct guard_facts *facts)
+{
+        const struct mps_status *status = facts->status;
+        struct judge judge = {.arena = arena, .facts = facts, .found = ret};
+        size_t n_clients = 0;
+
+        for (size_t i = 0; i < status->n_daemons; i++)
+                n_clients += status->daemons[i].n_clients;
+        ret->entries = ARENA_ARRAY(arena, struct guard_entry, n_clients * FINDINGS_PER_CLIENT);
+        judge.list = ARENA_ARRAY(arena, struct account *, n_clients * 2);
+        index_grants(&judge);
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (size_t j = 0; j < status->daemons[i].n_clients; j++)
+                        judge_client(&judge, &status->daemons[i], &status->daemons[i].clients[j]);
+        for (size_t i = 0; i < judge.n_accounts; i++)
+                judge_account(&judge, judge.list[i]);
+        map_done(&judge.pods);
+        map_done(&judge.by_id);
+        map_done(&judge.orphans);
+        map_done(&judge.accounts);
+}

@@ -1,0 +1,111 @@
+/*
+ * What the containers of this node hold under MPS, and whether it can be held: the agent's side of MPS. It joins the books of
+ * who holds what (share/grants.h), kubelet's word on it (kubelet/pod_resources.h) and the MPS daemons (mps/client/link.h), and is the
+ * broker whom the plugins ask (kubelet/broker.h).
+ *
+ * A unit whose daemon is not ready has all its replicas kept back, those in use too, until it is. Of the others those are kept
+ * back that the guarantee of placement needs. A request is entered into the books first; where the books say that there is no
+ * room, kubelet is asked once whether they are old.
+ *
+ * The books are written to <MPS directory>/grants-<resource>.json after each change, so that a grant that its ids do not tell
+ * survives the agent. Without that file, or where it cannot be written, kubelet's list is what is left of it.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "config/config.h"
+#include "kube/client.h"
+#include "kube/node_events.h"
+#include "kubelet/broker.h"
+#include "kubelet/holders.h"
+#include "ledger/faults.h"
+#include "ledger/guard.h"
+#include "share/grants.h"
+#include "share/handover.h"
+
+struct holdings;
+
+struct holdings_options {
+        uv_loop_t *loop;
+        const struct config
+                *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
+        void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
+        struct node_events *events;    /* NULL: nobody is told. Must outlive the holdings */
+        struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until holdings_close() */
+        void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
+        bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
+        void *data;
+};
+
+int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err) MUST_USE;
+
+/* Valid as long as the holdings are. */
+const struct broker *holdings_broker(struct holdings *holdings);
+
+/* Every unit is healthy unless said otherwise in the same turn. The plan before must be valid during the call. */
+void holdings_apply(struct holdings *holdings, const struct plan *plan);
+
+/*
+ * Another agent serves: books and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
+ * books are read again.
+ */
+void holdings_leave(struct holdings *holdings);
+
+/* By the UUID of a unit: what the GPU's own health says. */
+void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy);
+
+/* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
+void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text);
+
+/* What is known of who holds what. */
+enum holdings_word {
+        HOLDINGS_NOT_TOLD, /* nothing yet; kubelet is being asked */
+        HOLDINGS_TOLD,
+        /*
+         * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered for a minute. The
+         * record keeps pods that have ended until kubelet's next Allocate, which may never come, so nobody may wait for what it says.
+         */
+        HOLDINGS_STALE,
+};
+
+/*
+ * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
+ * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too.
+ */
+enum holdings_word holdings_held(
+        struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count);
+
+/* Of the socket that kubelet's list is asked of; NULL: it is not to be asked. */
+const char *holdings_list_folder(const struct holdings *holdings);
+
+/* Asks kubelet for its list; on_held() follows, also where there is no answer. */
+void holdings_ask(struct holdings *holdings);
+
+/* A grant, and what it is worth now. */
+struct ledger_allocation {
+        const struct grant *grant;   /* share/grants.h */
+        const struct holder *holder; /* kubelet/holders.h; NULL: kubelet has not said */
+        enum mps_tier tier;
+        uint64_t limit_mib; /* 0: none */
+        unsigned int threads_permille;
+};
+
+/* Those of the resource of that name, also those by terms of before. Valid until the loop goes on. */
+size_t holdings_allocations(const struct holdings *holdings, const char *resource, struct arena *arena,
+        const struct ledger_allocation **ret);
+
+struct ledger_measures {
+        const struct mps_status *mps;    /* NULL: nobody tells */
+        const struct mps_faults *faults; /* NULL: none are counted */
+        const struct guard_finding *const *standing;
+        size_t n_standing;
+        uint64_t findings_total[GUARD_KINDS]; /* that appeared, by guard_kind */
+        uint64_t clients_ended_total;
+};
+
+/* Of MPS and the guard. Valid until the loop goes on. */
+void holdings_measure(const struct holdings *holdings, struct ledger_measures *ret);
+
+/* |closed| is called from the loop. Requests that wait are refused. */
+void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data);

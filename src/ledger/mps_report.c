@@ -1,0 +1,275 @@
+#include "ledger/mps_report.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/text.h"
+
+#define PODS_OF_A_USER ((size_t)4)
+
+/* What was told of one daemon. */
+struct told {
+        char *name;
+        enum mps_state state;
+        char *notice;
+        bool had_fault; /* and no "ready" since */
+        bool is_shm_full;
+};
+
+struct mps_report {
+        struct mps_report_options options;
+        struct told *told;
+        size_t n_told;
+        bool nobody;
+        bool is_shm_full; /* the one of the node: that was told, and it is so still */
+};
+
+struct mps_report *mps_report_new(const struct mps_report_options *options)
+{
+        struct mps_report *report = xcalloc(1, sizeof(*report));
+
+        report->options = *options;
+        return report;
+}
+
+static void free_told(struct mps_report *report)
+{
+        for (size_t i = 0; i < report->n_told; i++) {
+                free(report->told[i].name);
+                free(report->told[i].notice);
+        }
+        free(report->told);
+}
+
+struct mps_report *mps_report_free(struct mps_report *report)
+{
+        if (!report)
+                return NULL;
+        free_told(report);
+        free(report);
+        return NULL;
+}
+
+static const struct told *find_told(const struct mps_report *report, const char *name)
+{
+        for (size_t i = 0; i < report->n_told; i++)
+                if (strcmp(report->told[i].name, name) == 0)
+                        return &report->told[i];
+        return NULL;
+}
+
+static char *pods_of(const struct mps_report *report, const struct mps_daemon_status *daemon)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < daemon->n_units; i++) {
+                _free_ char *some = report->options.pods(daemon->units[i], report->options.data);
+
+                if (*some)
+                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", some);
+        }
+        return xstrdup(text.data);
+}
+
+/* On the node, and on the pods of the daemon's units. */
+static void tell_all(const struct mps_report *report, const struct mps_daemon_status *daemon, enum node_event event,
+        const char *what, const char *detail)
+{
+        _free_ char *text = xasprintf("MPS daemon '%s' of %s %s%s%s", daemon->name, daemon->resource, what,
+                detail ? ": " : "", detail ? detail : "");
+
+        node_events_tell(report->options.events, event, "%s", text);
+        for (size_t i = 0; i < daemon->n_units; i++)
+                report->options.tell_pods(daemon->units[i], event, text, report->options.data);
+}
+
+/* A daemon that starts for the first time tells that it is ready, and nothing of the way there. */
+static void tell_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        const struct told *before, const char *pods)
+{
+        if (before && before->state == daemon->state)
+                return;
+        if (daemon->state == MPS_FAULT) {
+                log_warn("MPS daemon at fault, its replicas wait",
+                        LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_FAULT)),
+                        LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
+                        LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
+                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas wait", daemon->reason);
+        } else if (daemon->state == MPS_READY && before && before->had_fault) {
+                log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
+                        LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
+                        LOG_UINT("restarts", daemon->restarts), LOG_STR("pods", *pods ? pods : "-"));
+                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
+        } else if (daemon->state == MPS_READY)
+                log_info("MPS daemon ready", LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
+                        LOG_STR("tier", mps_tier_name(daemon->tier)), LOG_UINT("max_clients", daemon->max_clients));
+        else if (daemon->state == MPS_DRAINING)
+                log_info("MPS daemon drains: it ends with its last client", LOG_STR("daemon", daemon->name),
+                        LOG_STR("resource", daemon->resource), LOG_STR("pods", *pods ? pods : "-"));
+}
+
+static void tell_notice(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        const struct told *before, const char *pods)
+{
+        if (!daemon->notice || (before && text_is_same(before->notice, daemon->notice)))
+                return;
+        log_warn("MPS needs a look", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
+                LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
+                LOG_STR("notice", daemon->notice), LOG_STR("pods", *pods ? pods : "-"));
+        tell_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs a look", daemon->notice);
+}
+
+/* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
+static bool is_news(const struct mps_daemon_status *daemon, const struct told *before)
+{
+        return !before || before->state != daemon->state || !text_is_same(before->notice, daemon->notice);
+}
+
+static struct told tell(const struct mps_report *report, const struct mps_daemon_status *daemon)
+{
+        const struct told *before = find_told(report, daemon->name);
+        _free_ char *concerned = is_news(daemon, before) ? pods_of(report, daemon) : xstrdup("");
+        bool had_fault = before && before->had_fault;
+
+        tell_state(report, daemon, before, concerned);
+        tell_notice(report, daemon, before, concerned);
+        return (struct told){
+                .name = xstrdup(daemon->name),
+                .state = daemon->state,
+                .notice = daemon->notice ? xstrdup(daemon->notice) : NULL,
+                .had_fault = daemon->state == MPS_FAULT || (had_fault && daemon->state != MPS_READY),
+        };
+}
+
+/* "; MPS clients of user 1000: pod 1e2f…, …": the pods whose processes run under the owners' users, which may be several. */
+static void add_pods_of_user(struct strbuf *text, const struct mps_status *status, uid_t uid)
+{
+        const char *told_pods[PODS_OF_A_USER];
+        size_t count = 0;
+
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (size_t j = 0; j < status->daemons[i].n_clients && count < PODS_OF_A_USER; j++) {
+                        const struct mps_client *client = &status->daemons[i].clients[j];
+                        size_t known = 0;
+
+                        if (client->uid != uid || !client->pod_uid)
+                                continue;
+                        while (known < count && strcmp(told_pods[known], client->pod_uid) != 0)
+                                known++;
+                        if (known < count)
+                                continue;
+                        if (count)
+                                strbuf_printf(text, ", %s", client->pod_uid);
+                        else
+                                strbuf_printf(text, "; MPS clients of user %u are in the pods with UID %s",
+                                        (unsigned int)uid, client->pod_uid);
+                        told_pods[count++] = client->pod_uid;
+                }
+}
+
+/*
+ * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started may not have looked
+ * yet: that is no news.
+ */
+static bool report_shm(const struct mps_report *report, const struct mps_status *status, const struct mps_shm *shm,
+        const struct mps_daemon_status *daemon, bool was_full)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _free_ char *what = mps_shm_text(shm);
+        _free_ char *whose = daemon ? xasprintf("MPS daemon '%s'", daemon->name) : xstrdup("MPS");
+
+        if (!shm->size || shm->is_full == was_full)
+                return was_full;
+        strbuf_puts(&text, what);
+        for (size_t i = 0; i < shm->n_owners; i++)
+                add_pods_of_user(&text, status, shm->owners[i].uid);
+        if (!shm->is_full) {
+                log_info("the shared memory of MPS has room again", LOG_STR("daemon", daemon ? daemon->name : "-"),
+                        LOG_STR("what", text.data));
+                return false;
+        }
+        log_warn("the shared memory of MPS is almost full",
+                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)),
+                LOG_STR("daemon", daemon ? daemon->name : "-"), LOG_STR("what", text.data));
+        node_events_tell(report->options.events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
+                "the shared memory of %s (/dev/shm of its containers) is almost full, and new clients fail on %s when "
+                "it is: %s",
+                whose, daemon ? "its GPUs" : "every GPU", text.data);
+        return true;
+}
+
+static void tell_nobody(const struct mps_report *report, const char *reason)
+{
+        log_warn("no MPS daemon answers, its replicas wait",
+                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_UNAVAILABLE)), LOG_STR("reason", reason));
+        node_events_tell(report->options.events, NODE_EVENT_MPS_UNAVAILABLE,
+                "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS wait: %s", reason);
+}
+
+void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed)
+{
+        struct told *told;
+
+        if (!status) {
+                if (is_needed && !report->nobody)
+                        tell_nobody(report, reason);
+                report->nobody = is_needed;
+                return;
+        }
+        report->nobody = false;
+        report->is_shm_full = report_shm(report, status, &status->shm, NULL, report->is_shm_full);
+        told = xcalloc(status->n_daemons, sizeof(*told));
+        for (size_t i = 0; i < status->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &status->daemons[i];
+                const struct told *before = find_told(report, daemon->name);
+
+                told[i] = tell(report, daemon);
+                told[i].is_shm_full = report_shm(report, status, &daemon->shm, daemon, before && before->is_shm_full);
+        }
+        free_told(report);
+        report->told = told;
+        report->n_told = status->n_daemons;
+}
+
+/* The pod of a process without a grant has a UID only; then the node has to do. */
+static void tell_pod(
+        const struct mps_report *report, const struct guard_finding *finding, enum node_event event, const char *text)
+{
+        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        _free_ char *namespace = NULL;
+        struct node_event_pod pod;
+
+        if (!slash)
+                return;
+        namespace = xasprintf("%.*s", (int)(slash - finding->pod), finding->pod);
+        pod = (struct node_event_pod){namespace, slash + 1, finding->pod_uid};
+        node_events_tell_pod(report->options.events, &pod, event, "%s", text);
+}
+
+static void tell_finding(const struct mps_report *report, enum log_level level, const char *message,
+        enum node_event event, const struct guard_finding *finding)
+{
+        _free_ char *text = xasprintf("%s: %s", message, finding->text);
+
+        LOG_AT(level, message, LOG_STR("event", node_event_reason(event)),
+                LOG_STR("finding", guard_kind_name(finding->kind)), LOG_STR("unit", finding->unit),
+                LOG_STR("pod", finding->pod ? finding->pod : finding->pod_uid),
+                LOG_STR("container", finding->container_id), LOG_INT("client", finding->client),
+                LOG_STR("text", finding->text));
+        node_events_tell(report->options.events, event, "%s", text);
+        tell_pod(report, finding, event, text);
+}
+
+void mps_report_guard(const struct mps_report *report, const struct guard_report *guard)
+{
+        for (size_t i = 0; i < guard->n_appeared; i++)
+                tell_finding(
+                        report, LOG_WARN, "a grant does not hold", NODE_EVENT_MPS_GRANT_VIOLATED, guard->appeared[i]);
+        for (size_t i = 0; i < guard->n_gone; i++)
+                tell_finding(report, LOG_INFO, "the grant holds again", NODE_EVENT_MPS_GRANT_HOLDS, guard->gone[i]);
+        for (size_t i = 0; i < guard->n_ending; i++)
+                tell_finding(
+                        report, LOG_WARN, "ending an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED, guard->ending[i]);
+}

@@ -1,0 +1,252 @@
+/*
+ * The inside of ledger/ledger.h, for its own files.
+ */
+#pragma once
+
+#include "base/complaint.h"
+#include "base/list.h"
+#include "io/dirwatch.h"
+#include "kubelet/pod_resources.h"
+#include "ledger/ledger.h"
+#include "ledger/mps_report.h"
+#include "mps/client/link.h"
+#include "share/declared.h"
+#include "share/share.h"
+
+/*
+ * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
+ * gathered its pods: so long a grant is taken for held all the same.
+ */
+#define LIST_GRACE_MS INT64_C(10000)
+#define GUARD_INTERVAL_MS UINT64_C(2000)
+
+#define GRANT_ID_SIZE ((size_t)40)
+#define GRANT_ID_PREFIX "g%016" PRIx64 /* of all that one agent grants: its incarnation */
+
+/* The books of one resource. */
+struct book {
+        const struct resource *resource; /* of the plan in force */
+        struct grants *grants;
+        bool *ill;       /* by unit: the GPU's own health */
+        bool *kept_back; /* by device */
+        bool changed;    /* since it was written */
+        bool is_leaving; /* |resource| has the terms of before: nothing new is entered but what is asked for by its ids */
+};
+
+/* A device that was asked for, until kubelet has it in its own books: so long no list says who holds it. */
+struct recent {
+        char *resource;
+        char *device;
+        int64_t since; /* holdings_clock() */
+        bool is_booked;
+        uint64_t booked_at; /* n_questions then */
+};
+
+#define MAX_RECENT ((size_t)1024)
+#define NEVER INT64_MIN
+
+struct holdings {
+        struct holdings_options options; /* its config may be gone: the paths are here */
+        char *directory;                 /* the MPS root as mounted here */
+        char *pod_resources;             /* kubelet's socket */
+        char *pod_resources_folder;
+        char *checkpoint; /* kubelet's own record */
+        struct broker broker;
+        const struct plan *plan;
+        struct book *books; /* one a resource under MPS, in the order of the plan */
+        size_t n_books;
+        struct mps_link *link;
+        const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
+        struct pod_resources *pods;      /* NULL: kubelet is not asked */
+        struct list askings;             /* questions to it that have no answer yet */
+        struct holders *holders;         /* of its newest answer; NULL: none yet */
+        bool has_record;                 /* |holders| have kubelet's record in them */
+        int64_t listed_at;    /* the question whose answer |holders| are, with the record; NEVER: there was none */
+        int64_t allocated_at; /* the newest answer to a request; NEVER */
+        struct file_identity kubelet; /* its socket */
+        int64_t kubelet_since;        /* that it is this one */
+        uint64_t doubt;               /* which resources are held doubtfully, as a sum; 0: none */
+        int64_t repeat_at;            /* no list of devices is repeated for their sake before that */
+        int64_t repeat_ms;
+        uint64_t retry_ms;     /* until kubelet is asked again that did not answer */
+        struct recent *recent; /* the oldest first */
+        size_t n_recent;
+        bool is_refused;       /* kubelet's list: the newest question had no answer */
+        int64_t refused_since; /* the first such question */
+        uint64_t n_questions;  /* to kubelet, by holdings_ask() */
+        bool list_is_new;      /* in on_held(): |holders| is the answer to the newest of them */
+        struct arena over_arena;
+        struct map
+                over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
+        uv_timer_t list_timer;
+        uv_timer_t save_timer;
+        uint64_t save_ms;         /* since writing has failed: until the next attempt */
+        uv_timer_t wait_timer;    /* while requests wait for kubelet's record */
+        uv_timer_t several_timer; /* from an allocation to the look at its container: several.c */
+        struct map told_several;  /* "<pod UID>\n<container>" */
+        struct arena told_several_arena;
+        struct list declared;      /* containers: declared.c */
+        struct list declared_asks; /* starts that wait for their pods */
+        struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
+        struct arena overdeclared_arena;
+        uv_timer_t declared_timer; /* runs while a pod is being read */
+        uv_timer_t guard_timer;    /* runs while there are clients, or findings */
+        struct guard *guard;
+        bool guard_is_asking; /* kubelet, for its list */
+        struct mps_report *report;
+        struct mps_faults faults;
+        struct guard_report found; /* at the newest look */
+        uint64_t findings_total[GUARD_KINDS];
+        uint64_t clients_ended_total;
+        struct list binds;    /* requests that wait */
+        struct list tellings; /* events whose pods are being asked for */
+        uint64_t generation;  /* of what is wanted of the daemons: no agent before counted that far */
+        /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
+        struct map renewed;
+        struct arena renewed_arena;
+        uint64_t incarnation; /* random: what the ids of grants begin with */
+        uint64_t n_grants;
+        struct complaint bad_list;
+        struct complaint bad_book;
+        bool closing;
+        unsigned int n_open; /* handles that are not closed yet */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* A request that waits for kubelet or for an MPS daemon. */
+struct bind {
+        struct list link;
+        struct holdings *holdings;
+        struct arena arena;
+        const char *resource; /* its name: the plan may change meanwhile */
+        const char **ids;
+        size_t n_ids;
+        char grant[GRANT_ID_SIZE];
+        const char *unit;
+        enum mps_tier tier;
+        bool asks_daemon; /* the link calls back for it, whatever happens */
+        bool is_waiting;  /* for kubelet's record */
+        unsigned int n_waits;
+        broker_bound_fn *bound;
+        void *context;
+};
+
+/* ---- allocations.c: what is held, by the books and by kubelet ---- */
+
+int64_t holdings_now(void); /* seconds since the epoch */
+/* By name: who asks may still have the plan before. */
+struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name);
+struct book *holdings_find_book(const struct holdings *holdings, const char *name);
+const struct mps_daemon_status *holdings_find_daemon(const struct holdings *holdings, const char *unit);
+void holdings_keep_back(struct holdings *holdings, struct book *book);
+void holdings_note_change(struct holdings *holdings, struct book *book);
+void holdings_on_save(uv_timer_t *timer);
+void holdings_load_book(struct holdings *holdings, struct book *book);
+void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of);
+
+/* ---- kubelet.c: what kubelet says ---- */
+
+int64_t holdings_clock(void); /* milliseconds; never goes back, whatever becomes of the time of day */
+
+/* What kubelet has told is taken in before |done| is called, from the loop; |err| NULL: it has answered. */
+typedef void holdings_listed_fn(const struct error *err, void *data);
+void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *data);
+void holdings_forget_askings(struct holdings *holdings);
+/* The list will be asked for in |ms| at the latest, where anything is shared by MPS. */
+void holdings_list_within(struct holdings *holdings, uint64_t ms);
+void holdings_list_soon(struct holdings *holdings);    /* something was given */
+void holdings_begin_asking(struct holdings *holdings); /* until there is an answer, and while anything is held */
+/* What the newest answer does not have, and is not doubtful, is over. */
+bool holdings_list_is_whole(struct holdings *holdings);
+/* Has kubelet write its record, where that is in doubt, if it was not asked for that a moment ago, or |at_once|. */
+bool holdings_renew_record(struct holdings *holdings, bool at_once);
+/* False: its list cannot be had, because its socket's folder is not mounted here, or because it has refused for a minute. */
+bool holdings_can_ask(const struct holdings *holdings);
+void holdings_on_list_timer(uv_timer_t *timer);
+
+/* Kubelet's own record; false where there is none. */
+bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret);
+
+/* ---- held.c: all that is held, under MPS or not ---- */
+
+void holdings_note_request(
+        struct holdings *holdings, const struct resource *resource, const char *const *ids, size_t n_ids);
+/* What is in kubelet's record is in its books. */
+void holdings_note_booked(struct holdings *holdings, const struct checkpoint *checkpoint);
+void holdings_forget_requests(struct holdings *holdings);
+
+/* ---- requests.c: from ids to a binding ---- */
+
+/* The book of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
+struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids);
+void holdings_refuse(struct bind *bind, const struct error *err);
+void holdings_on_wait_timer(uv_timer_t *timer);
+enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit);
+void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+        void *context, void *data);
+const bool *holdings_hidden(const struct resource *resource, void *data);
+
+/* ---- start.c: what a container needs to be made ---- */
+
+void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
+        void *context, void *data);
+int holdings_start_now(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+        struct error *err) MUST_USE;
+/* For all that kubelet's record has, but for containers that declare what they need: of these it is not known yet. */
+void holdings_make_all(struct holdings *holdings);
+/* What the containers of the pod have in all, which run, is noted by holdings_declare(). */
+void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid);
+/* What the entry's container has of that resource it may declare. */
+bool holdings_is_declared(struct holdings *holdings, const struct checkpoint_entry *entry);
+/* |entry| is of that resource and has these ids and no others. */
+bool holdings_has_just(
+        const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids);
+
+/* ---- declared.c: shares that containers declare ---- */
+
+/* |started| comes when the pod has been read, or could not be, within seconds. */
+void holdings_start_declared(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+        broker_started_fn *started, void *context);
+void holdings_on_declared_timer(uv_timer_t *timer);
+/* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
+void holdings_declare(struct holdings *holdings, const char *pod_uid, const char *name, struct mps_part *parts,
+        size_t n_parts, unsigned int *ret_omits);
+/* An error where a unit has no room for them and its terms refuse that. */
+int holdings_check_declared(struct holdings *holdings, const char *pod_uid, const char *name,
+        const struct mps_part *parts, size_t n_parts, struct error *err) MUST_USE;
+/* What the grant's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
+struct share holdings_share(const struct holdings *holdings, const struct book *book, const struct grant *grant,
+        const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
+/* After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little memory for all. */
+void holdings_read_declared(struct holdings *holdings);
+void holdings_forget_declared(struct holdings *holdings);
+void holdings_refuse_declared(struct holdings *holdings);
+
+/* ---- several.c: containers that do not get all that they have ---- */
+
+/* Soon, and what was told stays told until holdings_forget_several(). */
+void holdings_look_for_several(struct holdings *holdings);
+void holdings_on_several_timer(uv_timer_t *timer);
+void holdings_forget_several(struct holdings *holdings);
+
+/* ---- wanted.c: what is granted, for the supervisor ---- */
+
+/* Once kubelet's word is in the books. */
+void holdings_tell_all(struct holdings *holdings);
+
+/* ---- violations.c: what the daemons and the guard say ---- */
+
+/* Who has a device of the grant, or NULL. */
+const struct holder *holdings_holder_of(
+        const struct holdings *holdings, const struct book *book, const struct grant *grant);
+/* How many replicas of |unit| the grant has. */
+unsigned int holdings_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit);
+/* Their names, for a log: "namespace/name, …", or "". The caller frees. */
+char *holdings_pods_of(const char *unit, void *data);
+void holdings_on_guard_timer(uv_timer_t *timer);
+void holdings_on_status(const struct mps_status *status, const char *reason, void *data);
+
+/* ---- pod_events.c: events for pods ---- */
+
+void holdings_forget_tellings(struct holdings *holdings);

@@ -1,0 +1,121 @@
+/*
+ * Events for the pods that hold a part of a unit. Under MPS the books know to which unit a container is bound; of all else the ids
+ * that kubelet lists tell. kubelet is asked for each, since a list is kept only as long as something is held under MPS.
+ */
+#include "ledger/parts.h"
+
+#include <string.h>
+
+/* An event whose pods are being asked for. */
+struct telling {
+        struct list link;
+        struct holdings *holdings;
+        char *unit;
+        enum node_event event;
+        char *text;
+        const struct holder **told; /* borrowed from |holdings->holders| */
+        size_t n_told;
+};
+
+static void free_telling(struct telling *telling)
+{
+        list_remove(&telling->link);
+        free(telling->unit);
+        free(telling->text);
+        free(telling->told);
+        free(telling);
+}
+
+void holdings_forget_tellings(struct holdings *holdings)
+{
+        while (!list_is_empty(&holdings->tellings))
+                free_telling(container_of(holdings->tellings.next, struct telling, link));
+}
+
+static bool is_told(const struct telling *telling, const struct holder *holder)
+{
+        for (size_t i = 0; i < telling->n_told; i++)
+                if (strcmp(telling->told[i]->pod, holder->pod) == 0 &&
+                        strcmp(telling->told[i]->pod_namespace, holder->pod_namespace) == 0)
+                        return true;
+        return false;
+}
+
+/* Init containers have no name of a pod here; while one runs, no other of its pod does. */
+static void tell(struct telling *telling, const struct holder *holder)
+{
+        struct node_event_pod pod;
+
+        if (!holder || !holder->pod || is_told(telling, holder))
+                return;
+        telling->told = xrealloc(telling->told, (telling->n_told + 1) * sizeof(struct holder *));
+        telling->told[telling->n_told++] = holder;
+        pod = (struct node_event_pod){holder->pod_namespace, holder->pod, holder->pod_uid};
+        node_events_tell_pod(telling->holdings->options.events, &pod, telling->event, "%s", telling->text);
+}
+
+static void tell_by_grants(struct telling *telling, const struct book *book, const struct unit *unit)
+{
+        for (size_t i = 0; i < grants_count(book->grants); i++) {
+                const struct grant *grant = grants_get(book->grants, i);
+
+                if (holdings_replicas_of(book, grant, unit) > 0)
+                        tell(telling, holdings_holder_of(telling->holdings, book, grant));
+        }
+}
+
+static void tell_by_ids(struct telling *telling, const struct resource *resource, const struct unit *unit)
+{
+        for (size_t i = 0; i < unit->replicas; i++)
+                tell(telling, holders_find(telling->holdings->holders, resource->name,
+                                      resource->devices[unit->first_device + i].id));
+}
+
+static void tell_all(struct telling *telling)
+{
+        const struct holdings *holdings = telling->holdings;
+
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                const struct book *book = &holdings->books[i];
+                const struct unit *unit = resource_find_unit(book->resource, telling->unit);
+
+                if (book->is_leaving && unit)
+                        tell_by_grants(telling, book, unit);
+        }
+        for (size_t i = 0; i < holdings->plan->n_resources; i++) {
+                const struct resource *resource = &holdings->plan->resources[i];
+                const struct unit *unit = resource_find_unit(resource, telling->unit);
+                const struct book *book = holdings_find_book(holdings, resource->name);
+
+                if (unit && book)
+                        tell_by_grants(telling, book, unit);
+                else if (unit)
+                        tell_by_ids(telling, resource, unit);
+        }
+}
+
+/* Without an answer, the one before has to do. */
+static void on_listed(const struct error *err UNUSED, void *data)
+{
+        struct telling *telling = data;
+        struct holdings *holdings = telling->holdings;
+
+        if (holdings->holders && holdings->plan)
+                tell_all(telling);
+        free_telling(telling);
+}
+
+void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text)
+{
+        struct telling *telling;
+
+        if (!holdings->options.events || !holdings->pods || holdings->closing)
+                return;
+        telling = xcalloc(1, sizeof(*telling));
+        telling->holdings = holdings;
+        telling->unit = xstrdup(unit);
+        telling->event = event;
+        telling->text = xstrdup(text);
+        list_append(&holdings->tellings, &telling->link);
+        holdings_list(holdings, on_listed, telling);
+}

@@ -1,0 +1,262 @@
+#include "ledger/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* How often, and how long at first, a request for which there is no room waits for kubelet's record. */
+#define MAX_WAITS 3U
+#define WAIT_MS UINT64_C(30)
+
+/* ---- requests ---- */
+
+static void free_bind(struct bind *bind)
+{
+        list_remove(&bind->link);
+        arena_done(&bind->arena);
+        free(bind);
+}
+
+void holdings_refuse(struct bind *bind, const struct error *err)
+{
+        bind->bound(err, NULL, bind->context);
+        free_bind(bind);
+}
+
+/* The daemon is that of its unit; several units have one daemon. */
+static const char *find_shm(struct bind *bind)
+{
+        const char *id = bind->unit ? bind->unit : bind->ids[0];
+        const char *end = strstr(id, "::");
+        const char *unit = end ? arena_strndup(&bind->arena, id, (size_t)(end - id)) : id;
+        const struct mps_daemon_status *daemon = holdings_find_daemon(bind->holdings, unit);
+
+        return daemon && daemon->has_own_shm ? arena_printf(&bind->arena, "%s/shm", daemon->name) : NULL;
+}
+
+static void answer_unbound(struct bind *bind)
+{
+        const struct allocate_binding binding = {.shm = find_shm(bind)};
+
+        bind->bound(NULL, &binding, bind->context);
+        free_bind(bind);
+}
+
+static void answer(struct bind *bind, const struct mps_grant *made)
+{
+        struct allocate_binding binding = {
+                .grant = bind->grant, .unit = bind->unit, .tier = bind->tier, .shm = find_shm(bind)};
+
+        if (made) {
+                binding.tier = made->tier;
+                binding.pipe = made->pipe;
+                binding.partition = made->partition;
+                binding.sms = made->sms;
+        }
+        bind->holdings->allocated_at = holdings_clock();
+        bind->bound(NULL, &binding, bind->context);
+        free_bind(bind);
+}
+
+static void on_granted(const struct error *err, const struct mps_grant *made, void *data)
+{
+        struct bind *bind = data;
+
+        if (!err) {
+                answer(bind, made);
+                return;
+        }
+        if (bind->tier == MPS_TIER_PARTITION) { /* a daemon with partitions takes no client without one */
+                struct error refusal = *err;
+
+                if (refusal.kind == ERROR_INVALID) /* the daemon's word; what was asked of it was right */
+                        refusal.kind = ERROR_EXHAUSTED;
+                holdings_refuse(bind, &refusal);
+                return;
+        }
+        log_warn("no namespace could be made, the container's own limits count instead",
+                LOG_STR("resource", bind->resource), LOG_STR("grant", bind->grant), LOG_ERR(err));
+        bind->tier = MPS_TIER_VERIFIED;
+        answer(bind, NULL);
+}
+
+/* What the plan expects, or the less that the daemon can. */
+enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit)
+{
+        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+        enum mps_tier tier = share_tier(holdings->plan, resource, unit);
+
+        return daemon ? MIN(tier, daemon->tier) : tier;
+}
+
+/* What has to be made before the container starts is made; the rest is in the answer. */
+static void make(struct bind *bind, const struct resource *resource, const struct unit *unit)
+{
+        struct holdings *holdings = bind->holdings;
+        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+        struct share share = share_of(resource, unit, (unsigned int)MIN(bind->n_ids, unit->replicas));
+        struct mps_grant_request request;
+
+        bind->tier = holdings_tier(holdings, resource, unit);
+        if (!daemon || bind->tier < MPS_TIER_PARTITION) {
+                answer(bind, NULL);
+                return;
+        }
+        request = (struct mps_grant_request){
+                .id = bind->grant,
+                .daemon = daemon->name,
+                .unit = unit->uuid,
+                .threads_permille = share.threads_permille,
+                .limit_mib = share.memory_mib,
+                .sms = share.sms,
+        };
+        bind->asks_daemon = true;
+        mps_link_grant(holdings->link, &request, on_granted, bind);
+}
+
+struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids)
+{
+        struct book *main = holdings_find_book(holdings, name);
+
+        if (n_ids == 0 || (main && map_find(&main->resource->by_id, ids[0])))
+                return main;
+        for (size_t i = 0; i < holdings->n_books; i++) {
+                struct book *book = &holdings->books[i];
+
+                if (book->is_leaving && strcmp(book->resource->name, name) == 0 &&
+                        map_find(&book->resource->by_id, ids[0]))
+                        return book;
+        }
+        return main;
+}
+
+static struct book *book_of(const struct bind *bind)
+{
+        return holdings_book_of(bind->holdings, bind->resource, bind->ids, bind->n_ids);
+}
+
+/* Into the books, and on to what it takes; an error leaves the request as it was. */
+static int settle(struct bind *bind, struct error *err)
+{
+        struct book *book = book_of(bind);
+        struct grants_moment now = {.clock = holdings_clock(), .date = holdings_now()};
+        const struct unit *unit;
+        const struct grant *entered;
+
+        if (!book)
+                return error_set(err, ERROR_INVALID, "resource '%s' was changed meanwhile", bind->resource);
+        if (grants_allocate(book->grants, bind->ids, bind->n_ids, now, bind->grant, &entered, err) < 0)
+                return -1;
+        bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
+        holdings_list_soon(bind->holdings);
+        holdings_note_change(bind->holdings, book);
+        unit = bind->unit ? resource_find_unit(book->resource, bind->unit) : NULL;
+        bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
+        if (unit)
+                make(bind, book->resource, unit);
+        else
+                answer(bind, NULL); /* several units: the container's own variables are all there is */
+        return 0;
+}
+
+/*
+ * What may be an init container that runs, or a pod that has ended, kubelet's record tells as soon as it is written: kubelet, which asks
+ * for this container, knows by now who has ended.
+ */
+static bool wait_for_record(struct bind *bind)
+{
+        struct holdings *holdings = bind->holdings;
+
+        if (bind->n_waits == MAX_WAITS || !holdings_renew_record(holdings, true))
+                return false;
+        bind->is_waiting = true;
+        if (!uv_is_active((uv_handle_t *)&holdings->wait_timer))
+                uv_timer_start(&holdings->wait_timer, holdings_on_wait_timer, WAIT_MS << bind->n_waits, 0);
+        bind->n_waits++;
+        return true;
+}
+
+static void on_listed_for(const struct error *listing, void *data)
+{
+        struct bind *bind = data;
+        struct holdings *holdings = bind->holdings;
+        struct book *book = book_of(bind);
+        struct error err;
+
+        if (!listing && wait_for_record(bind))
+                return;
+        if (!listing && book && holdings_list_is_whole(holdings))
+                holdings_sync_book(holdings, book, INT64_MAX);
+        if (settle(bind, &err) == 0)
+                return;
+        if (listing)
+                error_raise_prefix(&err, "kubelet does not tell what was given back (%.200s): ", listing->text);
+        holdings_refuse(bind, &err);
+}
+
+/* Nobody is called back out of this, so the list of those that wait stays as it is. */
+void holdings_on_wait_timer(uv_timer_t *timer)
+{
+        struct holdings *holdings = timer->data;
+
+        LIST_FOR_EACH(link, &holdings->binds) {
+                struct bind *bind = container_of(link, struct bind, link);
+
+                if (!bind->is_waiting)
+                        continue;
+                bind->is_waiting = false;
+                holdings_list(holdings, on_listed_for, bind);
+        }
+}
+
+static struct bind *new_bind(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+        broker_bound_fn *bound, void *context)
+{
+        struct bind *bind = xcalloc(1, sizeof(*bind));
+
+        bind->holdings = holdings;
+        bind->resource = arena_strdup(&bind->arena, resource);
+        bind->bound = bound;
+        bind->context = context;
+        bind->n_ids = n_ids;
+        bind->ids = ARENA_ARRAY(&bind->arena, const char *, n_ids);
+        for (size_t i = 0; i < n_ids; i++)
+                bind->ids[i] = arena_strdup(&bind->arena, ids[i]);
+        snprintf(bind->grant, sizeof(bind->grant), GRANT_ID_PREFIX "%" PRIx64, holdings->incarnation,
+                ++holdings->n_grants);
+        list_append(&holdings->binds, &bind->link);
+        return bind;
+}
+
+void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+        void *context, void *data)
+{
+        struct holdings *holdings = data;
+        struct bind *bind;
+        struct error err;
+
+        holdings_note_request(holdings, resource, ids, n_ids);
+        holdings_look_for_several(holdings);
+        if (!holdings_book_of(holdings, resource->name, ids, n_ids)) {
+                bound(NULL, NULL, context);
+                return;
+        }
+        bind = new_bind(holdings, resource->name, ids, n_ids, bound, context);
+        if (settle(bind, &err) == 0)
+                return;
+        if (err.kind == ERROR_NOT_FOUND)
+                answer_unbound(bind); /* of the plan before: kubelet's list will tell the books */
+        else if (err.kind == ERROR_EXHAUSTED && holdings->pods)
+                holdings_list(holdings, on_listed_for, bind);
+        else
+                holdings_refuse(bind, &err);
+}
+
+const bool *holdings_hidden(const struct resource *resource, void *data)
+{
+        const struct book *book = holdings_find_book(data, resource->name);
+
+        return book && book->resource == resource ? book->kept_back : NULL;
+}

@@ -1,0 +1,102 @@
+/*
+ * Containers that hold devices of several resources and do not get all of them: looked for in kubelet's record when something was
+ * allocated, and told once each, in the log and as an event of the pod. kubelet's list is asked for the pod's name.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "ledger/parts.h"
+#include "share/several.h"
+
+/* kubelet has entered an allocation by then, and those of the container's other resources. */
+#define LOOK_MS UINT64_C(1500)
+#define MAX_TOLD ((size_t)4096)
+
+static void tell(struct holdings *holdings, const struct checkpoint_entry *entry, const char *fault)
+{
+        const struct holder *holder =
+                holdings->holders ? holders_find(holdings->holders, entry->resource, entry->devices[0]) : NULL;
+        bool is_named = holder && holder->pod;
+
+        log_warn("a container does not get all that it has",
+                LOG_STR("event", node_event_reason(NODE_EVENT_POD_GETS_LESS)),
+                LOG_STR("pod", is_named ? holder->pod : "-"),
+                LOG_STR("namespace", is_named ? holder->pod_namespace : "-"), LOG_STR("pod_uid", entry->pod_uid),
+                LOG_STR("container", entry->container), LOG_STR("reason", fault));
+        if (is_named) {
+                const struct node_event_pod pod = {holder->pod_namespace, holder->pod, entry->pod_uid};
+
+                node_events_tell_pod(holdings->options.events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.",
+                        entry->container, fault);
+        }
+}
+
+static const char *key_of(struct arena *arena, const struct checkpoint_entry *entry)
+{
+        return arena_printf(arena, "%s\n%s", entry->pod_uid, entry->container);
+}
+
+static void forget_told(struct holdings *holdings)
+{
+        map_done(&holdings->told_several);
+        arena_done(&holdings->told_several_arena);
+}
+
+/* How many are new; they are told where |tells|. */
+static size_t look(struct holdings *holdings, bool tells)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct several_fault *faults;
+        struct checkpoint record;
+        size_t n_new = 0;
+        size_t count;
+
+        if (!holdings->plan || !holdings_read_checkpoint(holdings, &arena, &record))
+                return 0;
+        count = several_faults(&faults, &arena, holdings->plan, &record);
+        for (size_t i = 0; i < count; i++) {
+                if (map_find(&holdings->told_several, key_of(&arena, faults[i].entry)))
+                        continue;
+                n_new++;
+                if (!tells)
+                        continue;
+                if (holdings->told_several.count >= MAX_TOLD)
+                        forget_told(holdings);
+                map_add(&holdings->told_several, key_of(&holdings->told_several_arena, faults[i].entry), holdings);
+                tell(holdings, faults[i].entry, faults[i].text);
+        }
+        return n_new;
+}
+
+/* Without an answer, what is known of before has to do. */
+static void on_listed(const struct error *err UNUSED, void *data)
+{
+        look(data, true);
+}
+
+void holdings_on_several_timer(uv_timer_t *timer)
+{
+        struct holdings *holdings = timer->data;
+
+        if (look(holdings, false) == 0)
+                return;
+        if (holdings->pods)
+                holdings_list(holdings, on_listed, holdings);
+        else
+                look(holdings, true);
+}
+
+void holdings_look_for_several(struct holdings *holdings)
+{
+        uv_timer_t *timer = &holdings->several_timer;
+
+        if (!holdings->closing && holdings->plan && holdings->plan->n_resources > 1 &&
+                !uv_is_active((uv_handle_t *)timer))
+                uv_timer_start(timer, holdings_on_several_timer, LOOK_MS, 0);
+}
+
+void holdings_forget_several(struct holdings *holdings)
+{
+        uv_timer_stop(&holdings->several_timer);
+        forget_told(holdings);
+}

@@ -1,0 +1,337 @@
+/*
+ * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node, and with those that it
+ * declares itself, at whatever daemon. kubelet tells the ids of one resource; which other shares the same container has, and which device each answer named, stands in kubelet's record, which it has
+ * written by then. That has init containers, too, and needs no socket.
+ *
+ * An init container may have had the same ids as one that comes after it, so every container that has just these ids is made ready.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "cdi/start_devices.h"
+#include "kubelet/convert.h"
+#include "ledger/parts.h"
+#include "share/cdi_name.h"
+#include "share/mps_facts.h"
+#include "share/mps_wanted.h"
+
+/* One container, by kubelet's record. */
+struct starting {
+        struct holdings *holdings;
+        struct arena *arena;
+        const char *pod_uid; /* NULL: not known, as the next */
+        const char *container;
+        bool is_node;           /* all that it has of the daemon of the node; else one allocation at another daemon */
+        struct mps_part *parts; /* at most |most_parts| */
+        size_t n_parts;
+        size_t most_parts;
+        bool is_running;     /* what it has is noted, and nothing is made */
+        const char **grants; /* of its allocations that name a device of their own */
+        size_t n_grants;
+};
+
+/* ---- what it holds ---- */
+
+static bool is_of_node(const struct resource *resource, const struct unit *unit)
+{
+        return resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid);
+}
+
+static void add_part(struct starting *starting, const struct book *book, const struct unit *unit, unsigned int replicas)
+{
+        if (replicas && unit->shared && is_of_node(book->resource, unit) == starting->is_node &&
+                starting->n_parts < starting->most_parts)
+                starting->parts[starting->n_parts++] =
+                        (struct mps_part){book->resource, unit, replicas, share_of(book->resource, unit, replicas)};
+}
+
+static const struct grant *find_grant(const struct book *book, const char *id)
+{
+        for (size_t i = 0; i < grants_count(book->grants); i++)
+                if (strcmp(grants_get(book->grants, i)->id, id) == 0)
+                        return grants_get(book->grants, i);
+        return NULL;
+}
+
+/* The books know the unit; without them the ids tell. */
+static void add_parts(struct starting *starting, const struct book *book, const struct grant *known,
+        const char *const *ids, size_t n_ids)
+{
+        const struct grant by_ids = {.devices = ids, .n_devices = n_ids};
+
+        for (size_t i = 0; i < book->resource->n_units; i++) {
+                const struct unit *unit = &book->resource->units[i];
+
+                add_part(starting, book, unit, holdings_replicas_of(book, known ? known : &by_ids, unit));
+        }
+}
+
+/* The grant of an answer that names a device of its own, or NULL. */
+static const char *device_of(struct arena *arena, const char *answer)
+{
+        const char *grant = NULL;
+        const char *texts = NULL;
+
+        if (answer)
+                convert_read_answer(answer, arena, &grant, &texts);
+        if (!grant || !texts || !grants_is_id(grant) || !strstr(texts, arena_printf(arena, CDI_KIND_MPS "=%s", grant)))
+                return NULL;
+        return grant;
+}
+
+static void add_allocation(
+        struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *grant)
+{
+        const struct book *book = holdings_book_of(starting->holdings, resource, ids, n_ids);
+        size_t n_before = starting->n_parts;
+
+        if (!book)
+                return;
+        add_parts(starting, book, grant ? find_grant(book, grant) : grants_of_device(book->grants, ids[0]), ids, n_ids);
+        if (grant && starting->n_parts > n_before)
+                starting->grants[starting->n_grants++] = grant;
+}
+
+static void begin(
+        struct starting *starting, struct holdings *holdings, struct arena *arena, bool is_node, size_t most_grants)
+{
+        *starting = (struct starting){.holdings = holdings, .arena = arena, .is_node = is_node};
+        for (size_t i = 0; i < holdings->n_books; i++)
+                starting->most_parts += holdings->books[i].resource->n_units;
+        starting->parts = ARENA_ARRAY(arena, struct mps_part, starting->most_parts);
+        starting->grants = ARENA_ARRAY(arena, const char *, most_grants);
+}
+
+/* ---- what it is told ---- */
+
+static size_t variables_of(struct starting *starting, unsigned int omits, const char ***ret)
+{
+        struct holdings *holdings = starting->holdings;
+        struct mps_fact facts[MPS_FACTS_MAX];
+        const char **limits;
+        const char **variables;
+        size_t n_facts = 0;
+        size_t count = mps_limits_variables(starting->arena, starting->parts, starting->n_parts, omits, &limits);
+
+        if (starting->n_parts == 1)
+                n_facts = mps_facts(facts, starting->arena, &starting->parts[0],
+                        holdings_tier(holdings, starting->parts[0].resource, starting->parts[0].unit), 0);
+        variables = ARENA_ARRAY(starting->arena, const char *, count + n_facts);
+        memcpy(variables, limits, count * sizeof(*limits));
+        for (size_t i = 0; i < n_facts; i++)
+                variables[count++] = arena_printf(starting->arena, "%s=%s", facts[i].name, facts[i].value);
+        *ret = variables;
+        return count;
+}
+
+static int make_devices(struct starting *starting, struct error *err)
+{
+        const char **variables;
+        const char *memory;
+        unsigned int omits = 0;
+        size_t count;
+
+        if (starting->n_parts == 0)
+                return 0;
+        mps_parts_sort(starting->parts, starting->n_parts);
+        if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED) {
+                holdings_declare(starting->holdings, starting->pod_uid, starting->container, starting->parts,
+                        starting->n_parts, &omits);
+                if (starting->is_running)
+                        return 0;
+                if (starting->pod_uid && holdings_check_declared(starting->holdings, starting->pod_uid,
+                                                 starting->container, starting->parts, starting->n_parts, err) < 0)
+                        return -1;
+        }
+        count = variables_of(starting, omits, &variables);
+        memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
+        for (size_t i = 0; i < starting->n_grants; i++) {
+                if (start_device_write(
+                            starting->holdings->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
+                        return -1;
+                log_info("limits of a container that starts", LOG_STR("grant", starting->grants[i]),
+                        LOG_UINT("gpus", starting->n_parts),
+                        LOG_UINT("threads_permille", mps_parts_threads(starting->parts, starting->n_parts)),
+                        LOG_STR("memory", memory ? memory : ""));
+        }
+        return 0;
+}
+
+/* ---- whose ---- */
+
+static bool is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
+{
+        return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
+}
+
+static void add_entry(struct starting *starting, const struct checkpoint_entry *entry)
+{
+        starting->pod_uid = entry->pod_uid;
+        starting->container = entry->container;
+        add_allocation(
+                starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
+}
+
+static int make_container(struct holdings *holdings, const struct checkpoint *record, const struct checkpoint_entry *of,
+        bool is_running, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct starting node;
+
+        begin(&node, holdings, &arena, true, record->n_entries);
+        node.is_running = is_running;
+        for (size_t i = 0; i < record->n_entries; i++) {
+                const struct checkpoint_entry *entry = &record->entries[i];
+                struct starting alone;
+
+                if (!is_of_container(entry, of))
+                        continue;
+                begin(&alone, holdings, &arena, false, 1);
+                alone.is_running = is_running;
+                add_entry(&alone, entry);
+                if (make_devices(&alone, err) < 0)
+                        return -1;
+                add_entry(&node, entry);
+        }
+        return make_devices(&node, err);
+}
+
+bool holdings_has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
+{
+        size_t found = 0;
+
+        if (strcmp(entry->resource, resource) != 0 || entry->n_devices != n_ids)
+                return false;
+        for (size_t i = 0; i < n_ids; i++)
+                for (size_t j = 0; j < n_ids; j++)
+                        found += strcmp(entry->devices[i], ids[j]) == 0;
+        return found == n_ids;
+}
+
+/* kubelet's record does not have it, or cannot be read: the books know this allocation, and of no other that the container may have. */
+static int make_by_books(
+        struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct book *book = n_ids ? holdings_book_of(holdings, resource, ids, n_ids) : NULL;
+        const struct grant *grant = book ? grants_of_device(book->grants, ids[0]) : NULL;
+        struct starting node;
+        struct starting alone;
+
+        if (!grant)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "resource '%s': which limits the container has is not known: its devices are neither in kubelet's record '%.200s' "
+                        "nor in the agent's; kubelet will ask again",
+                        resource, holdings->checkpoint);
+        log_warn(
+                "kubelet's record does not have a container that starts: what else it holds does not count in its limits",
+                LOG_STR("resource", resource), LOG_STR("grant", grant->id), LOG_STR("record", holdings->checkpoint));
+        begin(&node, holdings, &arena, true, 1);
+        add_allocation(&node, resource, ids, n_ids, grant->id);
+        begin(&alone, holdings, &arena, false, 1);
+        add_allocation(&alone, resource, ids, n_ids, grant->id);
+        return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
+}
+
+/* ---- whose time is over ---- */
+
+struct kept {
+        const char **devices;
+        size_t n_devices;
+};
+
+static bool is_kept(const char *grant, void *data)
+{
+        const struct kept *kept = data;
+
+        for (size_t i = 0; i < kept->n_devices; i++)
+                if (strcmp(kept->devices[i], grant) == 0)
+                        return true;
+        return false;
+}
+
+static void sweep(struct holdings *holdings, struct arena *arena, const struct checkpoint *record)
+{
+        struct kept kept = {.devices = ARENA_ARRAY(arena, const char *, record->n_entries)};
+
+        for (size_t i = 0; i < record->n_entries; i++) {
+                const char *device = device_of(arena, record->entries[i].answer);
+
+                if (device)
+                        kept.devices[kept.n_devices++] = device;
+        }
+        start_devices_sweep(holdings->plan->config->cdi_root, is_kept, &kept);
+}
+
+/* ---- public ---- */
+
+bool holdings_is_declared(struct holdings *holdings, const struct checkpoint_entry *entry)
+{
+        const struct book *book = holdings_book_of(holdings, entry->resource, entry->devices, entry->n_devices);
+
+        return book && book->resource->provisioning == PROVISIONING_DECLARED;
+}
+
+int holdings_start_now(
+        struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct checkpoint record;
+        bool is_found = false;
+
+        if (!holdings->plan)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "resource '%s': this agent does not serve now; kubelet will ask again", resource);
+        if (!holdings_read_checkpoint(holdings, &arena, &record))
+                return make_by_books(holdings, resource, ids, n_ids, err);
+        for (size_t i = 0; i < record.n_entries; i++) {
+                if (!holdings_has_just(&record.entries[i], resource, ids, n_ids))
+                        continue;
+                is_found = true;
+                if (make_container(holdings, &record, &record.entries[i], false, err) < 0)
+                        return -1;
+        }
+        if (!is_found)
+                return make_by_books(holdings, resource, ids, n_ids, err);
+        sweep(holdings, &arena, &record);
+        return 0;
+}
+
+void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
+        void *context, void *data)
+{
+        struct holdings *holdings = data;
+        const struct book *book = n_ids ? holdings_book_of(holdings, resource, ids, n_ids) : NULL;
+        struct error err;
+
+        if (book && book->resource->provisioning == PROVISIONING_DECLARED)
+                holdings_start_declared(holdings, resource, ids, n_ids, started, context);
+        else
+                started(holdings_start_now(holdings, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
+}
+
+void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid)
+{
+        struct error err;
+
+        for (size_t i = 0; i < record->n_entries; i++)
+                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 &&
+                        holdings_is_declared(holdings, &record->entries[i]))
+                        make_container(holdings, record, &record->entries[i], true, &err);
+}
+
+/* Their files are gone after a reboot, and a container is made again with the names that it had. */
+void holdings_make_all(struct holdings *holdings)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct checkpoint record;
+        struct error err;
+
+        if (!holdings_read_checkpoint(holdings, &arena, &record))
+                return;
+        for (size_t i = 0; i < record.n_entries; i++)
+                if (device_of(&arena, record.entries[i].answer) &&
+                        !holdings_is_declared(holdings, &record.entries[i]) &&
+                        make_container(holdings, &record, &record.entries[i], false, &err) < 0)
+                        log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));
+}

@@ -1,0 +1,80 @@
+#include "mps/client/ask.h"
+
+#include <string.h>
+#include <uv.h>
+
+#include "io/lines.h"
+#include "mps/wire/message.h"
+
+#define PATIENCE_MS UINT64_C(10000)
+
+struct question {
+        uv_loop_t loop;
+        uv_timer_t deadline;
+        struct lines *lines;
+        struct mps_status *status;
+        struct error err; /* where there is no status */
+};
+
+static void end(struct question *question)
+{
+        question->lines = lines_close(question->lines);
+        uv_close((uv_handle_t *)&question->deadline, NULL);
+}
+
+static void on_line(const char *text, size_t length, void *data)
+{
+        struct question *question = data;
+        struct arena arena = ARENA_INIT;
+        struct mps_answer answer;
+
+        if (mps_answer_read(&answer, &arena, text, length, &question->err) == 0)
+                question->status = answer.is_status ? answer.status : NULL;
+        arena_done(&arena);
+        end(question);
+}
+
+static void on_end(const struct error *reason, void *data)
+{
+        struct question *question = data;
+
+        question->err = *reason;
+        end(question);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct question *question = container_of(timer, struct question, deadline);
+
+        error_raise(&question->err, ERROR_TIMEOUT, "it does not answer");
+        end(question);
+}
+
+struct mps_status *mps_ask(const char *root, struct error *err)
+{
+        static const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
+        _free_ char *path = xasprintf("%s/" MPS_SOCKET, root);
+        _free_ char *text = mps_request_write(&watch);
+        struct question question = {.status = NULL};
+        const struct lines_options options = {
+                .line_limit = MPS_MESSAGE_MAX,
+                .unsent_limit = MPS_MESSAGE_MAX,
+                .on_line = on_line,
+                .on_end = on_end,
+                .data = &question,
+        };
+
+        error_raise(&question.err, ERROR_INTERNAL, "it said something else");
+        uv_loop_init(&question.loop);
+        uv_timer_init(&question.loop, &question.deadline);
+        if (lines_connect(&question.lines, &question.loop, path, &options, &question.err) == 0) {
+                uv_timer_start(&question.deadline, on_deadline, PATIENCE_MS, 0);
+                lines_send(question.lines, text, strlen(text));
+        } else {
+                uv_close((uv_handle_t *)&question.deadline, NULL);
+        }
+        uv_run(&question.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&question.loop);
+        *err = question.err;
+        return question.status;
+}

@@ -1,0 +1,212 @@
+#include "mps/client/foreign.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mps/control/control.h"
+#include "mps/control/dialogue.h"
+
+/* A wanted daemon, as far as it can be asked for without a supervisor. */
+struct target {
+        const char *name;
+        const char *resource;
+        const char **units;
+        size_t n_units;
+        unsigned int max_clients;
+        /* What it said last. */
+        bool answered;
+        unsigned int threads_permille;
+        char reason[sizeof(((struct error *)0)->text)];
+        int64_t since;
+};
+
+struct mps_foreign {
+        struct mps_foreign_options options;
+        char *directory;
+        char *program;
+        struct arena arena;
+        struct target *targets;
+        size_t n_targets;
+        uint64_t generation;
+        struct mps_control *control; /* NULL: no question is open */
+        size_t asked;
+        bool has_begun; /* a round, at |round_ms| */
+        uint64_t round_ms;
+};
+
+/* ---- what is told ---- */
+
+/* Copied, since whoever is told may apply something else in the middle of it. */
+static void describe(struct arena *arena, struct mps_daemon_status *daemon, const struct target *target)
+{
+        const char **units = ARENA_ARRAY(arena, const char *, target->n_units);
+
+        for (size_t i = 0; i < target->n_units; i++)
+                units[i] = arena_strdup(arena, target->units[i]);
+        *daemon = (struct mps_daemon_status){
+                .name = arena_strdup(arena, target->name),
+                .resource = arena_strdup(arena, target->resource),
+                .units = units,
+                .n_units = target->n_units,
+                .state = target->answered ? MPS_READY : MPS_FAULT,
+                .reason = target->answered ? NULL : arena_strdup(arena, target->reason),
+                .since = target->since,
+                .tier = MPS_TIER_DEFAULT,
+                .threads_permille = target->threads_permille,
+                .max_clients = target->max_clients,
+        };
+}
+
+static struct mps_status *make_status(const struct mps_foreign *foreign)
+{
+        struct mps_status *status = mps_status_new();
+        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, foreign->n_targets);
+
+        for (size_t i = 0; i < foreign->n_targets; i++)
+                describe(&status->arena, &daemons[i], &foreign->targets[i]);
+        status->generation = foreign->generation;
+        status->daemons = daemons;
+        status->n_daemons = foreign->n_targets;
+        return status;
+}
+
+/* Who hears of it may end it. */
+static void end_round(struct mps_foreign *foreign)
+{
+        bool is_any = false;
+
+        for (size_t i = 0; i < foreign->n_targets; i++)
+                is_any = is_any || foreign->targets[i].answered;
+        foreign->options.on_round(is_any ? make_status(foreign) : NULL, is_any ? NULL : foreign->targets[0].reason,
+                foreign->options.data);
+}
+
+/* ---- questions ---- */
+
+static void ask_next(struct mps_foreign *foreign);
+
+static void note_answer(struct target *target, const struct error *err, const char *text)
+{
+        bool before = target->answered;
+        struct error why;
+
+        target->answered = false;
+        if (err)
+                snprintf(target->reason, sizeof(target->reason), "%s", err->text);
+        else if (dialogue_read_percentage(text, &target->threads_permille, &why) < 0)
+                snprintf(target->reason, sizeof(target->reason), "%s", why.text);
+        else
+                target->answered = true;
+        if (target->answered != before || target->since == 0)
+                target->since = (int64_t)time(NULL);
+}
+
+static void on_answer(const struct error *err, const char *text, void *data)
+{
+        struct mps_foreign *foreign = data;
+
+        mps_control_close(TAKE_PTR(foreign->control), NULL, NULL);
+        note_answer(&foreign->targets[foreign->asked++], err, text);
+        ask_next(foreign);
+}
+
+static int start_question(struct mps_foreign *foreign, const struct target *target, struct error *err)
+{
+        _free_ char *program = NULL;
+        _free_ char *pipe = xasprintf("%s/%s/pipe", foreign->directory, target->name);
+        _free_ char *log = xasprintf("%s/%s/log", foreign->directory, target->name);
+        struct mps_control_options options = {
+                .loop = foreign->options.loop, .pipe_directory = pipe, .log_directory = log};
+
+        if (mps_control_find(&program, foreign->program, NULL, "", err) < 0)
+                return -1;
+        options.program = program;
+        if (mps_control_new(&foreign->control, &options, err) < 0)
+                return -1;
+        mps_control_ask(foreign->control, "get_default_active_thread_percentage", on_answer, foreign);
+        return 0;
+}
+
+static void ask_next(struct mps_foreign *foreign)
+{
+        struct error err;
+
+        while (foreign->asked < foreign->n_targets &&
+                start_question(foreign, &foreign->targets[foreign->asked], &err) < 0)
+                note_answer(&foreign->targets[foreign->asked++], &err, NULL);
+        if (foreign->asked == foreign->n_targets)
+                end_round(foreign);
+}
+
+void mps_foreign_look(struct mps_foreign *foreign)
+{
+        uint64_t now_ms = uv_now(foreign->options.loop);
+
+        if (foreign->control || foreign->n_targets == 0 ||
+                (foreign->has_begun && now_ms - foreign->round_ms < MPS_FOREIGN_MS))
+                return;
+        foreign->has_begun = true;
+        foreign->round_ms = now_ms;
+        foreign->asked = 0;
+        ask_next(foreign);
+}
+
+void mps_foreign_stop(struct mps_foreign *foreign)
+{
+        if (foreign->control)
+                mps_control_close(TAKE_PTR(foreign->control), NULL, NULL);
+        foreign->has_begun = false;
+}
+
+/* ---- what is wanted ---- */
+
+static void copy_target(struct arena *arena, struct target *target, const struct mps_daemon_wanted *daemon)
+{
+        *target = (struct target){
+                .name = arena_strdup(arena, daemon->name),
+                .resource = arena_strdup(arena, daemon->resource),
+                .units = ARENA_ARRAY(arena, const char *, daemon->n_units),
+                .n_units = daemon->n_units,
+        };
+        for (size_t i = 0; i < daemon->n_units; i++) {
+                target->units[i] = arena_strdup(arena, daemon->units[i].uuid);
+                target->max_clients = MAX(target->max_clients, daemon->units[i].clients);
+        }
+}
+
+void mps_foreign_want(struct mps_foreign *foreign, const struct mps_wanted *wanted, uint64_t generation)
+{
+        mps_foreign_stop(foreign);
+        arena_done(&foreign->arena);
+        foreign->targets = ARENA_ARRAY(&foreign->arena, struct target, wanted->n_daemons);
+        foreign->n_targets = wanted->n_daemons;
+        foreign->generation = generation;
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                copy_target(&foreign->arena, &foreign->targets[i], &wanted->daemons[i]);
+}
+
+bool mps_foreign_wants_any(const struct mps_foreign *foreign)
+{
+        return foreign->n_targets > 0;
+}
+
+struct mps_foreign *mps_foreign_new(const struct mps_foreign_options *options)
+{
+        struct mps_foreign *foreign = xcalloc(1, sizeof(*foreign));
+
+        foreign->options = *options;
+        foreign->directory = xstrdup(options->directory);
+        foreign->program = xstrdup(options->control);
+        return foreign;
+}
+
+struct mps_foreign *mps_foreign_free(struct mps_foreign *foreign)
+{
+        mps_foreign_stop(foreign);
+        arena_done(&foreign->arena);
+        free(foreign->program);
+        free(foreign->directory);
+        free(foreign);
+        return NULL;
+}

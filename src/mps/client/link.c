@@ -1,0 +1,601 @@
+/*
+ * Requests that wait for an answer are a list in the order of their deadlines; one that failed waits in it too, with a
+ * deadline of now, so that every answer comes from the loop.
+ */
+#include "mps/client/link.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "io/lines.h"
+#include "mps/client/foreign.h"
+#include "mps/wire/message.h"
+
+#define RETRY_MS UINT64_C(1000)
+#define RETRY_FACTOR_MAX UINT64_C(10)
+#define PING_MS UINT64_C(10000)
+#define SILENCE_MS UINT64_C(30000)
+#define ANSWER_MS UINT64_C(30000)
+#define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
+#define APPLY_ID UINT64_C(1) /* the same for all, so that the line can be kept as it is */
+
+struct request {
+        struct list in_link;
+        uint64_t id; /* 0: never sent */
+        uint64_t due_ms;
+        struct error error; /* what the deadline means */
+        mps_granted_fn *granted;
+        mps_done_fn *done;
+        void *data;
+};
+
+struct mps_link {
+        uv_loop_t *loop;
+        struct mps_link_options options;
+        char *socket;
+        struct lines *lines; /* NULL: not connected */
+        uint64_t heard_ms;
+        uint64_t last_id;
+        uv_timer_t retry;
+        uint64_t retry_ms;
+        uv_timer_t ping;
+        struct list requests;
+        uv_timer_t answers;
+        char *apply; /* the line that was said last, NULL: nothing is wanted yet */
+        struct arena wanted_arena;
+        struct mps_wanted wanted;
+        struct arena held_arena;
+        struct mps_grant_request *held;
+        size_t n_held;
+        bool has_held;
+        uint64_t generation;
+        char *reason; /* told last, NULL: none since the last status */
+
+        struct mps_foreign *foreign;
+        bool has_own_plan;       /* the supervisor of this connection */
+        bool is_foreign;         /* the last round found daemons that are not ours */
+        struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
+
+        size_t handles;
+        bool is_closing;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+static uint64_t now_ms(const struct mps_link *link)
+{
+        return uv_now(link->loop);
+}
+
+/* ---- what is told ---- */
+
+/* The one before is borrowed until this one is told. */
+static void replace_status(struct mps_link *link, struct mps_status *status, const char *reason)
+{
+        struct mps_status *before = link->told;
+
+        link->told = status;
+        link->options.on_status(status, reason, link->options.data);
+        mps_status_free(before);
+}
+
+/* Takes |status|. */
+static void tell_status(struct mps_link *link, struct mps_status *status)
+{
+        free(TAKE_PTR(link->reason));
+        if (link->has_own_plan)
+                status->generation = link->generation;
+        replace_status(link, status, NULL);
+}
+
+static void tell_nobody(struct mps_link *link, const char *reason)
+{
+        if (link->reason && strcmp(link->reason, reason) == 0)
+                return;
+        free(link->reason);
+        link->reason = xstrdup(reason);
+        replace_status(link, NULL, reason);
+}
+
+/* ---- requests ---- */
+
+static struct request *first_request(const struct mps_link *link)
+{
+        return list_is_empty(&link->requests) ? NULL : container_of(link->requests.next, struct request, in_link);
+}
+
+static void answer(struct request *request, const struct error *err, const struct mps_grant *grant)
+{
+        list_remove(&request->in_link);
+        if (request->granted)
+                request->granted(err, grant, request->data);
+        else if (request->done)
+                request->done(err, request->data);
+        free(request);
+}
+
+static void on_answers_due(uv_timer_t *timer);
+
+static void arm_answers(struct mps_link *link)
+{
+        const struct request *request = first_request(link);
+
+        if (!request)
+                uv_timer_stop(&link->answers);
+        else
+                uv_timer_start(&link->answers, on_answers_due, request->due_ms - MIN(request->due_ms, now_ms(link)), 0);
+}
+
+/* Callbacks may ask again; such a request is due later than now, or has a turn of its own. */
+static void on_answers_due(uv_timer_t *timer)
+{
+        struct mps_link *link = container_of(timer, struct mps_link, answers);
+        struct list due = LIST_INIT(due);
+        struct request *request;
+
+        while ((request = first_request(link)) && request->due_ms <= now_ms(link)) {
+                list_remove(&request->in_link);
+                list_append(&due, &request->in_link);
+        }
+        while (!list_is_empty(&due)) {
+                request = container_of(due.next, struct request, in_link);
+                answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+        }
+        arm_answers(link);
+}
+
+static void insert(struct mps_link *link, struct request *request)
+{
+        struct list *after = link->requests.previous;
+
+        while (after != &link->requests && container_of(after, struct request, in_link)->due_ms > request->due_ms)
+                after = after->previous;
+        list_append(after->next, &request->in_link);
+        arm_answers(link);
+}
+
+static void fail_later(struct mps_link *link, struct request *request, const struct error *err)
+{
+        request->id = 0;
+        request->due_ms = 0;
+        request->error = *err;
+        insert(link, request);
+}
+
+static void fail_all(struct mps_link *link, const struct error *err)
+{
+        struct list requests = LIST_INIT(requests);
+
+        while (!list_is_empty(&link->requests)) {
+                struct list *head = link->requests.next;
+
+                list_remove(head);
+                list_append(&requests, head);
+        }
+        while (!list_is_empty(&requests)) {
+                struct request *request = container_of(requests.next, struct request, in_link);
+
+                list_remove(&request->in_link);
+                if (request->id == 0)
+                        insert(link, request);
+                else
+                        fail_later(link, request, err);
+        }
+}
+
+static void send_text(struct mps_link *link, const char *text)
+{
+        lines_send(link->lines, text, strlen(text));
+}
+
+static void send_message(struct mps_link *link, const struct mps_request *message)
+{
+        _free_ char *text = mps_request_write(message);
+
+        send_text(link, text);
+}
+
+static struct request *new_request(mps_granted_fn *granted, mps_done_fn *done, void *data)
+{
+        struct request *request = xcalloc(1, sizeof(*request));
+
+        list_init(&request->in_link);
+        request->granted = granted;
+        request->done = done;
+        request->data = data;
+        return request;
+}
+
+/* What stands for an answer where there is no supervisor. */
+static void answer_alone(struct mps_link *link, struct request *request, enum mps_request_kind kind)
+{
+        struct error err = {.kind = ERROR_NONE};
+
+        if (!link->is_foreign)
+                error_raise(&err, ERROR_UNAVAILABLE, "the MPS supervisor cannot be reached: %s",
+                        link->reason ? link->reason : "not connected yet");
+        else if (kind == MPS_REQUEST_GRANT)
+                error_raise(&err, ERROR_UNSUPPORTED,
+                        "the MPS control daemons here are not Warpshare's, and have no partitions or namespaces");
+        else if (kind == MPS_REQUEST_TERMINATE)
+                error_raise(&err, ERROR_UNSUPPORTED,
+                        "the MPS control daemons here are not Warpshare's; it ends no clients of theirs");
+        fail_later(link, request, &err);
+}
+
+static void ask(struct mps_link *link, struct request *request, struct mps_request *message)
+{
+        if (!link->lines) {
+                answer_alone(link, request, message->kind);
+                return;
+        }
+        message->id = request->id = ++link->last_id;
+        request->due_ms = now_ms(link) + ANSWER_MS;
+        error_raise(&request->error, ERROR_TIMEOUT, "the MPS supervisor did not answer within %" PRIu64 " s",
+                ANSWER_MS / 1000);
+        insert(link, request);
+        send_message(link, message);
+}
+
+/* What the next connection hears has all that was asked for since the caller has told. */
+static void remember(struct mps_link *link, const struct mps_grant_request *request)
+{
+        struct mps_grant_request *held;
+
+        if (!link->has_held || link->n_held == MPS_HOLD_MAX) {
+                link->has_held = false;
+                return;
+        }
+        held = ARENA_ARRAY(&link->held_arena, struct mps_grant_request, link->n_held + 1);
+        memcpy(held, link->held, link->n_held * sizeof(*held));
+        mps_grant_request_copy(&held[link->n_held++], &link->held_arena, request);
+        link->held = held;
+}
+
+static void forget(struct mps_link *link, const char *id)
+{
+        for (size_t i = link->n_held; i > 0; i--)
+                if (strcmp(link->held[i - 1].id, id) == 0)
+                        link->held[i - 1] = link->held[--link->n_held];
+}
+
+void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data)
+{
+        struct mps_request message = {.kind = MPS_REQUEST_GRANT, .grant = *request};
+
+        forget(link, request->id);
+        remember(link, request);
+        ask(link, new_request(done, NULL, data), &message);
+}
+
+void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data)
+{
+        struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .grant = {.id = id}};
+
+        forget(link, id);
+        ask(link, new_request(NULL, done, data), &message);
+}
+
+void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
+        mps_done_fn *done, void *data)
+{
+        struct mps_request message = {
+                .kind = MPS_REQUEST_TERMINATE, .daemon = daemon, .client = client, .container_id = container_id};
+
+        ask(link, new_request(NULL, done, data), &message);
+}
+
+/* ---- daemons that are not ours ---- */
+
+static void on_round(struct mps_status *status, const char *reason, void *data)
+{
+        struct mps_link *link = data;
+        _free_ char *text = NULL;
+
+        link->is_foreign = status != NULL;
+        if (status) {
+                tell_status(link, status);
+                return;
+        }
+        text = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket, reason);
+        tell_nobody(link, text);
+}
+
+/* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
+static void lose(struct mps_link *link, const char *reason)
+{
+        mps_foreign_stop(link->foreign);
+        link->is_foreign = false;
+        tell_nobody(link, reason);
+}
+
+/* ---- the connection ---- */
+
+static void on_retry(uv_timer_t *timer);
+
+static void retry_later(struct mps_link *link)
+{
+        uint64_t first = link->options.retry_ms ? link->options.retry_ms : RETRY_MS;
+
+        link->retry_ms = link->retry_ms ? MIN(link->retry_ms * 2, first * RETRY_FACTOR_MAX) : first;
+        uv_timer_start(&link->retry, on_retry, link->retry_ms, 0);
+}
+
+static void disconnect(struct mps_link *link, const struct error *err)
+{
+        link->lines = lines_close(link->lines);
+        uv_timer_stop(&link->ping);
+        fail_all(link, err);
+        link->retry_ms = 0;
+        tell_nobody(link, err->text);
+        retry_later(link);
+}
+
+static void on_end(const struct error *reason, void *data)
+{
+        struct error err = *reason;
+
+        error_raise_prefix(&err, "the connection to the MPS supervisor ended");
+        disconnect(data, &err);
+}
+
+static void on_ping(uv_timer_t *timer)
+{
+        struct mps_link *link = container_of(timer, struct mps_link, ping);
+        struct mps_request ping = {.kind = MPS_REQUEST_PING, .id = ++link->last_id};
+        struct error err;
+
+        if (now_ms(link) - link->heard_ms < SILENCE_MS) {
+                send_message(link, &ping);
+                return;
+        }
+        error_raise(&err, ERROR_TIMEOUT, "the MPS supervisor was silent for %" PRIu64 " s", SILENCE_MS / 1000);
+        disconnect(link, &err);
+}
+
+static struct request *find_request(const struct mps_link *link, uint64_t id)
+{
+        LIST_FOR_EACH(in_link, &link->requests) {
+                struct request *request = container_of(in_link, struct request, in_link);
+
+                if (id != 0 && request->id == id)
+                        return request;
+        }
+        return NULL;
+}
+
+static void finish(struct request *request, const struct mps_answer *message)
+{
+        struct error err;
+
+        if (!message->ok) {
+                answer(request, &message->error, NULL);
+        } else if (request->granted && !message->has_grant) {
+                error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without what it granted");
+                answer(request, &err, NULL);
+        } else {
+                answer(request, NULL, &message->grant);
+        }
+}
+
+static void note_own_plan(struct mps_link *link, const struct error *err)
+{
+        if (!link->has_own_plan)
+                log_info("the MPS supervisor has a plan of its own", LOG_ERR(err));
+        link->has_own_plan = true;
+        if (!link->told)
+                return;
+        link->told->generation = link->generation;
+        link->options.on_status(link->told, NULL, link->options.data);
+}
+
+static void take_answer(struct mps_link *link, const struct mps_answer *message)
+{
+        struct request *request = find_request(link, message->id);
+
+        if (message->id == APPLY_ID && !message->ok) {
+                if (message->error.kind == ERROR_UNSUPPORTED)
+                        note_own_plan(link, &message->error);
+                else
+                        log_error("the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
+        } else if (request) {
+                finish(request, message);
+                arm_answers(link);
+        }
+}
+
+static void on_line(const char *line, size_t length, void *data)
+{
+        struct mps_link *link = data;
+        struct arena arena = ARENA_INIT;
+        struct mps_answer message;
+        struct error err;
+
+        link->heard_ms = now_ms(link);
+        if (mps_answer_read(&message, &arena, line, length, &err) < 0) {
+                error_raise_prefix(&err, "the MPS supervisor");
+                disconnect(link, &err);
+        } else if (message.is_status) {
+                tell_status(link, message.status);
+        } else {
+                take_answer(link, &message);
+        }
+        arena_done(&arena);
+}
+
+/* |always|: also where it is what was said last. */
+static void send_apply(struct mps_link *link, bool always)
+{
+        const struct mps_request request = {.kind = MPS_REQUEST_APPLY,
+                .id = APPLY_ID,
+                .generation = link->generation,
+                .wanted = link->wanted,
+                .has_grants = link->has_held,
+                .grants = link->held,
+                .n_grants = link->n_held};
+        char *line = mps_request_write(&request);
+        const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
+
+        free(link->apply);
+        link->apply = line;
+        if (is_new && link->lines)
+                send_text(link, line);
+}
+
+static void connected(struct mps_link *link)
+{
+        const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
+
+        mps_foreign_stop(link->foreign);
+        link->is_foreign = false;
+        link->has_own_plan = false;
+        link->retry_ms = 0;
+        link->heard_ms = now_ms(link);
+        if (link->apply)
+                send_apply(link, true); /* first: the status that follows is of it */
+        send_message(link, &watch);
+        uv_timer_start(&link->ping, on_ping, PING_MS, PING_MS);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+        struct mps_link *link = container_of(timer, struct mps_link, retry);
+        const struct lines_options options = {
+                .line_limit = MPS_MESSAGE_MAX,
+                .unsent_limit = 2 * MPS_MESSAGE_MAX,
+                .on_line = on_line,
+                .on_end = on_end,
+                .data = link,
+        };
+        struct error err;
+
+        if (lines_connect(&link->lines, link->loop, link->socket, &options, &err) == 0) {
+                connected(link);
+                return;
+        }
+        if (err.kind == ERROR_NOT_FOUND && mps_foreign_wants_any(link->foreign))
+                mps_foreign_look(link->foreign);
+        else
+                lose(link, err.text);
+        retry_later(link);
+}
+
+/* ---- what is wanted ---- */
+
+void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation)
+{
+        struct arena arena = ARENA_INIT;
+        struct mps_daemon_wanted *daemons = ARENA_ARRAY(&arena, struct mps_daemon_wanted, wanted->n_daemons);
+
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
+        mps_foreign_want(link->foreign, wanted, generation);
+        arena_done(&link->wanted_arena);
+        link->wanted_arena = arena;
+        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+        link->generation = generation;
+        send_apply(link, true);
+        if (!link->lines)
+                uv_timer_start(&link->retry, on_retry, 0, 0);
+}
+
+void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants, size_t n_grants)
+{
+        struct arena arena = ARENA_INIT;
+
+        link->has_held = grants && n_grants <= MPS_HOLD_MAX;
+        link->n_held = link->has_held ? n_grants : 0;
+        link->held = ARENA_ARRAY(&arena, struct mps_grant_request, link->n_held);
+        for (size_t i = 0; i < link->n_held; i++)
+                mps_grant_request_copy(&link->held[i], &arena, &grants[i]);
+        arena_done(&link->held_arena);
+        link->held_arena = arena;
+        if (link->apply)
+                send_apply(link, false);
+}
+
+void mps_link_forget(struct mps_link *link)
+{
+        mps_foreign_want(link->foreign, &(const struct mps_wanted){0}, 0);
+        free(TAKE_PTR(link->apply));
+        mps_link_hold(link, NULL, 0);
+}
+
+/* ---- start and end ---- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+        struct mps_link *link = handle->data;
+
+        if (--link->handles > 0)
+                return;
+        while (!list_is_empty(&link->requests)) {
+                struct request *request = first_request(link);
+
+                if (request->id != 0)
+                        error_raise(&request->error, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
+                answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+        }
+        if (link->closed)
+                link->closed(link->closed_data);
+        mps_status_free(link->told);
+        arena_done(&link->wanted_arena);
+        arena_done(&link->held_arena);
+        free(link->apply);
+        free(link->reason);
+        free(link->socket);
+        free(link);
+}
+
+static void init_timer(struct mps_link *link, uv_timer_t *timer)
+{
+        uv_timer_init(link->loop, timer);
+        timer->data = link;
+        link->handles++;
+}
+
+int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err)
+{
+        struct mps_foreign_options foreign = {
+                .loop = options->loop,
+                .directory = options->directory,
+                .control = options->control,
+                .on_round = on_round,
+        };
+        struct mps_link *link;
+
+        if (strlen(options->directory) + sizeof("/" MPS_SOCKET) > SOCKET_PATH_MAX)
+                return error_set(err, ERROR_INVALID,
+                        "the MPS directory '%s' is too long: a socket's path has at most %zu bytes", options->directory,
+                        SOCKET_PATH_MAX - 1);
+        foreign.data = link = xcalloc(1, sizeof(*link));
+        link->loop = options->loop;
+        link->options = *options;
+        link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
+        link->foreign = mps_foreign_new(&foreign);
+        link->last_id = APPLY_ID;
+        list_init(&link->requests);
+        init_timer(link, &link->retry);
+        init_timer(link, &link->ping);
+        init_timer(link, &link->answers);
+        uv_timer_start(&link->retry, on_retry, 0, 0);
+        *ret = link;
+        return 0;
+}
+
+void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data)
+{
+        link->is_closing = true;
+        link->closed = closed;
+        link->closed_data = data;
+        link->foreign = mps_foreign_free(link->foreign);
+        link->lines = lines_close(link->lines);
+        uv_close((uv_handle_t *)&link->retry, on_handle_closed);
+        uv_close((uv_handle_t *)&link->ping, on_handle_closed);
+        uv_close((uv_handle_t *)&link->answers, on_handle_closed);
+}

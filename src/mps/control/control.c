@@ -1,0 +1,431 @@
+/*
+ * A queue of questions; the front end of the first one runs. The next starts from a timer of the loop, so that neither
+ * asking nor answering calls anybody back from within.
+ */
+#include "mps/control/control.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/list.h"
+#include "base/strbuf.h"
+#include "io/child.h"
+#include "share/mps_wanted.h"
+
+#define SERVER "nvidia-cuda-mps-server"
+#define NO_DAEMON "Cannot find MPS control daemon process"
+#define SHOWN 160 /* bytes of an answer in an error */
+
+struct question {
+        struct list link;
+        struct arena arena;
+        const char *const *arguments; /* what follows argv[0]; NULL-terminated */
+        const char *input;            /* NULL: none */
+        mps_answer_fn *done;
+        void *data;
+};
+
+struct mps_control {
+        uv_timer_t turn;
+        struct arena arena;
+        struct list questions;
+        struct child *child; /* of the first question, or NULL */
+        const char *program;
+        const char *pipe_directory;
+        const char *const *environment;
+        uint64_t timeout_ms;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* ---- finding the program ---- */
+
+/* Where distributions, NVIDIA's driver container and GKE's installer put the driver's programs. */
+static const char *const usual_places[] = {
+        "/usr/bin",
+        "/usr/sbin",
+        "/bin",
+        "/sbin",
+        "/usr/local/bin",
+        "/usr/local/sbin",
+        "/usr/local/nvidia/bin",
+        "/run/nvidia/driver/usr/bin",
+        "/run/nvidia/driver/usr/sbin",
+        "/home/kubernetes/bin/nvidia/bin",
+};
+
+/* |path|, or this process's own if that is NULL, or "" if there is none. */
+static const char *path_or_own(const char *path)
+{
+        const char *own = path ? path : getenv("PATH");
+
+        return own ? own : "";
+}
+
+/* |path| and the usual places below |root|; the caller frees. */
+static char *join_places(const char *path, const char *root)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_puts(&text, path);
+        for (size_t i = 0; i < ARRAY_SIZE(usual_places); i++)
+                strbuf_printf(&text, "%s%s%s", text.size ? ":" : "", root, usual_places[i]);
+        return strbuf_take(&text);
+}
+
+/* |path| with the folder of |program| before it; the caller frees. */
+static char *join_folder(const char *program, const char *path)
+{
+        _free_ char *folder = file_folder(program);
+
+        return xasprintf("%s%s%s", folder, *path ? ":" : "", path);
+}
+
+char *mps_control_search_path(const char *program, const char *path, const char *root)
+{
+        _free_ char *near = join_folder(program, path);
+
+        return join_places(near, root);
+}
+
+enum found { FOUND_NOT, FOUND_NO_PROGRAM, FOUND_PROGRAM };
+
+static enum found look_at(const char *path)
+{
+        struct stat status;
+
+        if (stat(path, &status) < 0)
+                return FOUND_NOT;
+        return S_ISREG(status.st_mode) && access(path, X_OK) == 0 ? FOUND_PROGRAM : FOUND_NO_PROGRAM;
+}
+
+/* The first program |name| in |places|; else the first thing of that name, which is none. The caller frees |*ret|. */
+static enum found look_up(char **ret, const char *name, const char *places)
+{
+        char *first = NULL;
+
+        while (*places) {
+                size_t length = strcspn(places, ":");
+                char *path = xasprintf("%.*s/%s", (int)length, places, name);
+                enum found found = length ? look_at(path) : FOUND_NOT;
+
+                if (found == FOUND_PROGRAM) {
+                        free(first);
+                        *ret = path;
+                        return FOUND_PROGRAM;
+                }
+                if (found == FOUND_NO_PROGRAM && !first)
+                        first = TAKE_PTR(path);
+                free(path);
+                places += length + (places[length] == ':');
+        }
+        if (first)
+                *ret = first;
+        return first ? FOUND_NO_PROGRAM : FOUND_NOT;
+}
+
+static int fail_denied(const char *path, struct error *err)
+{
+        return error_set(err, ERROR_DENIED,
+                "'%s' is no program that may be executed: see its mode, and whether its file system is mounted noexec",
+                path);
+}
+
+static int find_path(char **ret, const char *path, struct error *err)
+{
+        switch (look_at(path)) {
+        case FOUND_NOT:
+                return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", path);
+        case FOUND_NO_PROGRAM:
+                return fail_denied(path, err);
+        case FOUND_PROGRAM:
+                break;
+        }
+        *ret = xstrdup(path);
+        return 0;
+}
+
+static int find_name(char **ret, const char *name, const char *path, const char *root, struct error *err)
+{
+        _free_ char *places = join_places(path, root);
+        _free_ char *found = NULL;
+
+        switch (look_up(&found, name, places)) {
+        case FOUND_NOT:
+                return error_set(err, ERROR_NOT_FOUND,
+                        "there is no %s in the PATH (%s), nor in the usual places below '%s': it comes with NVIDIA's "
+                        "driver, on some systems as a package of its own; --mps-control says where else it is",
+                        name, path, *root ? root : "/");
+        case FOUND_NO_PROGRAM:
+                return fail_denied(found, err);
+        case FOUND_PROGRAM:
+                break;
+        }
+        *ret = TAKE_PTR(found);
+        return 0;
+}
+
+int mps_control_find(char **ret, const char *program, const char *path, const char *root, struct error *err)
+{
+        _free_ char *control = NULL;
+        _free_ char *server = NULL;
+        _free_ char *near = NULL;
+        int rc;
+
+        path = path_or_own(path);
+        rc = strchr(program, '/') ? find_path(&control, program, err) : find_name(&control, program, path, root, err);
+        if (rc < 0)
+                return error_prefix(err, "MPS control program");
+        near = join_folder(control, path);
+        if (find_name(&server, SERVER, near, root, err) < 0)
+                return error_prefix(err, "MPS server, without which every client waits for ever");
+        *ret = TAKE_PTR(control);
+        return 0;
+}
+
+/* ---- the queue ---- */
+
+static void free_question(struct question *question)
+{
+        struct arena arena = question->arena; /* the question lies in it */
+
+        arena_done(&arena);
+}
+
+static void on_turn(uv_timer_t *turn);
+
+static void go_on(struct mps_control *control)
+{
+        if (!control->child && !list_is_empty(&control->questions))
+                uv_timer_start(&control->turn, on_turn, 0, 0);
+}
+
+/*
+ * The question is over. It leaves the queue and the next one is on its way before anybody hears of it, since |done| may
+ * ask anew, or close the control.
+ */
+static void finish(struct mps_control *control, const struct error *err, const char *answer)
+{
+        struct question *question = container_of(control->questions.next, struct question, link);
+
+        list_remove(&question->link);
+        go_on(control);
+        question->done(err, answer, question->data);
+        free_question(question);
+}
+
+/* ---- answers ---- */
+
+/* What was said to the program, for errors. */
+static char *words_of(const struct question *question)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        if (question->input)
+                strbuf_append(&text, question->input, strcspn(question->input, "\n"));
+        for (const char *const *word = question->arguments; *word; word++)
+                strbuf_printf(&text, "%s%s", text.size ? " " : "", *word);
+        return strbuf_take(&text);
+}
+
+/* What the end of the front end means; 0: |answer| is one. */
+static int judge(const struct mps_control *control, const char *words, const struct child_result *result,
+        const char *answer, struct error *err)
+{
+        if (result->timed_out)
+                return error_set(err, ERROR_TIMEOUT,
+                        "'%s': the MPS control daemon in '%s' did not answer within %llu ms", words,
+                        control->pipe_directory, (unsigned long long)control->timeout_ms);
+        if (result->too_long)
+                return error_set(err, ERROR_INVALID, "'%s': the MPS control daemon in '%s' said more than %zu bytes",
+                        words, control->pipe_directory, MPS_ANSWER_MAX);
+        if (result->status == 1 && strstr(answer, NO_DAEMON))
+                return error_set(err, ERROR_NOT_FOUND, "'%s': no MPS control daemon answers in '%s'", words,
+                        control->pipe_directory);
+        if (result->signal)
+                return error_set(err, ERROR_UNAVAILABLE, "'%s': '%s' was ended by signal %d: %.*s", words,
+                        control->program, result->signal, SHOWN, answer);
+        if (result->status)
+                return error_set(err, ERROR_UNAVAILABLE, "'%s': '%s' ended with status %d: %.*s", words,
+                        control->program, result->status, SHOWN, answer);
+        return 0;
+}
+
+static void on_child_end(const struct child_result *result, void *data)
+{
+        struct mps_control *control = data;
+        const struct question *question = container_of(control->questions.next, struct question, link);
+        _free_ char *words = words_of(question);
+        _free_ char *answer = xstrdup(result->output);
+        struct error err;
+        size_t length = strlen(answer);
+
+        control->child = NULL;
+        if (length && answer[length - 1] == '\n')
+                answer[length - 1] = '\0';
+        if (judge(control, words, result, answer, &err) < 0)
+                finish(control, &err, NULL);
+        else
+                finish(control, NULL, answer);
+}
+
+/* ---- questions ---- */
+
+static int start(struct mps_control *control, const struct question *question, struct error *err)
+{
+        struct child_options options = {
+                .environment = control->environment,
+                .input = question->input,
+                .input_length = question->input ? strlen(question->input) : 0,
+                .output_limit = MPS_ANSWER_MAX,
+                .timeout_ms = control->timeout_ms,
+                .on_end = on_child_end,
+                .data = control,
+        };
+        _free_ const char **argv = NULL;
+        size_t count = 0;
+
+        if (question->input && strcspn(question->input, "\n") + 1 != options.input_length)
+                return error_set(err, ERROR_INVALID, "an MPS command has to be one line");
+        while (question->arguments[count])
+                count++;
+        argv = xcalloc(count + 2, sizeof(*argv));
+        argv[0] = control->program;
+        memcpy(argv + 1, question->arguments, count * sizeof(*argv));
+        options.argv = argv;
+        return child_run(&control->child, control->turn.loop, &options, err);
+}
+
+static void on_turn(uv_timer_t *turn)
+{
+        struct mps_control *control = turn->data;
+        const struct question *question = container_of(control->questions.next, struct question, link);
+        struct error err;
+
+        if (start(control, question, &err) < 0) {
+                _free_ char *words = words_of(question);
+
+                error_raise_prefix(&err, "'%s'", words);
+                finish(control, &err, NULL);
+        }
+}
+
+static struct question *add_question(struct mps_control *control, mps_answer_fn *done, void *data)
+{
+        struct arena arena = ARENA_INIT;
+        struct question *question = ARENA_NEW(&arena, struct question);
+
+        question->arena = arena;
+        question->done = done;
+        question->data = data;
+        list_append(&control->questions, &question->link);
+        return question;
+}
+
+void mps_control_ask(struct mps_control *control, const char *command, mps_answer_fn *done, void *data)
+{
+        static const char *const nothing[] = {NULL};
+        struct question *question = add_question(control, done, data);
+
+        question->arguments = nothing;
+        question->input = arena_printf(&question->arena, "%s\n", command);
+        go_on(control);
+}
+
+static const char *const *copy_words(struct arena *arena, const char *const *words)
+{
+        const char **copy;
+        size_t count = 0;
+
+        while (words[count])
+                count++;
+        copy = ARENA_ARRAY(arena, const char *, count + 1);
+        for (size_t i = 0; i < count; i++)
+                copy[i] = arena_strdup(arena, words[i]);
+        return copy;
+}
+
+void mps_control_run(struct mps_control *control, const char *const *arguments, mps_answer_fn *done, void *data)
+{
+        struct question *question = add_question(control, done, data);
+
+        question->arguments = copy_words(&question->arena, arguments);
+        go_on(control);
+}
+
+/* ---- life ---- */
+
+static const char *const *make_environment(struct arena *arena, const struct mps_control_options *options)
+{
+        static const char *const none[] = {NULL};
+        const char *const *more = options->environment ? options->environment : none;
+        const char **all;
+        size_t count = 0;
+
+        while (more[count])
+                count++;
+        all = ARENA_ARRAY(arena, const char *, count + 4);
+        all[0] = arena_printf(arena, "PATH=%s", path_or_own(options->path));
+        all[1] = arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", options->pipe_directory);
+        all[2] = arena_printf(arena, "CUDA_MPS_LOG_DIRECTORY=%s", options->log_directory);
+        for (size_t i = 0; i < count; i++)
+                all[3 + i] = arena_strdup(arena, more[i]);
+        return all;
+}
+
+int mps_control_new(struct mps_control **ret, const struct mps_control_options *options, struct error *err)
+{
+        struct mps_control *control;
+        int rc;
+
+        if (options->pipe_directory[0] != '/')
+                return error_set(err, ERROR_INVALID, "MPS pipe directory '%s': must be an absolute path",
+                        options->pipe_directory);
+        if (strlen(options->pipe_directory) > MPS_PIPE_PATH_MAX)
+                return error_set(err, ERROR_INVALID,
+                        "MPS pipe directory '%s': %zu bytes, at most %zu leave room for the sockets in it",
+                        options->pipe_directory, strlen(options->pipe_directory), MPS_PIPE_PATH_MAX);
+        control = xcalloc(1, sizeof(*control));
+        rc = uv_timer_init(options->loop, &control->turn);
+        assert(rc == 0);
+        control->turn.data = control;
+        list_init(&control->questions);
+        control->program = arena_strdup(&control->arena, options->program);
+        control->pipe_directory = arena_strdup(&control->arena, options->pipe_directory);
+        control->environment = make_environment(&control->arena, options);
+        control->timeout_ms = options->timeout_ms ? options->timeout_ms : MPS_COMMAND_TIMEOUT_MS;
+        *ret = control;
+        return 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct mps_control *control = handle->data;
+        void (*closed)(void *data) = control->closed;
+        void *data = control->closed_data;
+
+        arena_done(&control->arena);
+        free(control);
+        if (closed)
+                closed(data);
+}
+
+void mps_control_close(struct mps_control *control, void (*closed)(void *data), void *data)
+{
+        if (control->child)
+                child_cancel(TAKE_PTR(control->child));
+        while (!list_is_empty(&control->questions)) {
+                struct question *question = container_of(control->questions.next, struct question, link);
+
+                list_remove(&question->link);
+                free_question(question);
+        }
+        control->closed = closed;
+        control->closed_data = data;
+        uv_close((uv_handle_t *)&control->turn, on_closed);
+}

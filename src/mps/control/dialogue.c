@@ -1,0 +1,344 @@
+#include "mps/control/dialogue.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define SHOWN 120 /* bytes of an answer in an error */
+#define PARTITION_MAX ((size_t)255)
+
+/* ---- commands ---- */
+
+void dialogue_put_percentage(struct strbuf *text, unsigned int permille)
+{
+        strbuf_printf(text, "%u.%u", permille / 10, permille % 10);
+}
+
+void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib)
+{
+        strbuf_printf(text, "set_default_device_pinned_mem_limit %s %lluM", device, (unsigned long long)mib);
+}
+
+void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks)
+{
+        strbuf_printf(text, "sm_partition add %s %u", gpu_uuid, chunks);
+}
+
+void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id)
+{
+        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, id);
+}
+
+/* ---- pieces of answers ---- */
+
+static int fail(const char *what, const char *answer, struct error *err)
+{
+        return error_set(err, ERROR_INVALID, "MPS control daemon: '%.*s' is no %s", SHOWN, answer, what);
+}
+
+/* The lines of an answer, one after the other; false when there are no more. */
+static bool next_line(struct arena *arena, const char **at, const char **ret)
+{
+        size_t length = strcspn(*at, "\n");
+
+        if (!**at)
+                return false;
+        *ret = arena_strndup(arena, *at, length);
+        *at += length + ((*at)[length] == '\n');
+        return true;
+}
+
+/* The next word of |*at|, or NULL. */
+static const char *next_word(struct arena *arena, const char **at)
+{
+        const char *start = *at + strspn(*at, " \t");
+        size_t length = strcspn(start, " \t");
+
+        *at = start + length;
+        return length ? arena_strndup(arena, start, length) : NULL;
+}
+
+static bool read_number(const char *word, uint64_t max, uint64_t *ret)
+{
+        return word && text_to_uint(word, max, ret);
+}
+
+static size_t count_lines(const char *answer)
+{
+        size_t count = 1;
+
+        for (const char *at = answer; (at = strchr(at, '\n')); at++)
+                count++;
+        return count;
+}
+
+/* ---- answers ---- */
+
+int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err)
+{
+        size_t whole = strspn(answer, "0123456789");
+        const char *rest = answer + whole;
+        unsigned int value = 0;
+
+        if (whole < 1 || whole > 3)
+                return fail("percentage", answer, err);
+        for (size_t i = 0; i < whole; i++)
+                value = value * 10 + (unsigned int)(answer[i] - '0');
+        value *= 10;
+        if (*rest == '.') {
+                if (strspn(rest + 1, "0123456789") != 1)
+                        return fail("percentage", answer, err);
+                value += (unsigned int)(rest[1] - '0');
+                rest += 2;
+        }
+        if (*rest || value > 1000)
+                return fail("percentage", answer, err);
+        *ret_permille = value;
+        return 0;
+}
+
+int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err)
+{
+        size_t digits = strspn(answer, "0123456789");
+        uint64_t value = 0;
+
+        if (!*answer) {
+                *ret_mib = 0;
+                return 0;
+        }
+        if (digits < 1 || digits > 9 || (answer[digits] != 'G' && answer[digits] != 'M') || answer[digits + 1])
+                return fail("limit of memory", answer, err);
+        for (size_t i = 0; i < digits; i++)
+                value = value * 10 + (uint64_t)(answer[i] - '0');
+        *ret_mib = answer[digits] == 'G' ? value * 1024 : value;
+        return 0;
+}
+
+uint64_t dialogue_limit_shown(uint64_t mib)
+{
+        return mib < 1024 ? mib : mib / 1024 * 1024;
+}
+
+int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct error *err)
+{
+        pid_t *pids = ARENA_ARRAY(arena, pid_t, count_lines(answer));
+        const char *at = answer;
+        const char *line;
+        size_t count = 0;
+
+        while (next_line(arena, &at, &line)) {
+                uint64_t pid;
+
+                if (!*line)
+                        continue;
+                if (!read_number(line, INT_MAX, &pid))
+                        return fail("list of PIDs", answer, err);
+                pids[count++] = (pid_t)pid;
+        }
+        *ret = pids;
+        *ret_n = count;
+        return 0;
+}
+
+static bool read_process(struct arena *arena, const char *line, struct dialogue_process *ret)
+{
+        const char *at = line;
+        uint64_t pid;
+        uint64_t id;
+        uint64_t server;
+        uint64_t inode;
+
+        if (!read_number(next_word(arena, &at), INT_MAX, &pid) || !read_number(next_word(arena, &at), UINT_MAX, &id) ||
+                !read_number(next_word(arena, &at), INT_MAX, &server))
+                return false;
+        ret->device = next_word(arena, &at);
+        if (!ret->device || !read_number(next_word(arena, &at), UINT64_MAX, &inode))
+                return false;
+        ret->pid = (pid_t)pid;
+        ret->id = (unsigned int)id;
+        ret->server = (pid_t)server;
+        ret->pid_namespace = inode;
+        ret->command = arena_strdup(arena, at + strspn(at, " \t"));
+        return true;
+}
+
+int dialogue_read_ps(
+        const char *answer, struct arena *arena, struct dialogue_process **ret, size_t *ret_n, struct error *err)
+{
+        struct dialogue_process *processes = ARENA_ARRAY(arena, struct dialogue_process, count_lines(answer));
+        const char *at = answer;
+        const char *line;
+        size_t count = 0;
+
+        if (*answer && (!next_line(arena, &at, &line) || !text_starts_with(line, "PID ")))
+                return fail("list of clients", answer, err);
+        while (next_line(arena, &at, &line))
+                count += read_process(arena, line, &processes[count]);
+        *ret = processes;
+        *ret_n = count;
+        return 0;
+}
+
+/* The UUID in |line|, or NULL. */
+static const char *find_uuid(struct arena *arena, const char *line)
+{
+        const char *start = strstr(line, "GPU-");
+        const char *mig = strstr(line, "MIG-");
+
+        if (mig && (!start || mig < start))
+                start = mig;
+        return start ? arena_strndup(arena, start, strcspn(start, " \t:,;()")) : NULL;
+}
+
+int dialogue_read_device_clients(
+        const char *answer, struct arena *arena, struct dialogue_device **ret, size_t *ret_n, struct error *err)
+{
+        size_t lines = count_lines(answer);
+        struct dialogue_device *devices = ARENA_ARRAY(arena, struct dialogue_device, lines);
+        pid_t *clients = ARENA_ARRAY(arena, pid_t, lines); /* of all devices, one after the other */
+        const char *at = answer;
+        const char *line;
+        size_t n_clients = 0;
+        size_t count = 0;
+
+        while (next_line(arena, &at, &line)) {
+                const char *uuid = find_uuid(arena, line);
+                uint64_t pid;
+
+                if (!*line)
+                        continue;
+                if (uuid) {
+                        devices[count++] = (struct dialogue_device){.uuid = uuid, .clients = clients + n_clients};
+                        continue;
+                }
+                if (!count || !read_number(line, INT_MAX, &pid))
+                        return fail("list of devices and their clients", answer, err);
+                clients[n_clients++] = (pid_t)pid;
+                devices[count - 1].n_clients++;
+        }
+        *ret = devices;
+        *ret_n = count;
+        return 0;
+}
+
+/* It becomes a variable of a container, and a word of a later command. */
+static bool is_partition(const char *id, size_t length)
+{
+        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_.:-";
+
+        return length > 0 && length <= PARTITION_MAX && strspn(id, allowed) >= length;
+}
+
+/* What stands between |before| and |after| in a line that is nothing else. */
+static const char *between(struct arena *arena, const char *line, const char *before, const char *after)
+{
+        size_t length = strlen(line);
+        size_t around = strlen(before) + strlen(after);
+        const char *id = line + strlen(before);
+
+        if (length <= around || !text_starts_with(line, before) || strcmp(line + length - strlen(after), after) != 0)
+                return NULL;
+        return is_partition(id, length - around) ? arena_strndup(arena, id, length - around) : NULL;
+}
+
+static const char *find_partition(struct arena *arena, const char *line)
+{
+        const char *id = between(arena, line, "Partition ", " created");
+
+        if (!id)
+                id = between(arena, line, "CUDA_MPS_SM_PARTITION=", "");
+        if (!id && strchr(line, '/') && (text_starts_with(line, "GPU-") || text_starts_with(line, "MIG-")))
+                id = between(arena, line, "", "");
+        return id;
+}
+
+int dialogue_read_partition(const char *answer, struct arena *arena, const char **ret, struct error *err)
+{
+        const char *at = answer;
+        const char *line;
+
+        while (next_line(arena, &at, &line)) {
+                const char *id = find_partition(arena, line);
+
+                if (id) {
+                        *ret = id;
+                        return 0;
+                }
+        }
+        return fail("SM partition", answer, err);
+}
+
+bool dialogue_is_unknown_command(const char *answer)
+{
+        return text_starts_with(answer, "Unknown command");
+}
+
+bool dialogue_is_not_found(const char *answer)
+{
+        static const char words[] = " not found";
+        size_t digits;
+
+        if (!text_starts_with(answer, "Server"))
+                return false;
+        answer += strlen("Server");
+        digits = *answer == ' ' ? strspn(answer + 1, "0123456789") : 0;
+        return text_starts_with(digits ? answer + 1 + digits : answer, words);
+}
+
+bool dialogue_is_unknown_option(int status, const char *output)
+{
+        return status == 1 && strstr(output, "Cannot find MPS control daemon process");
+}
+
+/* ---- what a program can do ---- */
+
+unsigned int dialogue_capabilities(const char *driver_version)
+{
+        /* The first driver branch that is known to have it. */
+        static const struct {
+                uint64_t branch;
+                unsigned int can;
+        } table[] = {
+                {535, MPS_CAN_TERMINATE},     /* recorded */
+                {550, MPS_CAN_SERVER_STATUS}, /* recorded; 535 has not */
+                {580, MPS_CAN_MULTI_USER},    /* told by others; 550 has not (recorded) */
+                {590, MPS_CAN_PARTITION},     /* manual */
+                {615, MPS_CAN_NAMESPACE},     /* manual */
+        };
+        char branch[8] = "";
+        uint64_t number;
+        unsigned int can = 0;
+
+        if (!driver_version || strcspn(driver_version, ".") >= sizeof(branch))
+                return 0;
+        memcpy(branch, driver_version, strcspn(driver_version, "."));
+        if (!text_to_uint(branch, UINT32_MAX, &number))
+                return 0;
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                if (number >= table[i].branch)
+                        can |= table[i].can;
+        return can;
+}
+
+/* Without the arguments that they need these commands do nothing. */
+static const struct {
+        const char *command;
+        unsigned int can; /* if it is known */
+} probes[] = {
+        {"get_server_status", MPS_CAN_SERVER_STATUS},
+        {"terminate_client", MPS_CAN_TERMINATE},
+        {"lspart", MPS_CAN_PARTITION},
+};
+
+const char *dialogue_probe_next(const struct dialogue_probe *probe)
+{
+        return probe->step < ARRAY_SIZE(probes) ? probes[probe->step].command : NULL;
+}
+
+void dialogue_probe_answer(struct dialogue_probe *probe, const char *answer)
+{
+        if (!dialogue_is_unknown_command(answer))
+                probe->can |= probes[probe->step].can;
+        probe->step++;
+}

@@ -1,0 +1,331 @@
+#include "mps/control/dialogue_v3.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "mps/control/dialogue.h"
+
+#define NAME_MAX_LENGTH 64U
+#define SHOWN 120 /* bytes of a line in an error */
+#define FORMAT "--format=csv,noheader"
+#define MAX_FIELDS 8U
+
+bool dialogue_v3_is_name(const char *name)
+{
+        size_t length = strlen(name);
+
+        return length > 0 && length <= NAME_MAX_LENGTH &&
+               strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+}
+
+/* ---- arguments ---- */
+
+#define MAX_WORDS 6U
+
+/* At most MAX_WORDS of them, the first NULL ends the list. */
+static const char *const *words_of(struct arena *arena, const char *const words[MAX_WORDS])
+{
+        const char **copy = ARENA_ARRAY(arena, const char *, MAX_WORDS + 1);
+
+        for (size_t i = 0; i < MAX_WORDS && words[i]; i++)
+                copy[i] = arena_strdup(arena, words[i]);
+        return copy;
+}
+
+static const char *server_option(struct arena *arena, const char *server)
+{
+        return arena_printf(arena, "--server=%s", server);
+}
+
+const char *const *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices)
+{
+        return words_of(
+                arena, (const char *const[MAX_WORDS]){"server", "create", name, arena_printf(arena, "--uid=%u", uid),
+                               arena_printf(arena, "--allowed-devices=%s", devices)});
+}
+
+const char *const *dialogue_v3_server_list(struct arena *arena)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"server", "list", FORMAT});
+}
+
+const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name)
+{
+        return words_of(
+                arena, (const char *const[MAX_WORDS]){"namespace", "create", name, server_option(arena, server)});
+}
+
+unsigned int dialogue_v3_threads_set(unsigned int permille)
+{
+        return MAX(permille / 10, 1U) * 10;
+}
+
+/* Behind the |count| words that are there. */
+static const char *const *with_limits(
+        struct arena *arena, const char *words[MAX_WORDS], size_t count, unsigned int permille, uint64_t limit_mib)
+{
+        assert(permille || limit_mib);
+        if (permille)
+                words[count++] =
+                        arena_printf(arena, "--active-thread-percentage=%u", dialogue_v3_threads_set(permille) / 10);
+        if (limit_mib)
+                words[count++] = arena_printf(arena, "--pinned-memory-limit=%lluM", (unsigned long long)limit_mib);
+        return words_of(arena, words);
+}
+
+const char *const *dialogue_v3_server_set(
+        struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib)
+{
+        const char *words[MAX_WORDS] = {"server", "set", server};
+
+        return with_limits(arena, words, 3, permille, limit_mib);
+}
+
+const char *const *dialogue_v3_namespace_set(
+        struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib)
+{
+        const char *words[MAX_WORDS] = {"namespace", "set", name, server_option(arena, server)};
+
+        return with_limits(arena, words, 4, permille, limit_mib);
+}
+
+const char *const *dialogue_v3_namespace_get(
+        struct arena *arena, const char *server, const char *name, const char *field)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"namespace", "get", name, server, field});
+}
+
+const char *const *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name, bool force)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"namespace", "delete", name, server_option(arena, server),
+                                       force ? "--force" : NULL});
+}
+
+const char *const *dialogue_v3_namespace_list(struct arena *arena, const char *server)
+{
+        return words_of(
+                arena, (const char *const[MAX_WORDS]){"namespace", "list", server_option(arena, server), FORMAT});
+}
+
+const char *const *dialogue_v3_client_list(struct arena *arena)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"client", "list", "--all", FORMAT});
+}
+
+const char *const *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field)
+{
+        return words_of(
+                arena, (const char *const[MAX_WORDS]){"client", "get", arena_printf(arena, "%d", (int)pid), field});
+}
+
+const char *const *dialogue_v3_quit(struct arena *arena)
+{
+        return words_of(arena, (const char *const[MAX_WORDS]){"-q"});
+}
+
+const char *dialogue_v3_own_server(struct arena *arena, uid_t uid)
+{
+        return arena_printf(arena, "uid_%u", uid);
+}
+
+const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid)
+{
+        return words_of(
+                arena, (const char *const[MAX_WORDS]){"client", "terminate", arena_printf(arena, "%d", (int)pid)});
+}
+
+/* ---- answers ---- */
+
+/* Legacy daemons show whole gigabytes; whether these do is not known. */
+int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err)
+{
+        uint64_t mib;
+
+        if (dialogue_read_limit(answer, &mib, err) < 0)
+                return -1;
+        if (mib != limit_mib && mib != dialogue_limit_shown(limit_mib))
+                return error_set(err, ERROR_INVALID,
+                        "memory limit: %llu MiB were set, its control daemon says %llu MiB",
+                        (unsigned long long)limit_mib, (unsigned long long)mib);
+        return 0;
+}
+
+int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err)
+{
+        const unsigned int expected = dialogue_v3_threads_set(permille);
+        unsigned int shown;
+
+        if (dialogue_read_percentage(answer, &shown, err) < 0)
+                return -1;
+        if (shown != expected)
+                return error_set(err, ERROR_INVALID,
+                        "active thread percentage: %u was set, its control daemon says %u.%u", expected / 10,
+                        shown / 10, shown % 10);
+        return 0;
+}
+
+static int fail(const char *what, const char *line, struct error *err)
+{
+        return error_set(err, ERROR_INVALID, "MPS control daemon: '%.*s' is no %s", SHOWN, line, what);
+}
+
+/*
+ * The first |count| fields of a line; the last of them is all the rest, commas too: a command, or a list of devices.
+ * False when there are fewer.
+ */
+static bool split(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
+{
+        for (size_t i = 0; i + 1 < count; i++) {
+                size_t length = strcspn(line, ",");
+
+                if (!line[length])
+                        return false;
+                fields[i] = arena_strndup(arena, line, length);
+                line += length + 1;
+        }
+        fields[count - 1] = arena_strdup(arena, line);
+        return true;
+}
+
+static bool is_nothing(const char *field)
+{
+        return !*field || strcmp(field, "-") == 0;
+}
+
+static bool read_id(const char *field, uint64_t max, uint64_t *ret)
+{
+        if (!is_nothing(field))
+                return text_to_uint(field, max, ret);
+        *ret = 0;
+        return true;
+}
+
+/* One line's values go into |element|. */
+typedef bool read_line_fn(struct arena *arena, const char *line, void *element);
+
+/* |what| NULL: lines that are none are left out. */
+static int read_lines(const char *answer, struct arena *arena, const char *what, read_line_fn *read_line,
+        size_t element_size, void **ret, size_t *ret_n, struct error *err)
+{
+        size_t lines = 1;
+        size_t count = 0;
+        char *elements;
+
+        for (const char *at = answer; (at = strchr(at, '\n')); at++)
+                lines++;
+        elements = arena_alloc(arena, lines, element_size);
+        while (*answer) {
+                size_t length = strcspn(answer, "\n");
+                const char *line = arena_strndup(arena, answer, length);
+
+                if (length && read_line(arena, line, elements + count * element_size))
+                        count++;
+                else if (length && what)
+                        return fail(what, line, err);
+                answer += length + (answer[length] == '\n');
+        }
+        *ret = elements;
+        *ret_n = count;
+        return 0;
+}
+
+/* Of the rest "<devices>,<context ids>" the devices. In the manual's example neither has a comma; both are lists. */
+static const char *devices_of(struct arena *arena, const char *rest)
+{
+        const char *comma = strrchr(rest, ',');
+
+        return comma ? arena_strndup(arena, rest, (size_t)(comma - rest)) : rest;
+}
+
+static bool read_server(struct arena *arena, const char *line, void *element)
+{
+        struct dialogue_v3_server *server = element;
+        const char *fields[MAX_FIELDS];
+        uint64_t uid;
+        uint64_t pid;
+
+        if (!split(arena, line, 6, fields) || !dialogue_v3_is_name(fields[0]) ||
+                !text_to_uint(fields[1], UINT32_MAX, &uid) || !read_id(fields[2], INT_MAX, &pid))
+                return false;
+        *server = (struct dialogue_v3_server){
+                .name = fields[0],
+                .uid = (uid_t)uid,
+                .pid = (pid_t)pid,
+                .status = fields[3],
+                .pipe_directory = fields[4],
+                .devices = devices_of(arena, fields[5]),
+        };
+        return true;
+}
+
+int dialogue_v3_read_servers(
+        const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n, struct error *err)
+{
+        void *elements;
+
+        if (read_lines(answer, arena, "MPS server", read_server, sizeof(**ret), &elements, ret_n, err) < 0)
+                return -1;
+        *ret = elements;
+        return 0;
+}
+
+static bool read_namespace(struct arena *arena, const char *line, void *element)
+{
+        struct dialogue_v3_namespace *name_space = element;
+        const char *fields[MAX_FIELDS];
+        struct error err;
+
+        if (!split(arena, line, 7, fields) || !dialogue_v3_is_name(fields[0]) || !dialogue_v3_is_name(fields[1]))
+                return false;
+        *name_space = (struct dialogue_v3_namespace){
+                .name = fields[0],
+                .server = fields[1],
+                .server_status = fields[2],
+                .pipe_directory = fields[6],
+        };
+        return (is_nothing(fields[3]) || dialogue_read_limit(fields[3], &name_space->limit_mib, &err) == 0) &&
+               (is_nothing(fields[4]) || dialogue_read_percentage(fields[4], &name_space->permille, &err) == 0);
+}
+
+int dialogue_v3_read_namespaces(
+        const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret, size_t *ret_n, struct error *err)
+{
+        void *elements;
+
+        if (read_lines(answer, arena, "MPS namespace", read_namespace, sizeof(**ret), &elements, ret_n, err) < 0)
+                return -1;
+        *ret = elements;
+        return 0;
+}
+
+static bool read_client(struct arena *arena, const char *line, void *element)
+{
+        struct dialogue_v3_client *client = element;
+        const char *fields[MAX_FIELDS];
+        uint64_t pid;
+
+        if (!split(arena, line, 5, fields) || !text_to_uint(fields[0], INT_MAX, &pid) ||
+                !dialogue_v3_is_name(fields[1]) || !dialogue_v3_is_name(fields[3]))
+                return false;
+        *client = (struct dialogue_v3_client){
+                .pid = (pid_t)pid,
+                .server = fields[1],
+                .device = fields[2],
+                .name_space = fields[3],
+                .command = fields[4],
+        };
+        return true;
+}
+
+int dialogue_v3_read_clients(
+        const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n, struct error *err)
+{
+        void *elements;
+
+        if (read_lines(answer, arena, NULL, read_client, sizeof(**ret), &elements, ret_n, err) < 0)
+                return -1;
+        *ret = elements;
+        return 0;
+}

@@ -1,0 +1,244 @@
+/*
+ * What is asked again and again: first whether the daemon answers at all, then, while it serves, what goes on in it.
+ */
+#include "mps/supervisor/daemon_parts.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "mps/control/dialogue_v3.h"
+#include "mps/supervisor/identity.h"
+
+#define FIRST_ASK_MS UINT64_C(20)
+#define LAST_ASK_MS UINT64_C(500)
+#define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
+#define LOOKS_BETWEEN_VERIFICATIONS 5U
+#define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
+#define FAILURES                                                                                                       \
+        2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
+
+static void on_turn(uv_timer_t *turn);
+
+/* True when it was reported. Containers have the directory mounted, not its name. */
+static bool is_lost(struct mps_run *run)
+{
+        if (mps_folder_is_same(&run->folder))
+                return false;
+        run_report(run, MPS_EVENT_LOST,
+                "its pipe directory '%s' is gone or is another one: it is made again; containers that were started before "
+                "have the old one mounted and must be restarted",
+                run->folder.pipe);
+        return true;
+}
+
+/* True when it was reported. Who connects would come to somebody else, and so would we. */
+static bool is_changed(struct mps_run *run)
+{
+        const char *door = mps_folder_changed_door(&run->folder);
+
+        if (door)
+                run_report(run, MPS_EVENT_LOST, "'%s/%s' is not what its control daemon made: somebody replaced it",
+                        run->folder.pipe, door);
+        return door != NULL;
+}
+
+bool run_is_silent(struct mps_run *run, const struct error *err)
+{
+        if (run->launch && !identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
+                return false;
+        if (is_lost(run))
+                return false;
+        if (++run->misses < (err->kind == ERROR_TIMEOUT ? MISSES : FAILURES)) {
+                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_UINT("missed", run->misses), LOG_ERR(err));
+                return true;
+        }
+        run_report(run, MPS_EVENT_SILENT, "%s", err->text);
+        return false;
+}
+
+void run_look_again(struct mps_run *run, uint64_t ms)
+{
+        if (!run->is_closing)
+                uv_timer_start(&run->turn, on_turn, ms, 0);
+}
+
+bool run_is_looking(const struct mps_run *run)
+{
+        const struct mps_machine *machine = &run->machine;
+
+        return machine->state == MPS_READY || mps_machine_is_server_fault(machine) ||
+               (machine->state == MPS_DRAINING && machine->phase == MPS_PHASE_PLAIN);
+}
+
+void run_on_log(void *data)
+{
+        struct mps_run *run = data;
+        const int64_t now = (int64_t)uv_now(run->context->loop);
+
+        if (!mps_folder_trim_log(&run->folder))
+                return;
+        if (run->trimmed_at && now - run->trimmed_at < FLOOD_MS) {
+                run_set_text(&run->tampered,
+                        xstrdup("its log is flooded and is cut again and again: somebody asks its control socket "
+                                "without end"));
+                run->tampered_looks = RUN_TAMPERED_LOOKS;
+        }
+        run->trimmed_at = MAX(now, 1);
+}
+
+/* What is worth telling though the daemon serves. */
+static void note_observation(struct mps_run *run)
+{
+        const unsigned int most = run_most_clients(run);
+        char *notice = NULL;
+
+        if (most && run->started.n_units == 1 && run->seen->n_clients >= most)
+                notice = xasprintf("it has %zu clients, the most that its GPU takes: further ones are refused with "
+                                   "CUDA error 808 until one leaves",
+                        run->seen->n_clients);
+        else if (run->seen->waiting)
+                notice = xstrdup(run->seen->waiting);
+        else if (run->tampered)
+                notice = xstrdup(run->tampered);
+        if (run->tampered && run->tampered_looks-- == 0)
+                run_set_text(&run->tampered, NULL);
+        if (notice && (!run->notice || strcmp(notice, run->notice) != 0))
+                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", notice));
+        run_set_text(&run->notice, notice);
+}
+
+static void judge_observation(struct mps_run *run)
+{
+        const struct mps_observation *seen = run->seen;
+
+        if (run->machine.state == MPS_DRAINING)
+                run_set_text(
+                        &run->reason, xasprintf("it waits for its %zu clients to leave, then it %s", seen->n_clients,
+                                              run->machine.wanted ? "starts anew with other settings" : "ends"));
+        if (seen->n_clients == 0)
+                run_report(run, MPS_EVENT_EMPTY, NULL);
+        if (!run_is_looking(run))
+                return;
+        if (seen->has_fault)
+                run_report(run, MPS_EVENT_SERVER_FAULT,
+                        "its server is in FAULT: a client made a fatal GPU error, so every client of this GPU has to end; "
+                        "it recovers when the last of %zu has left",
+                        seen->n_clients);
+        else
+                run_report(run, MPS_EVENT_SERVER_ACTIVE, NULL);
+}
+
+static void on_looked(struct mps_observation *observation, const struct error *err, void *data)
+{
+        struct mps_run *run = data;
+        bool is_new;
+
+        run->look = NULL;
+        if (!observation) {
+                if (run_is_silent(run, err))
+                        run_look_again(run, 0);
+                return;
+        }
+        run->misses = 0;
+        mps_journal_explain(run->journal, observation, run->started.units, run->started.n_units);
+        is_new = !mps_observation_is_same(observation, run->seen);
+        mps_observation_free(run->seen);
+        run->seen = observation;
+        note_observation(run);
+        run->looks++;
+        judge_observation(run);
+        if (run->looks % LOOKS_BETWEEN_VERIFICATIONS == 0)
+                run_verify(run);
+        if (is_new)
+                run_tell(run, false);
+        if (run_is_looking(run) && !run->look)
+                run_look_again(run, run->context->look_ms);
+}
+
+static void look(struct mps_run *run)
+{
+        const struct mps_look_options options = {
+                .control = run->control,
+                .daemon = run->launch ? mps_launch_pid(run->launch) : 0,
+                .daemon_start = run->launch ? mps_launch_start_time(run->launch) : 0,
+                .can = run->can,
+                .is_v3 = run_is_v3(run),
+                .known = run->seen,
+                .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
+                .system_root = run->context->system_root,
+                .done = on_looked,
+                .data = run,
+        };
+
+        if (is_lost(run) || is_changed(run))
+                return;
+        if (!run->look)
+                run->look = mps_look_start(&options);
+}
+
+/* ---- the first answer ---- */
+
+/* A daemon that was started with the v3 interface and does not speak it has not answered. */
+static bool is_answer(const struct mps_run *run, const char *answer)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_v3_server *servers;
+        struct error err;
+        size_t count;
+
+        return !run_is_v3(run) || dialogue_v3_read_servers(answer, &arena, &servers, &count, &err) == 0;
+}
+
+static void on_first_answer(const struct error *err, const char *answer, void *data)
+{
+        struct mps_run *run = data;
+
+        if (!err && is_answer(run, answer)) {
+                mps_folder_note_doors(&run->folder, mps_launch_pid(run->launch));
+                run_report(run, MPS_EVENT_ANSWERED, NULL);
+                return;
+        }
+        run_look_again(run, run->ask_ms);
+        run->ask_ms = MIN(run->ask_ms * 2, LAST_ASK_MS);
+}
+
+static void ask_for_first_answer(struct mps_run *run)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        if (run_is_v3(run))
+                mps_control_run(run->control, dialogue_v3_server_list(&arena), on_first_answer, run);
+        else
+                mps_control_ask(run->control, "get_default_active_thread_percentage", on_first_answer, run);
+}
+
+void run_ask_until_it_answers(struct mps_run *run)
+{
+        run->ask_ms = FIRST_ASK_MS;
+        run_look_again(run, FIRST_ASK_MS);
+}
+
+void run_wait(struct mps_run *run, uint64_t ms)
+{
+        run_look_again(run, ms);
+}
+
+void run_wait_for_units(struct mps_run *run, const char *blocker)
+{
+        uv_timer_stop(&run->deadline);
+        run_set_text(&run->reason,
+                xasprintf("it waits for the daemon '%s' to end, which still serves one of its units", blocker));
+        run_tell(run, false);
+}
+
+static void on_turn(uv_timer_t *turn)
+{
+        struct mps_run *run = turn->data;
+
+        if (run->prepare)
+                run_prepare_is_late(run);
+        else if (run->machine.state == MPS_STARTING && run->control)
+                ask_for_first_answer(run);
+        else if (run_is_looking(run) && run->control)
+                look(run);
+}

@@ -1,0 +1,65 @@
+/*
+ * A daemon's own /dev/shm, or that of the node. Which of the two it is, is decided when its folder is made, and holds as long as the folder:
+ * containers have it mounted for as long as they live, and kubelet gives a container that restarts what it had before.
+ */
+#include "mps/supervisor/daemon_parts.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "mps/supervisor/shm_left.h"
+#include "mps/supervisor/shm_mount.h"
+
+#define LOOKS_BETWEEN_REMOVALS 30U /* a minute, as a rule */
+
+int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
+{
+        const struct mps_run_context *context = run->context;
+        bool is_mounted;
+
+        run->has_own_shm = false;
+        if (!context->enter_shm || (!is_new && access(run->folder.shm, F_OK) < 0))
+                return 0;
+        if (mps_shm_mount(run->folder.shm, context->shm_kib(run, context->data), &is_mounted, err) < 0) {
+                if (!is_new)
+                        return -1;
+                log_warn(
+                        "an MPS daemon has no shared memory of its own, but that of the node: a tenant who fills that keeps clients "
+                        "from every GPU",
+                        LOG_STR("name", run->name), LOG_ERR(err));
+                return 0;
+        }
+        if (is_mounted)
+                mps_folder_label(run->folder.shm);
+        run->has_own_shm = true;
+        return 0;
+}
+
+void run_find_shm(struct mps_run *run)
+{
+        run->has_own_shm = mps_shm_is_of(mps_launch_pid(run->launch), run->folder.shm);
+}
+
+/* Its own folder counts as a file. */
+static void remove_left(struct mps_run *run)
+{
+        size_t count;
+
+        if (run->shm.shm.files <= 1 || mps_run_has_clients(run) || run->shm.looks % LOOKS_BETWEEN_REMOVALS)
+                return;
+        count = mps_shm_remove_left(run->folder.shm, run->launch ? mps_launch_pid(run->launch) : 0, MPS_SHM_LEFT_AGE_S);
+        if (count)
+                log_info("files that ended containers had left in the shared memory of an MPS daemon are removed",
+                        LOG_STR("name", run->name), LOG_UINT("files", count));
+}
+
+bool mps_run_look_at_shm(struct mps_run *run)
+{
+        bool has_news;
+
+        if (!run->has_own_shm)
+                return false;
+        has_news = mps_shm_watch_look(&run->shm, run->folder.shm, run->name);
+        remove_left(run);
+        return has_news;
+}

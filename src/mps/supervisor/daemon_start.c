@@ -1,0 +1,577 @@
+/*
+ * From wanted to a process: folders, a process that is there already, NVML (is the unit there, which compute mode has it, what can
+ * the driver), then the start. An option that the program does not know makes it a front end which finds no daemon and ends
+ * with status 1; it is started again without.
+ */
+#include "mps/supervisor/daemon_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "mps/control/dialogue.h"
+#include "mps/supervisor/compute_mode.h"
+#include "mps/supervisor/identity.h"
+#include "mps/supervisor/shm_mount.h"
+
+#define PREPARE_MS UINT64_C(10000)
+#define MODE_STAYS "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too"
+#define PROTOCOL "CUDA_MPS_PROTOCOL_VERSION"
+#define ENTER_WORDS ((size_t)5) /* before the program's path, where it gets a /dev/shm of its own */
+
+/* ---- the process that is there already ---- */
+
+static void put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
+{
+        for (size_t i = 0; i < settings->n_units; i++)
+                strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
+}
+
+static bool has_units(pid_t pid, const struct mps_daemon_wanted *settings)
+{
+        struct strbuf units = STRBUF_INIT;
+        bool is_same;
+
+        put_units(&units, settings);
+        is_same = identity_has_variable(pid, "CUDA_VISIBLE_DEVICES", units.data);
+        strbuf_done(&units);
+        return is_same;
+}
+
+static void remember_settings(struct mps_run *run, const struct mps_daemon_wanted *settings)
+{
+        struct arena arena = ARENA_INIT;
+        struct mps_daemon_wanted copy;
+
+        mps_daemon_wanted_copy(&copy, &arena, settings);
+        arena_done(&run->started_arena);
+        run->started_arena = arena;
+        run->started = copy;
+}
+
+static void on_process_exit(int status, int signal, void *data);
+
+/* How it has to be spoken to, at least. */
+static unsigned int options_of(pid_t pid)
+{
+        return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
+}
+
+/* Its settings are those on record; else they can only be guessed from the units that it sees. */
+static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_recorded, bool *ret_same)
+{
+        /* One that is wanted no longer has only what is on record. */
+        const struct mps_daemon_wanted *wanted = run->wanted.name ? &run->wanted : &run->recorded.settings;
+        struct error err;
+
+        if (mps_launch_adopt(&run->launch, run->context->loop, pid, start_time, on_process_exit, run, &err) < 0) {
+                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(&err));
+                return false;
+        }
+        remember_settings(run, is_recorded ? &run->recorded.settings : wanted);
+        run->options = is_recorded ? run->recorded.options : options_of(pid);
+        run->can = is_recorded ? run->recorded.can : 0;
+        if (!run->has_wanted)
+                *ret_same = true;
+        else if (is_recorded)
+                *ret_same = mps_daemon_is_same(&run->started, &run->wanted);
+        else
+                *ret_same = has_units(pid, &run->wanted);
+        run_find_shm(run);
+        run->log_start = mps_folder_log_size(&run->folder);
+        mps_folder_note_doors(&run->folder, pid);
+        if (run->log_start) /* it writes there */
+                mps_log_watch_follow(run->log_watch, run->folder.control_log);
+        log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
+        return true;
+}
+
+/* Its servers live on where it was killed together with the supervisor. */
+static void end_orphans(const struct mps_run *run, const struct mps_record_daemon *recorded)
+{
+        const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, run->folder.pipe);
+
+        if (count)
+                log_warn("an MPS daemon had been killed: its servers, which kept the GPU, are ended",
+                        LOG_STR("name", run->name), LOG_INT("pid", recorded->pid), LOG_UINT("servers", count));
+}
+
+static void note_stranger(struct mps_run *run, const struct error *err)
+{
+        log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(err));
+        run_set_text(&run->tampered, xstrdup(err->text));
+        run->tampered_looks = RUN_TAMPERED_LOOKS;
+}
+
+/*
+ * Whoever has the lock, if it is a control daemon of this node; 0: nobody, or a stranger, whose lock counts for nothing: the
+ * file is made anew before the start. |*ret_blocked|: a privileged one, perhaps NVIDIA's, has to be ended by those who run it.
+ */
+static pid_t find_by_lock(struct mps_run *run, uint64_t *ret_start_time, bool *ret_blocked, struct error *err)
+{
+        const struct mps_run_context *context = run->context;
+        const pid_t pid = identity_of_lock(run->folder.pipe);
+        _free_ char *program = NULL;
+
+        if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
+                return 0;
+        switch (identity_judge_daemon(pid, program, ret_start_time, err)) {
+        case IDENTITY_DAEMON:
+                return pid;
+        case IDENTITY_PRIVILEGED:
+                *ret_blocked = true;
+                return 0;
+        case IDENTITY_STRANGER:
+                note_stranger(run, err);
+                return 0;
+        case IDENTITY_GONE:
+                return 0;
+        }
+        return 0;
+}
+
+enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *err)
+{
+        const struct mps_record_daemon recorded = run->recorded;
+        uint64_t start_time = recorded.start_time;
+        bool is_blocked = false;
+        pid_t pid;
+
+        run->recorded.pid = 0;
+        if (recorded.pid)
+                end_orphans(run, &recorded);
+        if (recorded.pid && identity_is_alive(recorded.pid, recorded.start_time) &&
+                identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
+                pid = recorded.pid;
+        else
+                pid = find_by_lock(run, &start_time, &is_blocked, err);
+        if (is_blocked)
+                return RUN_BLOCKED;
+        if (!pid || mps_folder_make(&run->folder, run->context->root, err) < 0 || run_renew_control(run, err) < 0)
+                return RUN_NONE;
+        if (!adopt(run, pid, start_time, pid == recorded.pid, ret_same))
+                return RUN_NONE;
+        if (pid == recorded.pid && recorded.inode)
+                run->folder.inode = recorded.inode; /* the next look compares */
+        run_tell(run, true);
+        return RUN_TAKEN_OVER;
+}
+
+/* ---- NVML ---- */
+
+struct prepare_unit {
+        const char *uuid;
+        bool has_mode;
+        bool is_gone;
+        nvmlComputeMode_t before;
+        struct error err;
+};
+
+/* Orphaned (run NULL) when the daemon does not wait any longer. */
+struct prepare {
+        struct nvml_job job;
+        struct mps_run *run;
+        struct arena arena;
+        struct prepare_unit *units;
+        size_t n_units;
+        bool sets; /* modes are to be set, not read */
+        bool has_nvml;
+        struct error err;
+        char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
+        int major; /* the least compute capability; 0 unknown */
+};
+
+static void free_prepare(struct prepare *prepare)
+{
+        struct arena arena = prepare->arena;
+
+        arena_done(&arena);
+}
+
+static void read_capability(struct prepare *prepare, const struct nvml *nvml, const char *uuid)
+{
+        nvmlDevice_t device;
+        int major;
+        int minor;
+
+        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        if (NVML_CALL(nvml, device_get_by_uuid, uuid, &device) == NVML_SUCCESS &&
+                NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS &&
+                (!prepare->major || major < prepare->major))
+                prepare->major = major;
+}
+
+static void work_read(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+
+        prepare->has_nvml = nvml != NULL;
+        prepare->err = *err;
+        if (!nvml)
+                return;
+        if (NVML_CALL(nvml, system_get_driver_version, prepare->driver, sizeof(prepare->driver)) != NVML_SUCCESS)
+                prepare->driver[0] = '\0';
+        for (size_t i = 0; i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+                const int known = compute_mode_read(nvml, unit->uuid, &unit->before, &unit->err);
+
+                unit->is_gone = known < 0;
+                unit->has_mode = known > 0;
+                job->reopen |= known < 0;
+                read_capability(prepare, nvml, unit->uuid);
+        }
+}
+
+static void work_set(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+
+        for (size_t i = 0; i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+
+                unit->err = *err;
+                if (nvml && unit->has_mode && unit->before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS &&
+                        compute_mode_set(nvml, unit->uuid, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, &unit->err) == 0)
+                        unit->err.kind = ERROR_NONE;
+        }
+}
+
+void run_stop_preparing(struct mps_run *run)
+{
+        if (run->prepare)
+                TAKE_PTR(run->prepare)->run = NULL;
+}
+
+/* ---- the start ---- */
+
+/* Each with the bits that say whether it is to be used. The first is the one to be dropped where the option is not known. */
+static const struct {
+        unsigned int bit;
+        unsigned int with;
+        unsigned int without;
+        const char *words[2];
+} options[] = {
+        {MPS_CAN_MULTI_USER, 0, MPS_CAN_NAMESPACE, {"-multiuser-server"}},
+        {MPS_CAN_PARTITION, 0, 0, {"-S"}},
+        {MPS_CAN_NAMESPACE, 0, 0, {"-p", "3"}},
+        {MPS_CAN_NAMESPACE, MPS_CAN_MULTI_USER, 0, {"-m"}},
+};
+
+static bool is_used(size_t position, unsigned int bits)
+{
+        const unsigned int needed = options[position].bit | options[position].with;
+
+        return (bits & needed) == needed && !(bits & options[position].without);
+}
+
+/*
+ * One namespace holds for one unit here, as the interface has one memory limit. Without the multi-user server root's
+ * server would have no place for containers of other users.
+ */
+static bool is_for_namespaces(const struct mps_run *run, unsigned int chosen)
+{
+        return run->wanted.tier_limit >= MPS_TIER_NAMESPACE && run->wanted.n_units == 1 &&
+               (run->wanted.provisioning == PROVISIONING_HALF || run->wanted.provisioning == PROVISIONING_WEIGHTED) &&
+               (chosen & MPS_CAN_MULTI_USER || geteuid() != 0);
+}
+
+static bool has_mig(const struct mps_daemon_wanted *wanted)
+{
+        for (size_t i = 0; i < wanted->n_units; i++)
+                if (wanted->units[i].is_mig)
+                        return true;
+        return false;
+}
+
+/*
+ * Before Volta clients of other users are refused by a multi-user server. Partitions need Ampere and a whole GPU
+ * (share/capability.h), and are a must for every client once they are on.
+ */
+static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
+{
+        unsigned int can = prepare->driver[0] ? dialogue_capabilities(prepare->driver) : 0;
+        unsigned int chosen = 0;
+
+        if (geteuid() == 0 && prepare->major >= 7)
+                chosen |= MPS_CAN_MULTI_USER;
+        if (prepare->major >= 8 && run->wanted.provisioning == PROVISIONING_SM && !has_mig(&run->wanted) &&
+                run->wanted.tier_limit >= MPS_TIER_PARTITION)
+                chosen |= MPS_CAN_PARTITION;
+        if (is_for_namespaces(run, chosen))
+                chosen |= MPS_CAN_NAMESPACE;
+        return chosen & can & ~run->context->unknown_options;
+}
+
+static int launch(struct mps_run *run, const char *program, struct error *err)
+{
+        const struct mps_run_context *context = run->context;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
+        _close_ int log = mps_folder_open_log(&run->folder, err);
+        const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
+                context->enter_shm, "mps", MPS_EXEC_IN_SHM, run->folder.shm, run->folder.pipe, program, "-f"};
+        const size_t skipped = run->has_own_shm ? 0 : ENTER_WORDS;
+        struct strbuf units = STRBUF_INIT;
+        const char **environment;
+        size_t count = 0;
+        size_t words = ENTER_WORDS + 2;
+
+        if (log < 0)
+                return -1;
+        for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+                for (size_t j = 0; is_used(i, run->options) && j < 2 && options[i].words[j]; j++)
+                        argv[words++] = options[i].words[j];
+        while (context->environment && context->environment[count])
+                count++;
+        environment = ARENA_ARRAY(&arena, const char *, count + 6);
+        put_units(&units, &run->wanted);
+        environment[0] = arena_printf(&arena, "PATH=%s", path);
+        environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
+        environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", run->folder.pipe);
+        environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", run->folder.log);
+        for (size_t i = 0; i < count; i++)
+                environment[4 + i] = context->environment[i];
+        if (run_is_v3(run)) /* so that it can be told by, whoever finds it; else the option alone decides */
+                environment[4 + count] = PROTOCOL "=3";
+        strbuf_done(&units);
+        run->log_start = mps_folder_log_size(&run->folder);
+        mps_journal_skip(run->journal);
+        mps_log_watch_follow(run->log_watch, run->folder.control_log);
+        return mps_launch_start(&run->launch,
+                &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, run},
+                err);
+}
+
+static void spawn(struct mps_run *run)
+{
+        const struct mps_run_context *context = run->context;
+        _free_ char *program = NULL;
+        struct error err;
+
+        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
+                mps_folder_clear(&run->folder, &err) < 0 || launch(run, program, &err) < 0 ||
+                run_renew_control(run, &err) < 0) {
+                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+                return;
+        }
+        remember_settings(run, &run->wanted);
+        run_ask_until_it_answers(run);
+        run_tell(run, true);
+}
+
+/* The last line of what the process said, for people. */
+static char *last_words(const struct mps_run *run)
+{
+        struct strbuf text = STRBUF_INIT;
+        char *line;
+        char *words;
+
+        mps_folder_read_log(&run->folder, run->log_start, &text);
+        while (text.size && text.data[text.size - 1] == '\n')
+                text.data[--text.size] = '\0';
+        line = strrchr(text.data, '\n');
+        words = xstrdup(line ? line + 1 : text.data);
+        strbuf_done(&text);
+        return words;
+}
+
+/* The newest option that it was given, if it ended because of one; 0: it did not. */
+static unsigned int unknown_option(const struct mps_run *run, int status, const char *words)
+{
+        if (run->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
+                return 0;
+        for (size_t i = ARRAY_SIZE(options); i > 0; i--)
+                if (is_used(i - 1, run->options))
+                        return options[i - 1].bit;
+        return 0;
+}
+
+/* The servers outlive a daemon that was killed, and would keep the next one's from the GPU, whether somebody has seen them or not. */
+static void kill_servers(const struct mps_run *run)
+{
+        identity_end_orphans(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), run->folder.pipe);
+        for (size_t i = 0; run->seen && i < run->seen->n_servers; i++)
+                mps_observation_kill_server(run->seen, i);
+}
+
+static void on_process_exit(int status, int signal, void *data)
+{
+        struct mps_run *run = data;
+        _free_ char *words = last_words(run);
+        const unsigned int unknown = unknown_option(run, status, words);
+
+        kill_servers(run);
+        run->launch = mps_launch_forget(run->launch);
+        run_drop_control(run);
+        run->seen = mps_observation_free(run->seen);
+        run->can = 0;
+        run->misses = 0;
+        if (unknown) {
+                log_info("the MPS control program does not know an option: it is started without",
+                        LOG_STR("name", run->name), LOG_UINT("option", unknown));
+                run->context->unknown_options |= unknown;
+                run->options &= ~unknown;
+                spawn(run);
+        } else if (run->machine.phase == MPS_PHASE_KILLING) {
+                run_report(run, MPS_EVENT_EXITED, NULL);
+        } else if (signal) {
+                run_report(run, MPS_EVENT_EXITED, "its control daemon was ended by signal %d (%s)", signal,
+                        strsignal(signal));
+        } else if (status < 0) {
+                run_report(run, MPS_EVENT_EXITED, "its control daemon has ended: %s", words);
+        } else {
+                run_report(run, MPS_EVENT_EXITED, "its control daemon ended with status %d: %s", status, words);
+        }
+}
+
+/* ---- before the start ---- */
+
+static void on_set(struct nvml_job *job)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+        struct mps_run *run = prepare->run;
+
+        for (size_t i = 0; i < prepare->n_units; i++)
+                if (prepare->units[i].err.kind != ERROR_NONE)
+                        log_warn(MODE_STAYS, LOG_STR("unit", prepare->units[i].uuid), LOG_ERR(&prepare->units[i].err));
+        free_prepare(prepare);
+        if (!run)
+                return;
+        run->prepare = NULL;
+        uv_timer_stop(&run->turn);
+        spawn(run);
+}
+
+/* Those whose mode from before is on file. */
+static bool must_set_modes(struct prepare *prepare)
+{
+        const struct mps_run_context *context = prepare->run->context;
+        bool must = false;
+        struct error err;
+
+        for (size_t i = 0; context->sets_compute_mode && i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+                const bool is_other = unit->before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
+
+                if (!unit->has_mode)
+                        continue;
+                unit->has_mode = context->mode_before(unit->uuid, unit->before, context->data, &err) == 0;
+                if (!unit->has_mode && is_other)
+                        log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(&err));
+                must |= unit->has_mode && is_other;
+        }
+        return must;
+}
+
+static const struct prepare_unit *find_gone(const struct prepare *prepare)
+{
+        for (size_t i = 0; i < prepare->n_units; i++)
+                if (prepare->units[i].is_gone)
+                        return &prepare->units[i];
+        return NULL;
+}
+
+static void on_read(struct nvml_job *job)
+{
+        struct prepare *prepare = container_of(job, struct prepare, job);
+        struct mps_run *run = prepare->run;
+        const struct prepare_unit *gone = find_gone(prepare);
+        struct error err;
+
+        if (!run) {
+                free_prepare(prepare);
+                return;
+        }
+        run->options = choose_options(run, prepare);
+        if (!gone && must_set_modes(prepare)) {
+                prepare->sets = true;
+                prepare->job.work = work_set;
+                prepare->job.done = on_set;
+                nvml_queue_add(run->context->nvml, &prepare->job);
+                return;
+        }
+        if (!prepare->has_nvml)
+                log_warn("no NVML: the compute mode stays as it is, and what the driver can do is not known",
+                        LOG_STR("name", run->name), LOG_ERR(&prepare->err));
+        if (gone) {
+                err = gone->err;
+                error_raise_prefix(&err, "its unit %s cannot be used", gone->uuid);
+        }
+        free_prepare(prepare);
+        run->prepare = NULL;
+        uv_timer_stop(&run->turn);
+        if (gone)
+                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+        else
+                spawn(run);
+}
+
+void run_prepare_is_late(struct mps_run *run)
+{
+        log_warn("NVML does not answer: an MPS daemon is started without it", LOG_STR("name", run->name));
+        run_stop_preparing(run);
+        run->options = 0;
+        spawn(run);
+}
+
+static void prepare(struct mps_run *run)
+{
+        struct arena arena = ARENA_INIT;
+        struct prepare *prepare = ARENA_NEW(&arena, struct prepare);
+
+        prepare->units = ARENA_ARRAY(&arena, struct prepare_unit, run->wanted.n_units);
+        prepare->n_units = run->wanted.n_units;
+        for (size_t i = 0; i < prepare->n_units; i++)
+                prepare->units[i].uuid = arena_strdup(&arena, run->wanted.units[i].uuid);
+        prepare->arena = arena;
+        prepare->run = run;
+        prepare->job = (struct nvml_job){.work = work_read, .done = on_read};
+        run->prepare = prepare;
+        nvml_queue_add(run->context->nvml, &prepare->job);
+        run_wait(run, PREPARE_MS);
+}
+
+static void begin_with_other(struct mps_run *run, bool is_same)
+{
+        if (!mps_folder_is_same(&run->folder)) {
+                run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was made anew while it ran", run->folder.pipe);
+                return;
+        }
+        run_report(run, MPS_EVENT_ADOPTED, NULL);
+        if (!is_same)
+                run_report(run, MPS_EVENT_CHANGED, "it was started with other settings");
+}
+
+void run_start(struct mps_run *run)
+{
+        const struct mps_run_context *context = run->context;
+        _free_ char *program = NULL;
+        const bool is_new = access(run->folder.pipe, F_OK) < 0;
+        const char *blocker;
+        bool is_same;
+        struct error err;
+
+        switch (run_take_over(run, &is_same, &err)) {
+        case RUN_TAKEN_OVER:
+                begin_with_other(run, is_same);
+                return;
+        case RUN_BLOCKED:
+                run_report(
+                        run, MPS_EVENT_EXITED, "%s: end that before, or give Warpshare a mpsRoot of its own", err.text);
+                return;
+        case RUN_NONE:
+                break;
+        }
+        blocker = context->blocker(run, context->data);
+        run->is_waiting = blocker != NULL;
+        if (blocker) {
+                run_wait_for_units(run, blocker);
+                return;
+        }
+        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
+                mps_folder_make(&run->folder, context->root, &err) < 0 || run_prepare_shm(run, is_new, &err) < 0)
+                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+        else
+                prepare(run);
+}

@@ -1,0 +1,277 @@
+#include "mps/supervisor/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#define LOG_LIMIT ((off_t)8 * 1024 * 1024)
+#define LOG_KEPT ((off_t)1024 * 1024)
+#define LOG_TAIL ((off_t)4096)
+#define SELINUX "/sys/fs/selinux/enforce"
+#define SELINUX_CONTEXT "system_u:object_r:container_file_t:s0"
+
+void mps_folder_init(struct mps_folder *folder, const char *root, const char *name)
+{
+        *folder = (struct mps_folder){
+                .path = xasprintf("%s/%s", root, name),
+                .pipe = xasprintf("%s/%s/pipe", root, name),
+                .log = xasprintf("%s/%s/log", root, name),
+                .shm = xasprintf("%s/%s/shm", root, name),
+                .control_log = xasprintf("%s/%s/log/control.log", root, name),
+                .started = xasprintf("%s/%s/.started", root, name),
+                .pin = -1,
+        };
+}
+
+void mps_folder_done(struct mps_folder *folder)
+{
+        if (folder->pin >= 0)
+                close(folder->pin);
+        free(folder->path);
+        free(folder->pipe);
+        free(folder->log);
+        free(folder->shm);
+        free(folder->control_log);
+        free(folder->started);
+}
+
+/* A folder that is there already keeps its mode, unless nobody else could get through. */
+static int make_one(const char *path, struct error *err)
+{
+        struct stat status;
+
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                return error_errno(err, errno, "make the folder '%s'", path);
+        if (stat(path, &status) < 0)
+                return error_errno(err, errno, "look at the folder '%s'", path);
+        if (!S_ISDIR(status.st_mode))
+                return error_set(err, ERROR_INVALID, "'%s' is no folder", path);
+        if ((status.st_mode & 0555) != 0555 && chmod(path, 0755) < 0)
+                return error_errno(err, errno, "let everybody through the folder '%s'", path);
+        return 0;
+}
+
+int mps_folder_make_path(const char *root, const char *path, struct error *err)
+{
+        _free_ char *part = xstrdup(path);
+
+        for (char *at = part + strlen(root) + 1; (at = strchr(at, '/')); *at++ = '/') {
+                *at = '\0';
+                if (make_one(part, err) < 0)
+                        return -1;
+        }
+        return make_one(path, err);
+}
+
+/* chcon -t container_file_t. It is refused where the policy has no such type, or the file system no labels: no reason to stop. */
+void mps_folder_label(const char *path)
+{
+        if (access(SELINUX, F_OK) < 0 || access(path, F_OK) < 0)
+                return;
+        if (setxattr(path, "security.selinux", SELINUX_CONTEXT, sizeof(SELINUX_CONTEXT), 0) < 0)
+                log_warn("SELinux is on, and the MPS folder cannot be labelled for containers", LOG_STR("path", path),
+                        LOG_STR("context", SELINUX_CONTEXT), LOG_STR("error", strerror(errno)));
+}
+
+/* Keeps hold of the pipe directory that is there now. */
+static int pin(struct mps_folder *folder, struct error *err)
+{
+        const int fd = open(folder->pipe, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct stat status;
+
+        if (fd < 0 || fstat(fd, &status) < 0) {
+                const int saved = errno;
+
+                if (fd >= 0)
+                        close(fd);
+                return error_errno(err, saved, "look at the folder '%s'", folder->pipe);
+        }
+        if (folder->pin >= 0)
+                close(folder->pin);
+        folder->pin = fd;
+        folder->device = status.st_dev;
+        folder->inode = status.st_ino;
+        return 0;
+}
+
+int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err)
+{
+        if (make_one(root, err) < 0 || mps_folder_make_path(root, folder->pipe, err) < 0 ||
+                mps_folder_make_path(root, folder->log, err) < 0)
+                return -1;
+        if (folder->pin < 0 || !mps_folder_is_same(folder)) {
+                mps_folder_label(folder->pipe);
+                mps_folder_label(folder->log);
+        }
+        return pin(folder, err);
+}
+
+/* ---- what is in the pipe directory ---- */
+
+static const struct {
+        const char *name;
+        mode_t type;
+} doors[MPS_DOORS] = {{"control", S_IFSOCK}, {"control_privileged", S_IFSOCK}, {"control_lock", S_IFREG}};
+
+/* All zeros: there is none of that kind and of our user. */
+static struct mps_door look_at_door(const struct mps_folder *folder, size_t position)
+{
+        struct mps_door door = {0};
+        struct stat status;
+
+        if (fstatat(folder->pin, doors[position].name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                (status.st_mode & S_IFMT) == doors[position].type && status.st_uid == geteuid())
+                door = (struct mps_door){status.st_dev, status.st_ino};
+        return door;
+}
+
+/* False: somebody else does, or nobody. Not to be told, as when very many connect at this moment: true. */
+static bool is_listener(const struct mps_folder *folder, const char *name, pid_t daemon)
+{
+        _close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* NVIDIA's kind */
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", folder->pin, name);
+        if (fd < 0)
+                return true;
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return errno == EAGAIN;
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid == daemon;
+}
+
+void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
+{
+        static const struct mps_door nobodys = {
+                .inode = (ino_t)-1}; /* what is there differs from it, and so does nothing */
+
+        for (size_t i = 0; i < MPS_DOORS; i++) {
+                folder->doors[i] = look_at_door(folder, i);
+                if (!folder->doors[i].inode ||
+                        (doors[i].type == S_IFSOCK && !is_listener(folder, doors[i].name, daemon)))
+                        folder->doors[i] = nobodys;
+        }
+}
+
+const char *mps_folder_changed_door(const struct mps_folder *folder)
+{
+        for (size_t i = 0; i < MPS_DOORS; i++) {
+                const struct mps_door door = look_at_door(folder, i);
+
+                if (door.device != folder->doors[i].device || door.inode != folder->doors[i].inode)
+                        return doors[i].name;
+        }
+        return NULL;
+}
+
+static bool is_out_of_the_way(int directory, const char *name)
+{
+        char aside[64];
+
+        if (unlinkat(directory, name, 0) == 0 || errno == ENOENT || unlinkat(directory, name, AT_REMOVEDIR) == 0)
+                return true;
+        snprintf(aside, sizeof(aside), ".aside-%llu", (unsigned long long)uv_hrtime());
+        return renameat(directory, name, directory, aside) == 0;
+}
+
+int mps_folder_clear(const struct mps_folder *folder, struct error *err)
+{
+        static const char *const names[] = {
+                "control", "control_privileged", "control_lock", "nvidia-cuda-mps-control.pid", "log"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!is_out_of_the_way(folder->pin, names[i]))
+                        return error_errno(err, errno,
+                                "remove '%s/%s', which stands where its control daemon makes a file", folder->pipe,
+                                names[i]);
+        return 0;
+}
+
+bool mps_folder_is_same(const struct mps_folder *folder)
+{
+        struct stat status;
+
+        return stat(folder->pipe, &status) == 0 && status.st_dev == folder->device && status.st_ino == folder->inode;
+}
+
+int mps_folder_open_log(const struct mps_folder *folder, struct error *err)
+{
+        int fd = open(folder->control_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", folder->control_log);
+        return fd;
+}
+
+off_t mps_folder_log_size(const struct mps_folder *folder)
+{
+        struct stat status;
+
+        return stat(folder->control_log, &status) == 0 ? status.st_size : 0;
+}
+
+/* The daemon keeps writing to the same file: it is copied, then cut. A line that comes between is lost. */
+bool mps_folder_trim_log(const struct mps_folder *folder)
+{
+        _free_ char *old = xasprintf("%s.1", folder->control_log);
+        _close_ int from = -1;
+        _close_ int to = -1;
+        const off_t size = mps_folder_log_size(folder);
+        off_t at = size - LOG_KEPT;
+
+        if (size <= LOG_LIMIT)
+                return false;
+        from = open(folder->control_log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (from < 0)
+                return false;
+        while (to >= 0 && at < size && sendfile(to, from, &at, (size_t)(size - at)) > 0)
+                ;
+        if (ftruncate(from, 0) < 0)
+                log_warn("cannot cut the log of an MPS control daemon", LOG_STR("path", folder->control_log),
+                        LOG_STR("error", strerror(errno)));
+        return true;
+}
+
+void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text)
+{
+        _close_ int fd = open(folder->control_log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        off_t size = mps_folder_log_size(folder);
+        ssize_t got;
+
+        if (fd < 0)
+                return;
+        if (size - offset > LOG_TAIL)
+                offset = size - LOG_TAIL;
+        strbuf_reserve(text, (size_t)LOG_TAIL);
+        got = pread(fd, text->data + text->size, (size_t)LOG_TAIL, offset);
+        if (got > 0)
+                text->size += (size_t)got;
+        text->data[text->size] = '\0';
+}
+
+void mps_folder_set_started(const struct mps_folder *folder, bool started)
+{
+        if (!started) {
+                unlink(folder->started);
+                return;
+        }
+        _close_ int fd = open(folder->started, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+        if (fd < 0)
+                log_warn("cannot say that an MPS control daemon serves", LOG_STR("path", folder->started),
+                        LOG_STR("error", strerror(errno)));
+}

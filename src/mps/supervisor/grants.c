@@ -1,0 +1,630 @@
+/*
+ * What is made for containers, partitions and namespaces, and the one place that compares what is wanted with what is there. An
+ * entry is wanted from the grant, or from the agent's word that it is, until its release, or until the agent's word has it no
+ * more; it is there if it was made in the daemon's process of now. What differs is mended as soon as the daemon can be asked: what
+ * is missing is made, the rest removed. What fails is tried again after 1 s, then twice that, at most a minute; a new process of the
+ * daemon is asked at once.
+ */
+#include "mps/supervisor/requests.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "mps/control/dialogue.h"
+#include "mps/control/dialogue_v3.h"
+
+#define RETRY_MS UINT64_C(1000)
+#define RETRY_MAX_MS UINT64_C(60000)
+
+struct grant_entry {
+        struct list link; /* supervisor->grants */
+        struct arena arena;
+        struct mps_record_grant value; /* pid 0: not made yet */
+        unsigned int failures;         /* in a row, in one process of the daemon */
+        uint64_t asked_start;          /* of the process that was asked last */
+        uint64_t due_ms;
+        char *problem; /* why it cannot be made; NULL: it can, as far as is known */
+};
+
+/* ---- grants ---- */
+
+static struct grant_entry *find_entry(const struct mps_supervisor *supervisor, const char *id)
+{
+        LIST_FOR_EACH(link, &supervisor->grants) {
+                struct grant_entry *entry = container_of(link, struct grant_entry, link);
+
+                if (strcmp(entry->value.request.id, id) == 0)
+                        return entry;
+        }
+        return NULL;
+}
+
+static void free_entry(struct grant_entry *entry)
+{
+        struct arena arena = entry->arena;
+
+        list_remove(&entry->link);
+        free(entry->problem);
+        arena_done(&arena);
+}
+
+/* An entry of that id is replaced. */
+static struct grant_entry *put_entry(struct mps_supervisor *supervisor, const struct mps_record_grant *value)
+{
+        struct grant_entry *old = find_entry(supervisor, value->request.id);
+        struct arena arena = ARENA_INIT;
+        struct grant_entry *entry = ARENA_NEW(&arena, struct grant_entry);
+
+        entry->value = *value;
+        mps_grant_request_copy(&entry->value.request, &arena, &value->request);
+        mps_grant_copy(&entry->value.grant, &arena, &value->grant);
+        entry->arena = arena;
+        list_append(&supervisor->grants, &entry->link);
+        if (old)
+                free_entry(old);
+        return entry;
+}
+
+static bool is_current(const struct mps_run *run, const struct mps_record_grant *grant)
+{
+        struct mps_record_daemon process;
+
+        return mps_run_record(run, &process) && process.pid == grant->pid && process.start_time == grant->start_time;
+}
+
+static const struct mps_unit *find_unit(const struct mps_run *run, const char *uuid)
+{
+        const struct mps_daemon_wanted *settings = mps_run_settings(run);
+
+        for (size_t i = 0; i < settings->n_units; i++)
+                if (strcmp(settings->units[i].uuid, uuid) == 0)
+                        return &settings->units[i];
+        return NULL;
+}
+
+static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
+{
+        return unit->chunk_sms && sms > unit->chunk_sms ? sms / unit->chunk_sms : 1;
+}
+
+/* What was made is on record from now on, and the request answered. */
+static void keep_grant(struct request *request, const struct mps_record_daemon *process, bool is_void)
+{
+        const struct mps_record_grant value = {
+                .request = request->wanted,
+                .grant = request->grant,
+                .pid = process->pid,
+                .start_time = process->start_time,
+                .is_void = is_void,
+                .is_over = request->is_unwanted,
+        };
+
+        put_entry(request->supervisor, &value);
+        request_end(request, NULL);
+        supervisor_note(request->supervisor, true);
+}
+
+/* Its container has what an earlier process made. */
+static bool is_another(const struct grant_entry *old, const char *partition)
+{
+        return old && old->value.pid &&
+               (!old->value.grant.partition || strcmp(old->value.grant.partition, partition) != 0);
+}
+
+static void on_partition(const struct error *err, const char *answer, void *data)
+{
+        struct request *request = data;
+        struct mps_run *run = request->run;
+        const struct mps_unit *unit;
+        const struct grant_entry *old = find_entry(request->supervisor, request->wanted.id);
+        struct mps_record_daemon process;
+        struct error problem;
+
+        unit = run ? find_unit(run, request->wanted.unit) : NULL;
+        if (err) {
+                request_end(request, err);
+                return;
+        }
+        if (dialogue_read_partition(answer, &request->arena, &request->grant.partition, &problem) < 0) {
+                request_end(request, &problem);
+                return;
+        }
+        if (!unit || !mps_run_record(run, &process)) {
+                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+                return;
+        }
+        request->grant.tier = MPS_TIER_PARTITION;
+        request->grant.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
+        keep_grant(request, &process, is_another(old, request->grant.partition));
+}
+
+static void make_partition(struct request *request, struct mps_control *control)
+{
+        const struct mps_unit *unit = find_unit(request->run, request->wanted.unit);
+        struct strbuf command = STRBUF_INIT;
+
+        if (!unit) {
+                request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
+                return;
+        }
+        dialogue_put_partition_add(&command, unit->gpu_uuid, chunks_of(unit, request->wanted.sms));
+        mps_control_ask(control, command.data, on_partition, request);
+        strbuf_done(&command);
+}
+
+/* ---- namespaces ---- */
+
+#define SOCKET "control"
+
+static void on_namespace(const struct error *err, void *data)
+{
+        struct request *request = data;
+        struct mps_record_daemon process;
+
+        if (err) {
+                request_end(request, err);
+        } else if (!request->run || !mps_run_record(request->run, &process)) {
+                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+        } else {
+                request->grant.tier = MPS_TIER_NAMESPACE;
+                keep_grant(request, &process, false); /* it is in the same place again: containers find it */
+        }
+}
+
+static bool fits_address(const struct mps_supervisor *supervisor, const char *pipe)
+{
+        return strlen(supervisor->root) + 1 + strlen(pipe) + 1 + strlen(SOCKET) <
+               sizeof(((struct sockaddr_un *)NULL)->sun_path);
+}
+
+static void make_namespace(struct request *request, struct mps_control *control)
+{
+        struct arena *arena = &request->arena;
+        const char *server = dialogue_v3_own_server(arena, geteuid());
+        const struct mps_grant_request *wanted = &request->wanted;
+
+        request->grant.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
+        if (!find_unit(request->run, wanted->unit)) {
+                request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
+        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->grant.pipe)) {
+                request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
+        } else if (!wanted->threads_permille && !wanted->limit_mib) {
+                request_fail(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
+        } else {
+                request->name_space = (struct mps_namespace){
+                        .arena = arena,
+                        .control = control,
+                        .server = server,
+                        .name = wanted->id,
+                        .threads_permille = wanted->threads_permille,
+                        .limit_mib = wanted->limit_mib,
+                        .done = on_namespace,
+                        .data = request,
+                };
+                mps_namespace_make(&request->name_space);
+        }
+}
+
+/* ---- both ---- */
+
+/* What is under way for it, or NULL; the others wait for that. */
+static struct request *find_request(const struct mps_supervisor *supervisor, const char *id)
+{
+        LIST_FOR_EACH(link, &supervisor->requests) {
+                struct request *request = container_of(link, struct request, link);
+
+                if (request->kind != REQUEST_TERMINATE && !request->is_waiting && strcmp(request->wanted.id, id) == 0)
+                        return request;
+        }
+        return NULL;
+}
+
+static bool makes_parts(const struct mps_run *run)
+{
+        return mps_run_options(run) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
+}
+
+static void make_part(struct request *request, struct mps_control *control)
+{
+        if (mps_run_options(request->run) & MPS_CAN_NAMESPACE)
+                make_namespace(request, control);
+        else
+                make_partition(request, control);
+}
+
+static void start_grant(struct request *request)
+{
+        struct mps_supervisor *supervisor = request->supervisor;
+        struct grant_entry *entry = find_entry(supervisor, request->wanted.id);
+        struct mps_control *control;
+
+        request->is_waiting = false;
+        control = request_control(request, request->wanted.daemon);
+        if (!control)
+                return;
+        if (entry)
+                entry->value.is_over = false;
+        if (!makes_parts(request->run)) {
+                request->grant.tier = mps_run_tier(request->run); /* nothing has to be made */
+                request_end(request, NULL);
+        } else if (entry && is_current(request->run, &entry->value)) {
+                mps_grant_copy(&request->grant, &request->arena, &entry->value.grant);
+                request_end(request, NULL);
+        } else {
+                make_part(request, control);
+        }
+}
+
+void mps_supervisor_grant(
+        struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, mps_granted_fn *done, void *data)
+{
+        const bool is_busy = find_request(supervisor, wanted->id) != NULL;
+        struct request *request = request_new(supervisor, REQUEST_GRANT, data);
+
+        request->granted = done;
+        mps_grant_request_copy(&request->wanted, &request->arena, wanted);
+        request->is_waiting = is_busy;
+        if (!is_busy)
+                start_grant(request);
+}
+
+/* Those whose turn has come. */
+static void start_waiting(struct mps_supervisor *supervisor)
+{
+        LIST_FOR_EACH(link, &supervisor->requests) {
+                struct request *request = container_of(link, struct request, link);
+
+                if (request->is_waiting && !find_request(supervisor, request->wanted.id))
+                        start_grant(request);
+        }
+}
+
+static void on_removed(const struct error *err, const char *answer, void *data)
+{
+        struct request *request = data;
+        struct grant_entry *entry = find_entry(request->supervisor, request->wanted.id);
+        struct error problem;
+
+        if (!err && *answer && !strstr(answer, " not found")) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "the SM partition stays: %.200s", answer);
+                request_end(request, &problem);
+                return;
+        }
+        if (entry && (!err || err->kind == ERROR_NOT_FOUND))
+                free_entry(entry);
+        request_end(request, err && err->kind != ERROR_NOT_FOUND ? err : NULL);
+        supervisor_note(request->supervisor, true);
+}
+
+/* What could not be deleted may be gone already; whether it is, its fields tell. */
+static void on_still_there(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct request *request = data;
+        struct grant_entry *entry = find_entry(request->supervisor, request->wanted.id);
+        struct error problem;
+
+        if (!err) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "the MPS namespace '%s' stays: it has clients",
+                        request->wanted.id);
+                request_end(request, &problem);
+                return;
+        }
+        if (entry && (err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_NOT_FOUND))
+                free_entry(entry);
+        request_end(request, err->kind == ERROR_TIMEOUT ? err : NULL);
+        supervisor_note(request->supervisor, true);
+}
+
+static void on_deleted(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct request *request = data;
+        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+
+        if (err && err->kind == ERROR_UNAVAILABLE && control)
+                mps_control_run(control,
+                        dialogue_v3_namespace_get(&request->arena, dialogue_v3_own_server(&request->arena, geteuid()),
+                                request->wanted.id, DIALOGUE_V3_THREADS),
+                        on_still_there, request);
+        else
+                on_removed(err, "", request);
+}
+
+static void remove_part(struct request *request, const struct mps_record_grant *value, struct mps_control *control)
+{
+        struct strbuf command = STRBUF_INIT;
+
+        if (value->grant.tier == MPS_TIER_NAMESPACE) {
+                mps_control_run(control,
+                        dialogue_v3_namespace_delete(&request->arena,
+                                dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id, false),
+                        on_deleted, request);
+                return;
+        }
+        dialogue_put_partition_remove(&command, value->request.unit, value->grant.partition);
+        mps_control_ask(control, command.data, on_removed, request);
+        strbuf_done(&command);
+}
+
+/* The entry may be gone afterwards. |done| may be NULL. */
+static void release(struct mps_supervisor *supervisor, struct grant_entry *entry, mps_done_fn *done, void *data)
+{
+        struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
+        struct mps_control *control = run && is_current(run, &entry->value) ? mps_run_control(run) : NULL;
+        struct request *request = request_new(supervisor, REQUEST_RELEASE, data);
+
+        entry->value.is_over = true;
+        request->done = done;
+        mps_grant_request_copy(&request->wanted, &request->arena, &entry->value.request);
+        if (control) {
+                request->run = run;
+                remove_part(request, &entry->value, control);
+                return;
+        }
+        free_entry(entry); /* what it was went with its process, or was never made */
+        request_end(request, NULL);
+        supervisor_note(supervisor, true);
+}
+
+void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
+{
+        struct grant_entry *entry = find_entry(supervisor, id);
+        struct request *busy = find_request(supervisor, id);
+        struct request *request;
+
+        if (entry && !busy) {
+                release(supervisor, entry, done, data);
+                return;
+        }
+        /* It goes as soon as what is under way is over; or there is nothing. */
+        if (entry)
+                entry->value.is_over = true;
+        if (busy)
+                busy->is_unwanted = true;
+        request = request_new(supervisor, REQUEST_RELEASE, data);
+        request->done = done;
+        request->wanted.id = arena_strdup(&request->arena, id);
+        request_end(request, NULL);
+        supervisor_note(supervisor, true);
+}
+
+/* ---- what is wanted against what is there ---- */
+
+void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, size_t n_wanted)
+{
+        struct map ids = {0};
+        bool is_new = false;
+
+        for (size_t i = 0; i < n_wanted; i++)
+                map_add(&ids, wanted[i].id, supervisor);
+        LIST_FOR_EACH(link, &supervisor->requests) {
+                struct request *request = container_of(link, struct request, link);
+
+                if (request->kind == REQUEST_GRANT)
+                        request->is_unwanted = !map_find(&ids, request->wanted.id);
+        }
+        LIST_FOR_EACH(link, &supervisor->grants) {
+                struct grant_entry *entry = container_of(link, struct grant_entry, link);
+                const bool is_over = !map_find(&ids, entry->value.request.id);
+
+                is_new |= entry->value.is_over != is_over;
+                entry->value.is_over = is_over;
+        }
+        map_done(&ids);
+        for (size_t i = 0; i < n_wanted; i++)
+                if (!find_entry(supervisor, wanted[i].id) && !find_request(supervisor, wanted[i].id)) {
+                        put_entry(supervisor, &(const struct mps_record_grant){.request = wanted[i]});
+                        is_new = true;
+                }
+        if (is_new)
+                supervisor_note(supervisor, true);
+        grants_reconcile(supervisor);
+}
+
+static uint64_t now_ms(const struct mps_supervisor *supervisor)
+{
+        return uv_now(supervisor->options.loop);
+}
+
+/* Of its daemon, in the process of now, if that can be asked for it. */
+static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, const struct grant_entry *entry)
+{
+        struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
+
+        return run && mps_run_is_ready(run) && makes_parts(run) ? run : NULL;
+}
+
+/*
+ * A container finds its namespace by the place, whoever made it. A partition it knows by a number of its own, so one that was never
+ * made here would be nobody's.
+ */
+static bool is_of_use(const struct mps_run *run, const struct grant_entry *entry)
+{
+        return mps_run_options(run) & MPS_CAN_NAMESPACE || entry->value.pid;
+}
+
+static void make_missing(struct mps_supervisor *supervisor, const struct grant_entry *entry)
+{
+        struct request *request = request_new(supervisor, REQUEST_GRANT, NULL);
+        struct mps_control *control;
+
+        mps_grant_request_copy(&request->wanted, &request->arena, &entry->value.request);
+        control = request_control(request, request->wanted.daemon);
+        if (control)
+                make_part(request, control);
+}
+
+/* The entry may be gone afterwards. */
+static void mend(struct mps_supervisor *supervisor, struct grant_entry *entry)
+{
+        struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
+        const bool is_there = run && is_current(run, &entry->value);
+        struct mps_record_daemon process;
+
+        if (find_request(supervisor, entry->value.request.id))
+                return;
+        if (entry->value.is_over && !is_there) {
+                release(supervisor, entry, NULL, NULL);
+                return;
+        }
+        run = find_ready_run(supervisor, entry);
+        if (!run || entry->value.is_over != is_there || !mps_run_record(run, &process))
+                return;
+        if (entry->asked_start != process.start_time) {
+                entry->asked_start = process.start_time;
+                entry->failures = 0;
+                entry->due_ms = 0;
+        }
+        if (entry->due_ms > now_ms(supervisor))
+                return;
+        if (entry->value.is_over)
+                release(supervisor, entry, NULL, NULL);
+        else if (is_of_use(run, entry))
+                make_missing(supervisor, entry);
+}
+
+static void on_reconcile(uv_timer_t *timer)
+{
+        grants_reconcile(timer->data);
+}
+
+static void arm(struct mps_supervisor *supervisor)
+{
+        uint64_t due = UINT64_MAX;
+
+        LIST_FOR_EACH(link, &supervisor->grants) {
+                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+
+                if (entry->due_ms > now_ms(supervisor))
+                        due = MIN(due, entry->due_ms);
+        }
+        if (due == UINT64_MAX)
+                uv_timer_stop(&supervisor->reconcile);
+        else
+                uv_timer_start(&supervisor->reconcile, on_reconcile, due - now_ms(supervisor), 0);
+}
+
+void grants_reconcile(struct mps_supervisor *supervisor)
+{
+        struct list *next;
+
+        start_waiting(supervisor);
+        if (supervisor->is_closing)
+                return;
+        for (struct list *link = supervisor->grants.next; link != &supervisor->grants; link = next) {
+                next = link->next; /* mend() frees no entry but its own, and adds none */
+                mend(supervisor, container_of(link, struct grant_entry, link));
+        }
+        arm(supervisor);
+}
+
+/* What somebody asked for himself he is told, and then it is for him to ask again: there is an entry only for what was made before. */
+void grants_note_outcome(const struct request *request)
+{
+        struct mps_supervisor *supervisor = request->supervisor;
+        struct grant_entry *entry =
+                request->kind == REQUEST_TERMINATE ? NULL : find_entry(supervisor, request->wanted.id);
+        uint64_t ms;
+
+        if (!entry)
+                return;
+        if (request->err.kind == ERROR_NONE) {
+                entry->failures = 0;
+                entry->due_ms = 0;
+                free(TAKE_PTR(entry->problem));
+                return;
+        }
+        ms = MIN(RETRY_MS << MIN(entry->failures, 6U), RETRY_MAX_MS);
+        entry->due_ms = now_ms(supervisor) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
+        if (entry->failures++ == 0) {
+                log_warn(request->kind == REQUEST_GRANT ? "what a container was granted is missing, and is made later"
+                                                        : "what a container had stays for now, and is removed later",
+                        LOG_STR("daemon", entry->value.request.daemon), LOG_STR("grant", entry->value.request.id),
+                        LOG_ERR(&request->err));
+                supervisor_note(supervisor, true); /* that it is over */
+        }
+        if (request->kind == REQUEST_GRANT) {
+                free(entry->problem);
+                entry->problem = xstrdup(request->err.text);
+        }
+}
+
+void grants_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
+{
+        const struct grant_entry *first = NULL;
+        size_t n_missing = 0;
+        size_t n_void = 0;
+
+        LIST_FOR_EACH(link, &supervisor->grants) {
+                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+
+                if (entry->value.is_over || strcmp(entry->value.request.daemon, daemon->name) != 0)
+                        continue;
+                n_void += entry->value.is_void;
+                n_missing += entry->problem != NULL;
+                if (entry->problem && !first)
+                        first = entry;
+        }
+        if (n_void && !daemon->notice)
+                daemon->notice = arena_printf(arena,
+                        "the SM partitions of %zu containers went with an earlier process of its control daemon: restart "
+                        "their pods",
+                        n_void);
+        else if (first && !daemon->notice)
+                daemon->notice =
+                        arena_printf(arena, "what %zu containers were granted cannot be made, and is tried again: %s",
+                                n_missing, first->problem);
+}
+
+static bool has_namespace(const struct grant_entry *entry, const struct mps_run *run)
+{
+        return entry->value.grant.tier == MPS_TIER_NAMESPACE &&
+               strcmp(entry->value.request.daemon, mps_run_name(run)) == 0 && is_current(run, &entry->value);
+}
+
+size_t grants_list_namespaces(
+        const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &supervisor->grants)
+                count += has_namespace(container_of(link, struct grant_entry, link), run);
+        *ret = ARENA_ARRAY(arena, struct mps_grant_request, count);
+        count = 0;
+        LIST_FOR_EACH(link, &supervisor->grants) {
+                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+
+                if (has_namespace(entry, run))
+                        mps_grant_request_copy(&(*ret)[count++], arena, &entry->value.request);
+        }
+        return count;
+}
+
+/* ---- life ---- */
+
+void grants_done(struct mps_supervisor *supervisor)
+{
+        while (!list_is_empty(&supervisor->grants))
+                free_entry(container_of(supervisor->grants.next, struct grant_entry, link));
+}
+
+void grants_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record)
+{
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &supervisor->grants)
+                count++;
+        record->grants = ARENA_ARRAY(&record->arena, struct mps_record_grant, count);
+        LIST_FOR_EACH(link, &supervisor->grants)
+                record->grants[record->n_grants++] = container_of(link, struct grant_entry, link)->value;
+}
+
+void grants_read_record(struct mps_supervisor *supervisor, const struct mps_record *record)
+{
+        for (size_t i = 0; i < record->n_grants; i++)
+                put_entry(supervisor, &record->grants[i]);
+}

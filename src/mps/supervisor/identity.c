@@ -1,0 +1,264 @@
+#include "mps/supervisor/identity.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "mps/supervisor/process.h"
+
+#define STAT_MAX ((size_t)4096)
+#define ENVIRON_MAX ((size_t)1024 * 1024)
+#define CGROUP_MAX ((size_t)64 * 1024)
+#define CAPABILITY_SYS_ADMIN 21
+
+static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *content)
+{
+        char path[128];
+        struct error err;
+
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+        return pid > 0 && file_read(path, limit, content, &err) == 0;
+}
+
+/* State and start of a process: fields 3 and 22 of stat, counted from the end of the name, which may hold anything. */
+static bool read_stat(pid_t pid, char *ret_state, unsigned long long *ret_start)
+{
+        struct strbuf content = STRBUF_INIT;
+        const char *end;
+        bool is_good = false;
+
+        if (read_proc(pid, "stat", STAT_MAX, &content)) {
+                end = strrchr(content.data, ')');
+                is_good = end &&
+                          sscanf(end + 1,
+                                  " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                                  ret_state, ret_start) == 2;
+        }
+        strbuf_done(&content);
+        return is_good;
+}
+
+uint64_t identity_start_time(pid_t pid)
+{
+        unsigned long long start;
+        char state;
+
+        if (!read_stat(pid, &state, &start) || state == 'Z' || state == 'X')
+                return 0;
+        return start;
+}
+
+bool identity_is_alive(pid_t pid, uint64_t start_time)
+{
+        return start_time && identity_start_time(pid) == start_time;
+}
+
+pid_t identity_of_lock(const char *pipe_directory)
+{
+        _free_ char *path = xasprintf("%s/control_lock", pipe_directory);
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+        if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0)
+                return 0;
+        return lock.l_pid;
+}
+
+bool identity_has_variable(pid_t pid, const char *variable, const char *value)
+{
+        struct strbuf content = STRBUF_INIT;
+        size_t length = strlen(variable);
+        bool is_same = false;
+
+        if (read_proc(pid, "environ", ENVIRON_MAX, &content))
+                for (const char *at = content.data; at < content.data + content.size; at += strlen(at) + 1)
+                        if (strncmp(at, variable, length) == 0 && at[length] == '=') {
+                                is_same = strcmp(at + length + 1, value) == 0;
+                                break;
+                        }
+        strbuf_done(&content);
+        return is_same;
+}
+
+void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *data)
+{
+        struct strbuf content = STRBUF_INIT;
+        char name[64];
+
+        snprintf(name, sizeof(name), "task/%d/children", (int)pid);
+        if (read_proc(pid, name, STAT_MAX, &content)) {
+                char *at = content.data;
+                char *end;
+
+                for (long child = strtol(at, &end, 10); end != at; child = strtol(at, &end, 10)) {
+                        found((pid_t)child, data);
+                        at = end;
+                }
+        }
+        strbuf_done(&content);
+}
+
+/* ---- whose process it is ---- */
+
+/* 0 where it cannot be read. */
+static void read_parents(pid_t pid, pid_t *ret_parent, pid_t *ret_group)
+{
+        struct strbuf content = STRBUF_INIT;
+        const char *end;
+        int parent = 0;
+        int group = 0;
+
+        if (read_proc(pid, "stat", STAT_MAX, &content)) {
+                end = strrchr(content.data, ')');
+                if (!end || sscanf(end + 1, " %*c %d %d", &parent, &group) != 2)
+                        parent = group = 0;
+        }
+        strbuf_done(&content);
+        *ret_parent = parent;
+        *ret_group = group;
+}
+
+static pid_t group_of(pid_t pid)
+{
+        pid_t parent;
+        pid_t group;
+
+        read_parents(pid, &parent, &group);
+        return group;
+}
+
+static bool has_same_cgroups(pid_t a, pid_t b)
+{
+        struct strbuf of_a = STRBUF_INIT;
+        struct strbuf of_b = STRBUF_INIT;
+        const bool is_same = read_proc(a, "cgroup", CGROUP_MAX, &of_a) && read_proc(b, "cgroup", CGROUP_MAX, &of_b) &&
+                             strcmp(of_a.data, of_b.data) == 0;
+
+        strbuf_done(&of_a);
+        strbuf_done(&of_b);
+        return is_same;
+}
+
+int identity_open_server(pid_t pid, pid_t daemon, uint64_t start_time)
+{
+        _close_ int pidfd = -1;
+        pid_t parent;
+        pid_t group;
+
+        if (pid <= 1 || daemon <= 1 || pid == daemon || pid == getpid())
+                return -1;
+        pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (pidfd < 0)
+                return -1;
+        read_parents(pid, &parent, &group);
+        if ((parent != daemon && group != daemon) || !has_same_cgroups(pid, daemon) ||
+                identity_start_time(pid) < start_time || !identity_is_alive(daemon, start_time))
+                return -1;
+        return TAKE_FD(pidfd);
+}
+
+void identity_kill(int pidfd)
+{
+        if (pidfd >= 0)
+                syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+}
+
+static bool has_executable(pid_t pid, const char *program)
+{
+        struct stat wanted;
+        struct stat found;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+        return stat(program, &wanted) == 0 && stat(path, &found) == 0 && wanted.st_dev == found.st_dev &&
+               wanted.st_ino == found.st_ino;
+}
+
+/* It has CAP_SYS_ADMIN, and not only in a user namespace of its own. */
+static bool may_do_everything(pid_t pid)
+{
+        struct strbuf content = STRBUF_INIT;
+        struct stat ours;
+        struct stat its;
+        unsigned long long capabilities = 0;
+        const char *at;
+        char path[64];
+
+        if (read_proc(pid, "status", STAT_MAX, &content) && (at = strstr(content.data, "\nCapEff:\t")))
+                capabilities = strtoull(at + strlen("\nCapEff:\t"), NULL, 16);
+        strbuf_done(&content);
+        snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+        return capabilities >> CAPABILITY_SYS_ADMIN & 1 && stat("/proc/self/ns/user", &ours) == 0 &&
+               stat(path, &its) == 0 && ours.st_ino == its.st_ino;
+}
+
+static bool is_text_same(const char *a, const char *b)
+{
+        return a && b && strcmp(a, b) == 0;
+}
+
+enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct process its;
+        struct process ours;
+        bool is_privileged;
+        bool is_ours;
+
+        if (process_read(&ours, &arena, "", getpid(), err) < 0 || process_read(&its, &arena, "", pid, err) < 0)
+                return IDENTITY_GONE;
+        is_ours = its.uid == geteuid() && its.pid_namespace && its.pid_namespace == ours.pid_namespace &&
+                  (!its.pod_uid || is_text_same(its.pod_uid, ours.pod_uid)) && has_executable(pid, program);
+        is_privileged = may_do_everything(pid);
+        if (!identity_is_alive(pid, its.start_time)) {
+                error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+                return IDENTITY_GONE;
+        }
+        *ret_start_time = its.start_time;
+        if (is_ours)
+                return IDENTITY_DAEMON;
+        error_set(err, ERROR_DENIED,
+                "process %d (user %d, %s%s) has the lock of its pipe directory and is no control daemon of this node",
+                (int)pid, (int)its.uid, its.pod_uid ? "pod " : "of no pod", its.pod_uid ? its.pod_uid : "");
+        return is_privileged ? IDENTITY_PRIVILEGED : IDENTITY_STRANGER;
+}
+
+/* ---- what a daemon leaves ---- */
+
+static bool end_orphan(pid_t pid, pid_t group, uint64_t start_time, const char *pipe_directory)
+{
+        _close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+        return pidfd >= 0 && pid != getpid() && group_of(pid) == group && identity_start_time(pid) >= start_time &&
+               identity_has_variable(pid, "CUDA_MPS_PIPE_DIRECTORY", pipe_directory) &&
+               syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
+}
+
+unsigned int identity_end_orphans(pid_t daemon, uint64_t start_time, const char *pipe_directory)
+{
+        const struct dirent *entry;
+        unsigned int count = 0;
+        DIR *processes;
+
+        if (daemon <= 1 || !start_time || identity_start_time(daemon))
+                return 0; /* a process with that number leads no group that its predecessor led */
+        processes = opendir("/proc");
+        while (processes && (entry = readdir(processes))) {
+                const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+                if (pid > 0 && group_of(pid) == daemon)
+                        count += end_orphan(pid, daemon, start_time, pipe_directory);
+        }
+        if (processes)
+                closedir(processes);
+        return count;
+}

@@ -1,0 +1,240 @@
+#include "mps/supervisor/journal.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "mps/supervisor/identity.h"
+#include "mps/supervisor/server_log.h"
+
+/* A client as the logs know it. */
+struct known {
+        pid_t pid;
+        uid_t uid;
+        bool is_waiting; /* it came, and no server has it yet; the daemon's words do not tell whose server it waits for */
+        bool has_limits;
+        struct server_log_limits limits;
+};
+
+struct mps_journal {
+        char *control_path;
+        char *server_path;
+        struct server_log_file control_file;
+        struct server_log_file server_file;
+        struct server_log control;
+        struct server_log server;
+        struct known *known;
+        size_t n_known;
+        size_t capacity;
+        pid_t server_pid; /* the last that was started */
+        uid_t server_uid;
+        char *problem;  /* why it does not start, or NULL */
+        bool is_broken; /* told once */
+};
+
+/* ---- clients ---- */
+
+static struct known *find(struct mps_journal *journal, pid_t pid)
+{
+        for (size_t i = 0; i < journal->n_known; i++)
+                if (journal->known[i].pid == pid)
+                        return &journal->known[i];
+        return NULL;
+}
+
+static void forget(struct mps_journal *journal, struct known *known)
+{
+        *known = journal->known[--journal->n_known];
+}
+
+/* NULL: without a number it cannot be told from others, or there are too many. */
+static struct known *remember(struct mps_journal *journal, pid_t pid)
+{
+        struct known *known = find(journal, pid);
+
+        if (known || pid <= 0 || journal->n_known == MPS_JOURNAL_CLIENTS_MAX)
+                return known;
+        if (journal->n_known == journal->capacity) {
+                journal->capacity = journal->capacity ? journal->capacity * 2 : 8;
+                journal->known = xrealloc(journal->known, journal->capacity * sizeof(*journal->known));
+        }
+        known = &journal->known[journal->n_known++];
+        *known = (struct known){.pid = pid, .uid = (uid_t)-1};
+        return known;
+}
+
+static void forget_the_dead(struct mps_journal *journal)
+{
+        for (size_t i = journal->n_known; i > 0; i--)
+                if (!identity_start_time(journal->known[i - 1].pid))
+                        forget(journal, &journal->known[i - 1]);
+}
+
+/* ---- events ---- */
+
+static void set_problem(struct mps_journal *journal, char *problem)
+{
+        free(journal->problem);
+        journal->problem = problem;
+}
+
+static void on_client(struct mps_journal *journal, const struct server_log_event *event)
+{
+        struct known *known = remember(journal, event->pid);
+
+        if (known) {
+                known->uid = event->uid;
+                known->is_waiting = true;
+        }
+}
+
+static void on_connected(struct mps_journal *journal, const struct server_log_event *event)
+{
+        struct known *known = remember(journal, event->pid);
+
+        if (!known)
+                return;
+        known->is_waiting = false;
+        known->has_limits = event->limits->server == event->source;
+        known->limits = *event->limits;
+}
+
+static void on_event(const struct server_log_event *event, void *data)
+{
+        struct mps_journal *journal = data;
+        struct known *known;
+
+        switch (event->kind) {
+        case SERVER_LOG_CLIENT_WAITS:
+        case SERVER_LOG_CLIENT_SENT:
+                on_client(journal, event);
+                break;
+        case SERVER_LOG_SERVER_STARTING:
+                journal->server_pid = event->pid;
+                journal->server_uid = event->uid;
+                break;
+        case SERVER_LOG_SERVER_READY:
+                set_problem(journal, NULL);
+                break;
+        case SERVER_LOG_SERVER_EXITED:
+                if (event->status)
+                        set_problem(journal, xasprintf("its server ended with status %d: see '%s'", event->status,
+                                                     journal->server_path));
+                break;
+        case SERVER_LOG_START_FAILED:
+                set_problem(journal, xasprintf("its server does not start: %.200s", event->text));
+                break;
+        case SERVER_LOG_CLIENT_CONNECTED:
+                on_connected(journal, event);
+                break;
+        case SERVER_LOG_CLIENT_LEFT:
+                known = find(journal, event->pid);
+                if (known)
+                        forget(journal, known);
+                break;
+        default:
+                break;
+        }
+}
+
+/* ---- looking ---- */
+
+static void read_one(
+        struct mps_journal *journal, struct server_log_file *file, const char *path, struct server_log *log)
+{
+        struct error err;
+        int rc;
+
+        do
+                rc = server_log_look(file, path, log, &err);
+        while (rc > 0);
+        if (rc < 0 && !journal->is_broken)
+                log_warn("the log of an MPS daemon cannot be read", LOG_ERR(&err));
+        journal->is_broken = rc < 0;
+}
+
+static void read_all(struct mps_journal *journal)
+{
+        read_one(journal, &journal->control_file, journal->control_path, &journal->control);
+        read_one(journal, &journal->server_file, journal->server_path, &journal->server);
+        forget_the_dead(journal);
+}
+
+void mps_journal_skip(struct mps_journal *journal)
+{
+        read_all(journal);
+        journal->n_known = 0;
+        journal->server_pid = 0;
+        set_problem(journal, NULL);
+}
+
+static void add_limits(
+        struct mps_client *client, const struct known *known, const struct mps_unit *units, size_t n_units)
+{
+        client->threads_permille = known->limits.threads_permille;
+        for (size_t i = 0; client->unit && i < n_units && i < SERVER_LOG_DEVICES; i++)
+                if (strcmp(units[i].uuid, client->unit) == 0)
+                        client->limit_mib = known->limits.bytes[i] >> 20;
+}
+
+/* A server of its own user comes when the present one has lost its last client. */
+static const char *explain_waiting(const struct mps_journal *journal, struct mps_observation *seen)
+{
+        for (size_t i = 0; i < journal->n_known && seen->n_servers; i++) {
+                const struct known *known = &journal->known[i];
+
+                if (known->is_waiting && known->uid != (uid_t)-1 && known->uid != seen->servers[0].uid)
+                        return arena_printf(&seen->arena,
+                                "the client with PID %d of user %u waits: the server belongs to user %u, and this driver has "
+                                "one user at a time; give the pods of one GPU the same runAsUser, or a driver that knows "
+                                "-multiuser-server",
+                                (int)known->pid, (unsigned int)known->uid, (unsigned int)seen->servers[0].uid);
+        }
+        return NULL;
+}
+
+void mps_journal_explain(
+        struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units)
+{
+        read_all(journal);
+        for (size_t i = 0; i < seen->n_clients; i++) {
+                struct known *known = find(journal, seen->clients[i].pid);
+
+                if (known)
+                        known->is_waiting = false;
+                if (known && known->has_limits && known->limits.server == seen->clients[i].server)
+                        add_limits(&seen->clients[i], known, units, n_units);
+        }
+        for (size_t i = 0; i < seen->n_servers; i++)
+                if (seen->servers[i].uid == (uid_t)-1 && seen->servers[i].pid == journal->server_pid)
+                        seen->servers[i].uid = journal->server_uid;
+        seen->waiting = explain_waiting(journal, seen);
+        if (!seen->waiting && seen->n_servers == 0 && journal->problem)
+                seen->waiting = arena_strdup(&seen->arena, journal->problem);
+}
+
+/* ---- life ---- */
+
+struct mps_journal *mps_journal_new(const char *log_folder)
+{
+        struct mps_journal *journal = xcalloc(1, sizeof(*journal));
+
+        journal->control_path = xasprintf("%s/control.log", log_folder);
+        journal->server_path = xasprintf("%s/server.log", log_folder);
+        server_log_init(&journal->control, on_event, journal);
+        server_log_init(&journal->server, on_event, journal);
+        return journal;
+}
+
+struct mps_journal *mps_journal_free(struct mps_journal *journal)
+{
+        if (!journal)
+                return NULL;
+        server_log_done(&journal->control);
+        server_log_done(&journal->server);
+        free(journal->control_path);
+        free(journal->server_path);
+        free(journal->known);
+        free(journal->problem);
+        free(journal);
+        return NULL;
+}

@@ -1,0 +1,362 @@
+/*
+ * A call is a request that the supervisor answers later. It knows its client for as long as there is one, so that an answer
+ * that comes too late goes nowhere.
+ */
+#include "mps/supervisor/listener.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "io/lines.h"
+#include "mps/wire/message.h"
+
+#define BACKLOG 16
+
+struct mps_listener {
+        uv_pipe_t pipe;
+        struct mps_supervisor *supervisor;
+        char *own_plan;
+        char *path;
+        dev_t device; /* of the socket file that was bound */
+        ino_t inode;
+        struct list clients;
+        size_t n_clients;
+        char *status; /* the line for those who watch, NULL: to be made */
+        void (*closed)(void *data);
+        void *data;
+};
+
+struct client {
+        struct list in_listener;
+        struct mps_listener *listener;
+        struct lines *lines;
+        struct list calls;
+        size_t n_calls;
+        bool watches;
+        bool is_behind; /* it has not got the last status */
+};
+
+struct call {
+        struct list in_client;
+        struct client *client; /* NULL: gone */
+        uint64_t id;
+        struct arena arena; /* of the request */
+};
+
+/* ---- answers ---- */
+
+static void send_text(struct client *client, const char *text)
+{
+        lines_send(client->lines, text, strlen(text));
+}
+
+static void send_answer(struct client *client, uint64_t id, const struct error *err, const struct mps_grant *grant)
+{
+        struct mps_answer answer = {.id = id, .ok = !err, .has_grant = !err && grant};
+        _free_ char *text = NULL;
+
+        if (err)
+                answer.error = *err;
+        if (answer.has_grant)
+                answer.grant = *grant;
+        text = mps_answer_write(&answer);
+        send_text(client, text);
+}
+
+static void end_call(struct call *call, const struct error *err, const struct mps_grant *grant)
+{
+        if (call->client) {
+                send_answer(call->client, call->id, err, grant);
+                call->client->n_calls--;
+        }
+        list_remove(&call->in_client);
+        arena_done(&call->arena);
+        free(call);
+}
+
+static void on_done(const struct error *err, void *data)
+{
+        end_call(data, err, NULL);
+}
+
+static void on_granted(const struct error *err, const struct mps_grant *grant, void *data)
+{
+        end_call(data, err, grant);
+}
+
+/* Takes the request's arena. */
+static struct call *new_call(struct client *client, uint64_t id, struct arena *arena)
+{
+        struct call *call = xcalloc(1, sizeof(*call));
+
+        call->client = client;
+        call->id = id;
+        call->arena = *arena;
+        *arena = (struct arena)ARENA_INIT;
+        list_append(&client->calls, &call->in_client);
+        client->n_calls++;
+        return call;
+}
+
+/* ---- the status ---- */
+
+static const char *status_text(struct mps_listener *listener)
+{
+        struct mps_answer answer = {.is_status = true};
+
+        if (!listener->status) {
+                /* It is only read, but an answer that was read owns its status. */
+                answer.status = (struct mps_status *)(uintptr_t)mps_supervisor_status(listener->supervisor);
+                listener->status = mps_answer_write(&answer);
+        }
+        return listener->status;
+}
+
+static void tell_status(struct client *client)
+{
+        client->is_behind = lines_is_sending(client->lines);
+        if (!client->is_behind)
+                send_text(client, status_text(client->listener));
+}
+
+static void on_sent(void *data)
+{
+        struct client *client = data;
+
+        if (client->is_behind)
+                tell_status(client);
+}
+
+void mps_listener_changed(struct mps_listener *listener)
+{
+        free(TAKE_PTR(listener->status));
+        LIST_FOR_EACH(in_listener, &listener->clients) {
+                struct client *client = container_of(in_listener, struct client, in_listener);
+
+                if (client->watches)
+                        tell_status(client);
+        }
+}
+
+/* ---- requests ---- */
+
+static void apply(struct client *client, const struct mps_request *request)
+{
+        struct mps_listener *listener = client->listener;
+        struct error err;
+
+        if (request->has_grants) /* whoever says which daemons are wanted */
+                mps_supervisor_hold(listener->supervisor, request->grants, request->n_grants);
+        if (listener->own_plan) {
+                error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
+                send_answer(client, request->id, &err, NULL);
+        } else if (mps_supervisor_apply(listener->supervisor, &request->wanted, request->generation, &err) < 0) {
+                log_warn("what the agent wants is refused", LOG_ERR(&err));
+                send_answer(client, request->id, &err, NULL);
+        } else {
+                send_answer(client, request->id, NULL, NULL);
+        }
+}
+
+/* What the supervisor answers later, and perhaps at once. */
+static void call_supervisor(struct client *client, const struct mps_request *request, struct arena *arena)
+{
+        struct mps_supervisor *supervisor = client->listener->supervisor;
+        struct error err;
+        struct call *call;
+
+        if (client->n_calls >= MPS_LISTENER_CALLS_MAX) {
+                error_raise(
+                        &err, ERROR_UNAVAILABLE, "%zu requests of this connection are open already", client->n_calls);
+                send_answer(client, request->id, &err, NULL);
+                return;
+        }
+        call = new_call(client, request->id, arena);
+        if (request->kind == MPS_REQUEST_GRANT)
+                mps_supervisor_grant(supervisor, &request->grant, on_granted, call);
+        else if (request->kind == MPS_REQUEST_RELEASE)
+                mps_supervisor_release(supervisor, request->grant.id, on_done, call);
+        else
+                mps_supervisor_terminate(
+                        supervisor, request->daemon, request->client, request->container_id, on_done, call);
+}
+
+static void carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
+{
+        switch (request->kind) {
+        case MPS_REQUEST_WATCH:
+                client->watches = true;
+                tell_status(client);
+                break;
+        case MPS_REQUEST_PING:
+                send_answer(client, request->id, NULL, NULL);
+                break;
+        case MPS_REQUEST_APPLY:
+                apply(client, request);
+                break;
+        case MPS_REQUEST_GRANT:
+        case MPS_REQUEST_RELEASE:
+        case MPS_REQUEST_TERMINATE:
+                call_supervisor(client, request, arena);
+                break;
+        }
+}
+
+/* ---- clients ---- */
+
+static void drop_client(struct client *client)
+{
+        while (!list_is_empty(&client->calls)) {
+                struct call *call = container_of(client->calls.next, struct call, in_client);
+
+                call->client = NULL;
+                list_remove(&call->in_client);
+        }
+        lines_close(client->lines);
+        list_remove(&client->in_listener);
+        client->listener->n_clients--;
+        free(client);
+}
+
+static void on_line(const char *line, size_t length, void *data)
+{
+        struct client *client = data;
+        struct arena arena = ARENA_INIT;
+        struct mps_request request;
+        struct error err;
+
+        if (mps_request_read(&request, &arena, line, length, &err) < 0) {
+                log_warn("a connection to the MPS socket is closed", LOG_ERR(&err));
+                drop_client(client);
+        } else {
+                carry_out(client, &request, &arena);
+        }
+        arena_done(&arena);
+}
+
+static void on_end(const struct error *reason, void *data)
+{
+        log_debug("a connection to the MPS socket ended", LOG_ERR(reason));
+        drop_client(data);
+}
+
+static bool is_welcome(const struct mps_listener *listener, const struct lines *lines)
+{
+        uid_t peer = lines_peer(lines);
+
+        if (listener->n_clients >= MPS_LISTENER_CLIENTS_MAX) {
+                log_warn("a connection to the MPS socket is closed: too many are open");
+                return false;
+        }
+        if (peer == 0 || peer == geteuid())
+                return true;
+        log_warn("a connection to the MPS socket is closed: only root may ask", LOG_UINT("uid", peer));
+        return false;
+}
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+        struct mps_listener *listener = container_of(stream, struct mps_listener, pipe);
+        struct client *client = xcalloc(1, sizeof(*client));
+        const struct lines_options options = {
+                .line_limit = MPS_MESSAGE_MAX,
+                .unsent_limit = 2 * MPS_MESSAGE_MAX,
+                .on_line = on_line,
+                .on_sent = on_sent,
+                .on_end = on_end,
+                .data = client,
+        };
+        struct error err;
+
+        if (status < 0 || lines_accept(&client->lines, stream, &options, &err) < 0) {
+                free(client); /* out of descriptors, or gone before it was accepted; libuv goes on listening */
+                return;
+        }
+        if (!is_welcome(listener, client->lines)) {
+                lines_close(client->lines);
+                free(client);
+                return;
+        }
+        client->listener = listener;
+        list_init(&client->calls);
+        list_append(&listener->clients, &client->in_listener);
+        listener->n_clients++;
+}
+
+/* ---- start and end ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct mps_listener *listener = container_of(handle, struct mps_listener, pipe);
+
+        if (listener->closed)
+                listener->closed(listener->data);
+        free(listener->status);
+        free(listener->own_plan);
+        free(listener->path);
+        free(listener);
+}
+
+/* Only our own: somebody else's socket may have its name by now. */
+static void remove_socket(const struct mps_listener *listener)
+{
+        struct stat status;
+
+        if (listener->inode != 0 && lstat(listener->path, &status) == 0 && status.st_dev == listener->device &&
+                status.st_ino == listener->inode)
+                unlink(listener->path);
+}
+
+void mps_listener_close(struct mps_listener *listener, void (*closed)(void *data), void *data)
+{
+        listener->closed = closed;
+        listener->data = data;
+        remove_socket(listener);
+        while (!list_is_empty(&listener->clients))
+                drop_client(container_of(listener->clients.next, struct client, in_listener));
+        uv_close((uv_handle_t *)&listener->pipe, on_closed);
+}
+
+static int listen_on(struct mps_listener *listener, struct error *err)
+{
+        struct stat status;
+        _close_ int fd = -1;
+        int rc;
+
+        if (lines_bind(&fd, listener->path, 0600, err) < 0)
+                return -1;
+        if (lstat(listener->path, &status) < 0)
+                return error_errno(err, errno, "look at '%s'", listener->path);
+        listener->device = status.st_dev;
+        listener->inode = status.st_ino;
+        rc = uv_pipe_open(&listener->pipe, fd);
+        if (rc == 0) {
+                TAKE_FD(fd);
+                rc = uv_listen((uv_stream_t *)&listener->pipe, BACKLOG, on_connection);
+        }
+        if (rc < 0)
+                return error_errno(err, -rc, "listen on '%s'", listener->path);
+        return 0;
+}
+
+int mps_listener_new(struct mps_listener **ret, const struct mps_listener_options *options, struct error *err)
+{
+        struct mps_listener *listener = xcalloc(1, sizeof(*listener));
+
+        listener->supervisor = options->supervisor;
+        listener->own_plan = options->own_plan ? xstrdup(options->own_plan) : NULL;
+        listener->path = xasprintf("%s/" MPS_SOCKET, options->root);
+        list_init(&listener->clients);
+        uv_pipe_init(options->loop, &listener->pipe, 0);
+        if (listen_on(listener, err) < 0) {
+                mps_listener_close(listener, NULL, NULL);
+                return -1;
+        }
+        *ret = listener;
+        return 0;
+}

@@ -1,0 +1,126 @@
+#include "mps/supervisor/memory_limits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+void mps_memory_limits_done(struct mps_memory_limits *limits)
+{
+        arena_done(&limits->arena);
+        *limits = (struct mps_memory_limits){0};
+}
+
+static void copy(struct mps_memory_limit *ret, struct arena *arena, const struct mps_memory_limit *limit)
+{
+        *ret = *limit;
+        ret->unit = arena_strdup(arena, limit->unit);
+        ret->cgroup = arena_strdup(arena, limit->cgroup);
+        ret->grant = arena_strdup(arena, limit->grant);
+        ret->problem = arena_strdup(arena, limit->problem);
+        ret->room = NULL;
+}
+
+static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t room)
+{
+        struct mps_memory_limits all = {.arena = ARENA_INIT};
+
+        all.items = ARENA_ARRAY(&all.arena, struct mps_memory_limit, limits->n_items + room);
+        for (size_t i = 0; i < limits->n_items; i++)
+                if (!keeps || keeps[i])
+                        copy(&all.items[all.n_items++], &all.arena, &limits->items[i]);
+        arena_done(&limits->arena);
+        *limits = all;
+}
+
+void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps)
+{
+        copy_all(limits, keeps, 0);
+}
+
+/* ---- who is to have one ---- */
+
+static const struct mps_record_grant *find_grant(
+        const struct mps_record_grant *grants, size_t n_grants, const char *id, const char *unit)
+{
+        for (size_t i = 0; i < n_grants; i++)
+                if (grants[i].grant.tier == MPS_TIER_NAMESPACE && strcmp(grants[i].request.id, id) == 0 &&
+                        strcmp(grants[i].request.unit, unit) == 0)
+                        return &grants[i];
+        return NULL;
+}
+
+static bool has(const struct mps_memory_limits *limits, const char *unit, const char *cgroup)
+{
+        for (size_t i = 0; i < limits->n_items; i++)
+                if (strcmp(limits->items[i].unit, unit) == 0 && strcmp(limits->items[i].cgroup, cgroup) == 0)
+                        return true;
+        return false;
+}
+
+static bool takes_part(const struct mps_daemon_status *daemon)
+{
+        return daemon->tier == MPS_TIER_NAMESPACE && daemon->n_units == 1 &&
+               !text_starts_with(daemon->units[0], "MIG-");
+}
+
+bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_daemon_status *daemon,
+        const struct mps_record_grant *grants, size_t n_grants)
+{
+        const size_t before = limits->n_items;
+        bool has_room = false;
+
+        for (size_t i = 0; takes_part(daemon) && i < daemon->n_clients; i++) {
+                const struct mps_client *client = &daemon->clients[i];
+                const struct mps_record_grant *grant =
+                        client->cgroup && client->name_space
+                                ? find_grant(grants, n_grants, client->name_space, daemon->units[0])
+                                : NULL;
+                struct mps_memory_limit limit;
+
+                if (!grant || !grant->request.limit_mib || has(limits, daemon->units[0], client->cgroup) ||
+                        limits->n_items == MPS_MEMORY_LIMITS_MAX)
+                        continue;
+                if (!has_room)
+                        copy_all(limits, NULL, daemon->n_clients);
+                has_room = true;
+                limit = (struct mps_memory_limit){.unit = daemon->units[0],
+                        .cgroup = client->cgroup,
+                        .grant = grant->request.id,
+                        .limit_mib = grant->request.limit_mib};
+                copy(&limits->items[limits->n_items++], &limits->arena, &limit);
+        }
+        return limits->n_items > before;
+}
+
+bool mps_memory_limit_is_void(
+        const struct mps_memory_limit *limit, const struct mps_record_grant *grants, size_t n_grants)
+{
+        return !find_grant(grants, n_grants, limit->grant, limit->unit);
+}
+
+/* ---- what came of it ---- */
+
+/* In the same room each time: problems may come and go for as long as the container runs. */
+static void set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
+{
+        const size_t size = sizeof(((struct error *)0)->text);
+
+        if (!limit->room)
+                limit->room = arena_alloc(arena, size, 1);
+        snprintf(limit->room, size, "%s", problem);
+        limit->problem = limit->room;
+}
+
+bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, bool was_void,
+        enum memory_limit_outcome outcome, const char *problem)
+{
+        limit->was_tried = true;
+        limit->was_void = was_void;
+        limit->is_in_force = outcome == MEMORY_LIMIT_DONE && !was_void;
+        if (outcome == MEMORY_LIMIT_DONE)
+                limit->problem = NULL;
+        else if (problem && (!limit->problem || strcmp(limit->problem, problem) != 0))
+                set_problem(limit, arena, problem);
+        return outcome != MEMORY_LIMIT_GONE && !(was_void && outcome != MEMORY_LIMIT_FAILED);
+}

@@ -1,0 +1,81 @@
+/*
+ * What goes on in a daemon, as facts: one look asks it for its servers and their clients, then the kernel for what each client's
+ * process is. And what NVML accounts to processes on units. It judges nothing.
+ */
+#pragma once
+
+#include "mps/control/control.h"
+#include "mps/supervisor/nvml_queue.h"
+#include "mps/wire/status.h"
+
+#define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
+/* A daemon has one server for each user. A list with more of them is an error: each costs a descriptor and a question a look. */
+#define MPS_OBSERVED_SERVERS_MAX ((size_t)256)
+
+struct mps_observation {
+        struct arena arena;
+        struct mps_server *servers;
+        size_t n_servers;
+        int *server_fds; /* a pidfd of each, or -1: nothing proves that it is a server of this daemon (mps/supervisor/identity.h) */
+        struct mps_client *clients;
+        size_t n_clients;
+        bool has_fault;      /* one of the servers is in FAULT */
+        const char *waiting; /* why a client gets no server, or NULL: mps/supervisor/journal.h */
+};
+struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
+
+bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b); /* either may be NULL */
+/* If it is proven to be one. */
+void mps_observation_kill_server(const struct mps_observation *observation, size_t position);
+
+struct mps_look;
+/* One of the two is NULL. The observation is the receiver's. */
+typedef void mps_look_fn(struct mps_observation *observation, const struct error *err, void *data);
+
+struct mps_look_options {
+        struct mps_control *control;
+        pid_t daemon; /* the process that |control| asks, by its start time; 0: servers are not proven */
+        uint64_t daemon_start;
+        unsigned int can; /* MPS_CAN_SERVER_STATUS */
+        bool is_v3;       /* the daemon speaks the v3 interface */
+        const struct mps_observation
+                *known;          /* v3: the clients of the last look, which are not asked for again; or NULL */
+        const char *unit;        /* the one that all clients are on; NULL: the daemon has several */
+        const char *system_root; /* mps/supervisor/process.h */
+        mps_look_fn *done;
+        void *data;
+};
+struct mps_look *mps_look_start(const struct mps_look_options *options);
+/* Nobody is called; to be used when |control| was closed, too. Accepts NULL, returns NULL. */
+struct mps_look *mps_look_cancel(struct mps_look *look);
+
+/* ---- memory ---- */
+
+struct mps_usage_process {
+        pid_t pid;
+        uint64_t memory; /* UINT64_MAX: not known */
+};
+struct mps_usage_unit {
+        const char *uuid;
+        const char *lost; /* why the unit is no longer there, or NULL */
+        struct mps_usage_process *processes;
+        size_t n_processes;
+};
+/* A call of NVML that hangs leaves the figures of before: older than that they are nobody's. */
+#define MPS_USAGE_FRESH_MS INT64_C(10000)
+/* Of one moment. */
+struct mps_usage {
+        struct arena arena;
+        int64_t asked_at; /* when NVML began to be asked, in milliseconds of a clock that never goes back */
+        struct mps_usage_unit *units;
+        size_t n_units;
+};
+/* Asks NVML on its thread for |units|; |lost| and |processes| are filled. Only what is certain is "lost". */
+void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen);
+struct mps_usage *mps_usage_free(struct mps_usage *usage); /* accepts NULL, returns NULL */
+static inline bool mps_usage_is_fresh(const struct mps_usage *usage, int64_t now)
+{
+        return usage && now - usage->asked_at <= MPS_USAGE_FRESH_MS;
+}
+/* UINT64_MAX: not known, or not fresh. |uuid| NULL: on whichever unit. */
+uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid);

@@ -1,0 +1,259 @@
+#include "mps/supervisor/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "base/text.h"
+
+#define GRANT_MAX ((size_t)64)
+
+/* ---- cgroups ---- */
+
+static bool is_hex(char c)
+{
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/*
+ * A pod's UID: 8-4-4-4-12 hexadecimal digits, the groups parted by |dash|; or, of a static pod, 32 digits without.
+ * NULL: |text| is none, up to its end or |suffix|.
+ */
+static const char *read_pod_uid(const char *text, char dash, const char *suffix, struct arena *arena)
+{
+        static const char *const forms[] = {"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+                const char *form = forms[i];
+                size_t length = 0;
+
+                while (form[length] == 'x' ? is_hex(text[length]) : form[length] && text[length] == dash)
+                        length++;
+                if (!form[length] && strcmp(text + length, suffix) == 0) {
+                        char *uid = arena_strdup(arena, form);
+
+                        for (size_t at = 0; at < length; at++)
+                                uid[at] = form[at] == 'x' ? text[at] : '-';
+                        return uid;
+                }
+        }
+        return NULL;
+}
+
+/* The pod of one folder of the path: "pod<uid>", "kubepods-burstable-pod<uid>.slice", in kind "kubelet-kubepods-…". */
+static const char *pod_of(const char *name, struct arena *arena)
+{
+        const char *slice = strstr(name, "kubepods-");
+
+        if (text_starts_with(name, "pod"))
+                return read_pod_uid(name + strlen("pod"), '-', "", arena);
+        slice = slice ? strstr(slice + strlen("kubepods"), "-pod") : NULL;
+        return slice ? read_pod_uid(slice + strlen("-pod"), '_', ".slice", arena) : NULL;
+}
+
+/* The container of one folder: "<id>", "cri-containerd-<id>.scope", "crio-<id>". Not of CRI-O's "crio-conmon-<id>". */
+static const char *container_of_name(const char *name, struct arena *arena)
+{
+        static const char *const runtimes[] = {"cri-containerd-", "crio-", "docker-", ""};
+
+        for (size_t i = 0; i < ARRAY_SIZE(runtimes); i++) {
+                const char *id = name + strlen(runtimes[i]);
+                size_t length = 0;
+
+                if (!text_starts_with(name, runtimes[i]))
+                        continue;
+                while (length < 65 && is_hex(id[length]))
+                        length++;
+                if (length == 64 && (id[length] == '\0' || id[length] == '.'))
+                        return arena_strndup(arena, id, length);
+        }
+        return NULL;
+}
+
+/*
+ * One path. The outermost pod counts, with the container right below it: what is further down the tenant may have made,
+ * and named as he liked. In a nested node (kind) the outermost is that of the node itself, but there is no kubelet
+ * outside of it.
+ */
+static bool read_path(const char *path, bool is_v2, struct arena *arena, struct process *ret)
+{
+        const char *start = path;
+        const char *pod = NULL;
+
+        is_v2 = is_v2 && !strstr(path, "/../");
+        for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+                size_t length = strcspn(path, "/");
+                const char *name = arena_strndup(arena, path, length);
+
+                if (pod) {
+                        ret->pod_uid = pod;
+                        ret->container_id = container_of_name(name, arena);
+                        if (is_v2 && ret->container_id)
+                                ret->cgroup = arena_strndup(arena, start, (size_t)(path - start) + length);
+                        return true;
+                }
+                pod = pod_of(name, arena);
+                path += length;
+        }
+        return false;
+}
+
+void process_parse_cgroup(const char *text, struct arena *arena, struct process *ret)
+{
+        ret->pod_uid = ret->container_id = ret->cgroup = NULL;
+        while (*text) {
+                size_t length = strcspn(text, "\n");
+                const char *line = arena_strndup(arena, text, length);
+                const char *path = strchr(line, ':');
+
+                path = path ? strchr(path + 1, ':') : NULL;
+                if (path && read_path(path + 1, text_starts_with(line, "0::"), arena, ret))
+                        return;
+                text += length + (text[length] == '\n');
+        }
+}
+
+/* ---- /proc ---- */
+
+/* Opens <root>/proc/<pid> itself: as long as it is open, what is read below it is of that process or fails. */
+static int open_process(const char *root, pid_t pid, struct error *err)
+{
+        _free_ char *path = xasprintf("%s/proc/%d", root, (int)pid);
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0 && errno == ENOENT)
+                return error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", path);
+        return fd;
+}
+
+/* At most |limit| bytes of the file, whatever it has; empty where it cannot be read. */
+static void read_start(int folder, const char *name, size_t limit, struct strbuf *content)
+{
+        _close_ int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+        while (fd >= 0 && content->size < limit) {
+                ssize_t got;
+
+                strbuf_reserve(content, 4096);
+                got = read(fd, content->data + content->size, 4096);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return;
+                content->size += (size_t)got;
+                content->data[content->size] = '\0';
+        }
+}
+
+/* The 22nd field of stat. The second is the program's name, in parentheses, and may have anything in it. */
+static uint64_t read_start_time(int folder)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        char number[24] = "";
+        const char *at;
+        uint64_t value;
+
+        read_start(folder, "stat", 4096, &text);
+        at = strrchr(text.data, ')');
+        for (int field = 3; at && field <= 22; field++) {
+                at = strchr(at, ' ');
+                at = at ? at + 1 : NULL;
+        }
+        if (!at || strcspn(at, " \n") >= sizeof(number))
+                return 0;
+        memcpy(number, at, strcspn(at, " \n"));
+        return text_to_uint(number, UINT64_MAX, &value) ? value : 0;
+}
+
+/* The second number of "Uid:". Not the owner of the folder: a process can make that root by not being dumpable. */
+static uid_t read_uid(int folder)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        char number[16] = "";
+        const char *at;
+        uint64_t value;
+
+        read_start(folder, "status", 8192, &text);
+        at = strstr(text.data, "\nUid:\t"); /* the name in the first line has its line breaks escaped */
+        at = at ? strchr(at + strlen("\nUid:\t"), '\t') : NULL;
+        if (!at || strcspn(at + 1, "\t\n") >= sizeof(number))
+                return (uid_t)-1;
+        memcpy(number, at + 1, strcspn(at + 1, "\t\n"));
+        return text_to_uint(number, UINT32_MAX, &value) ? (uid_t)value : (uid_t)-1;
+}
+
+static uint64_t read_namespace(int folder)
+{
+        struct stat status;
+
+        return fstatat(folder, "ns/pid", &status, 0) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+static bool is_grant(const char *value)
+{
+        static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+        size_t length = strlen(value);
+
+        return length > 0 && length <= GRANT_MAX && strspn(value, allowed) == length;
+}
+
+/* "35" or "33.3", above 0 and at most 100, as CUDA takes it; 0: nothing of that kind. */
+static unsigned int read_percentage(const char *value)
+{
+        char *end;
+        const double percentage = strtod(value, &end);
+
+        if (end == value || *end || !(percentage > 0 && percentage <= 100))
+                return 0;
+        return MAX((unsigned int)(percentage * 10 + 0.5), 1U);
+}
+
+/* The first of several counts, as for getenv(). */
+static const char *find_variable(const struct strbuf *environment, const char *prefix)
+{
+        for (const char *at = environment->data; at < environment->data + environment->size; at += strlen(at) + 1)
+                if (text_starts_with(at, prefix))
+                        return at + strlen(prefix);
+        return NULL;
+}
+
+static void read_environment(int folder, struct arena *arena, struct process *process)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *value;
+
+        read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, &text);
+        process->has_environment = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX;
+        value = find_variable(&text, PROCESS_GRANT_VARIABLE "=");
+        process->grant = value && is_grant(value) ? arena_strdup(arena, value) : NULL;
+        value = find_variable(&text, PROCESS_THREADS_VARIABLE "=");
+        process->asked_permille = value ? read_percentage(value) : 0;
+}
+
+int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf cgroup = STRBUF_INIT;
+        struct process process = {.pid = pid};
+        _close_ int folder = open_process(root, pid, err);
+
+        if (folder < 0)
+                return -1;
+        process.uid = read_uid(folder);
+        process.pid_namespace = read_namespace(folder);
+        read_start(folder, "cgroup", PROCESS_CGROUP_MAX, &cgroup);
+        process_parse_cgroup(cgroup.data, arena, &process);
+        read_environment(folder, arena, &process);
+        process.start_time = read_start_time(folder); /* last: it could not be read if the process had gone meanwhile */
+        if (process.start_time == 0)
+                return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+        *ret = process;
+        return 0;
+}

@@ -1,0 +1,204 @@
+/*
+ * What somebody asks of a control daemon, and the end of single clients. An answer is delivered from the loop's next turn, never from within the question.
+ */
+#include "mps/supervisor/requests.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "mps/control/dialogue.h"
+#include "mps/control/dialogue_v3.h"
+
+/* ---- requests ---- */
+
+struct request *request_new(struct mps_supervisor *supervisor, enum request_kind kind, void *data)
+{
+        struct arena arena = ARENA_INIT;
+        struct request *request = ARENA_NEW(&arena, struct request);
+
+        request->arena = arena;
+        request->kind = kind;
+        request->supervisor = supervisor;
+        request->data = data;
+        list_append(&supervisor->requests, &request->link);
+        return request;
+}
+
+static void free_request(struct request *request)
+{
+        struct arena arena = request->arena;
+
+        mps_look_cancel(request->look);
+        list_remove(&request->link);
+        arena_done(&arena);
+}
+
+void request_end(struct request *request, const struct error *err)
+{
+        request->is_over = true;
+        request->run = NULL;
+        if (err)
+                request->err = *err;
+        supervisor_note(request->supervisor, false);
+}
+
+void request_fail(struct request *request, enum error_kind kind, const char *what, const char *daemon)
+{
+        struct error err;
+
+        error_raise(&err, kind, "MPS daemon '%s' %s", daemon, what);
+        request_end(request, &err);
+}
+
+static void deliver(struct request *request)
+{
+        const struct error *err = request->err.kind == ERROR_NONE ? NULL : &request->err;
+
+        if (request->granted)
+                request->granted(err, err ? NULL : &request->grant, request->data);
+        else if (request->done)
+                request->done(err, request->data);
+}
+
+static struct request *first_over(const struct mps_supervisor *supervisor)
+{
+        LIST_FOR_EACH(link, &supervisor->requests)
+                if (container_of(link, struct request, link)->is_over)
+                        return container_of(link, struct request, link);
+        return NULL;
+}
+
+void requests_deliver(struct mps_supervisor *supervisor)
+{
+        struct request *request;
+
+        while ((request = first_over(supervisor))) {
+                list_remove(&request->link);
+                grants_note_outcome(request);
+                deliver(request);
+                free_request(request);
+        }
+}
+
+void requests_fail_run(struct mps_supervisor *supervisor, const struct mps_run *run)
+{
+        LIST_FOR_EACH(link, &supervisor->requests) {
+                struct request *request = container_of(link, struct request, link);
+
+                if (request->run == run)
+                        request_fail(request, ERROR_UNAVAILABLE, "has ended", mps_run_name(run));
+        }
+}
+
+/* Its process can be asked; else the request is over. */
+struct mps_control *request_control(struct request *request, const char *daemon)
+{
+        struct mps_run *run = supervisor_find(request->supervisor, daemon);
+        struct mps_control *control;
+
+        if (!run) {
+                request_fail(request, ERROR_NOT_FOUND, "is not known here", daemon);
+                return NULL;
+        }
+        control = mps_run_is_ready(run) ? mps_run_control(run) : NULL;
+        if (!control) {
+                request_fail(request, ERROR_UNAVAILABLE, "is not ready", daemon);
+                return NULL;
+        }
+        request->run = run;
+        return control;
+}
+
+/* ---- the end of one client ---- */
+
+static bool run_speaks_v3(const struct request *request)
+{
+        return request->run && mps_run_options(request->run) & MPS_CAN_NAMESPACE;
+}
+
+static void on_terminated(const struct error *err, const char *answer, void *data)
+{
+        struct request *request = data;
+        const char *last = answer ? strrchr(answer, '\n') : NULL;
+        struct error problem;
+
+        if (answer && !run_speaks_v3(request) && strcmp(last ? last + 1 : answer, "0") != 0) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "MPS client %d was not terminated: %.200s",
+                        (int)request->client, answer);
+                err = &problem;
+        }
+        request_end(request, err);
+}
+
+static const struct mps_client *find_client(const struct mps_observation *seen, pid_t pid)
+{
+        for (size_t i = 0; pid > 0 && i < seen->n_clients; i++)
+                if (seen->clients[i].pid == pid)
+                        return &seen->clients[i];
+        return NULL;
+}
+
+static bool is_same_container(const char *a, const char *b)
+{
+        return a && b && strcmp(a, b) == 0;
+}
+
+/* Between this look and the command the PID could only be another client's if it had ended and was taken again at once. */
+static void on_looked(struct mps_observation *seen, const struct error *err, void *data)
+{
+        struct request *request = data;
+        const struct mps_client *client = seen ? find_client(seen, request->client) : NULL;
+        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+        struct error problem;
+        char command[64];
+
+        request->look = NULL;
+        if (err) {
+                request_end(request, err);
+        } else if (!client) {
+                error_raise(&problem, ERROR_NOT_FOUND, "no MPS client has the PID %d now", (int)request->client);
+                request_end(request, &problem);
+        } else if (!is_same_container(client->container_id, request->container_id)) {
+                error_raise(&problem, ERROR_DENIED, "MPS client %d is of the container %s, not of %s: it is left alone",
+                        (int)request->client, client->container_id ? client->container_id : "(none)",
+                        request->container_id ? request->container_id : "(none)");
+                request_end(request, &problem);
+        } else if (!control) {
+                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+        } else if (run_speaks_v3(request)) { /* its status says whether it worked */
+                mps_control_run(
+                        control, dialogue_v3_client_terminate(&request->arena, client->pid), on_terminated, request);
+        } else {
+                snprintf(command, sizeof(command), "terminate_client %d %d", (int)client->server, (int)client->pid);
+                mps_control_ask(control, command, on_terminated, request);
+        }
+        mps_observation_free(seen);
+}
+
+void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
+        const char *container_id, mps_done_fn *done, void *data)
+{
+        struct request *request = request_new(supervisor, REQUEST_TERMINATE, data);
+        struct mps_control *control;
+
+        request->done = done;
+        request->client = client;
+        request->wanted.daemon = arena_strdup(&request->arena, daemon);
+        request->container_id = arena_strdup(&request->arena, container_id);
+        control = request_control(request, daemon);
+        if (control)
+                request->look = mps_look_start(&(struct mps_look_options){.control = control,
+                        .unit = "",
+                        .is_v3 = run_speaks_v3(request),
+                        .system_root = supervisor->system_root,
+                        .done = on_looked,
+                        .data = request});
+}
+
+/* ---- life ---- */
+
+void requests_done(struct mps_supervisor *supervisor)
+{
+        while (!list_is_empty(&supervisor->requests))
+                free_request(container_of(supervisor->requests.next, struct request, link));
+}

@@ -1,0 +1,334 @@
+#include "mps/supervisor/server_log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+/* ---- lines by pattern ---- */
+
+/* Where a number of a pattern goes. */
+enum field {
+        FIELD_NONE,
+        FIELD_PID,
+        FIELD_UID,
+        FIELD_STATUS,
+        FIELD_CONTEXT,
+        FIELD_DEVICE,
+        FIELD_BYTES,
+        FIELD_PERMILLE,
+        FIELD_VERSION
+};
+
+#define MAX_FIELDS 2U
+
+/* In a pattern '%' is a number, '$' one in hexadecimal digits, '~' one with a decimal, which counts ten times. */
+static const struct pattern {
+        const char *text; /* the beginning of the line's text */
+        enum server_log_kind kind;
+        enum field fields[MAX_FIELDS];
+} patterns[] = {
+        {"NEW CLIENT % from user %: Server is not ready", SERVER_LOG_CLIENT_WAITS, {FIELD_PID, FIELD_UID}},
+        {"NEW CLIENT % from user %: Server already exists", SERVER_LOG_CLIENT_SENT, {FIELD_PID, FIELD_UID}},
+        {"Starting new server % for user %", SERVER_LOG_SERVER_STARTING, {FIELD_PID, FIELD_UID}},
+        {"NEW SERVER %: Ready", SERVER_LOG_SERVER_READY, {FIELD_PID}},
+        {"Server % exited with status %", SERVER_LOG_SERVER_EXITED, {FIELD_PID, FIELD_STATUS}},
+        {"User did not send valid credentials", SERVER_LOG_NO_CREDENTIALS, {FIELD_NONE}},
+        {"CUDA MPS Control binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
+        {"CUDA MPS Server for Linux/Unix. Binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
+        {"Active Threads Percentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
+        {"Device pinned memory limit for device % set to 0x$ bytes", SERVER_LOG_LIMIT, {FIELD_DEVICE, FIELD_BYTES}},
+        {"Server has started", SERVER_LOG_STARTED, {FIELD_NONE}},
+        {"MPS server failed to start", SERVER_LOG_START_FAILED, {FIELD_NONE}},
+        {"MPS is only supported on ", SERVER_LOG_START_FAILED, {FIELD_NONE}},
+        {"Failed to start :", SERVER_LOG_START_FAILED, {FIELD_NONE}},
+        {"Received new client request for {PID: %, Context ID: %}", SERVER_LOG_CLIENT_ASKED,
+                {FIELD_PID, FIELD_CONTEXT}},
+        {"Client {PID: %, Context ID: %} connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID, FIELD_CONTEXT}},
+        {"New client % connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID}},
+        {"Client {PID: %, Context ID: %} exit", SERVER_LOG_CLIENT_LEFT, {FIELD_PID, FIELD_CONTEXT}},
+        {"Client {PID: %, Context ID: %} disconnected", SERVER_LOG_CLIENT_LEFT, {FIELD_PID, FIELD_CONTEXT}},
+        {"Client % disconnected", SERVER_LOG_CLIENT_LEFT, {FIELD_PID}},
+        {"Volta MPS: Server is handling a fatal GPU error", SERVER_LOG_FAULT, {FIELD_NONE}},
+        {"Server encountered a fatal exception", SERVER_LOG_FATAL, {FIELD_NONE}},
+};
+
+/* Where these stand in the line is not known: only that CUDA's name of the error is in it. */
+static const char *const too_many[] = {"MPS_MAX_CLIENTS_REACHED", "MPS_MAX_CONNECTIONS_REACHED"};
+
+static int digit_value(char digit, unsigned int base)
+{
+        if (digit >= '0' && digit <= '9')
+                return digit - '0';
+        if (base == 16 && isxdigit((unsigned char)digit))
+                return tolower((unsigned char)digit) - 'a' + 10;
+        return -1;
+}
+
+/* The digits at |*at|, which moves behind them; false for none, or too many. */
+static bool eat_number(const char **at, unsigned int base, uint64_t *ret)
+{
+        const char *start = *at;
+        uint64_t value = 0;
+
+        for (int digit; (digit = digit_value(**at, base)) >= 0; (*at)++) {
+                if (value > (UINT64_MAX - 15) / base)
+                        return false;
+                value = value * base + (unsigned int)digit;
+        }
+        *ret = value;
+        return *at != start;
+}
+
+static bool eat_decimal(const char **at, uint64_t *ret)
+{
+        uint64_t whole;
+        uint64_t tenth = 0;
+
+        if (!eat_number(at, 10, &whole) || whole > 1000)
+                return false;
+        if (**at == '.' && isdigit((unsigned char)(*at)[1])) {
+                tenth = (uint64_t)((*at)[1] - '0');
+                (*at) += 2;
+        }
+        *ret = whole * 10 + tenth;
+        return true;
+}
+
+/* True when |text| begins as |pattern| says; its numbers are in |values|. */
+static bool matches(const char *pattern, const char *text, uint64_t values[MAX_FIELDS])
+{
+        size_t count = 0;
+
+        for (; *pattern; pattern++) {
+                bool fits;
+
+                switch (*pattern) {
+                case '%':
+                        fits = eat_number(&text, 10, &values[count++]);
+                        break;
+                case '$':
+                        fits = eat_number(&text, 16, &values[count++]);
+                        break;
+                case '~':
+                        fits = eat_decimal(&text, &values[count++]);
+                        break;
+                default:
+                        fits = *text == *pattern;
+                        text += fits;
+                        break;
+                }
+                if (!fits)
+                        return false;
+        }
+        return true;
+}
+
+/* False when the number cannot be what it should be. */
+static bool set_field(struct server_log_event *event, enum field field, uint64_t value)
+{
+        switch (field) {
+        case FIELD_NONE:
+                break;
+        case FIELD_PID:
+                event->pid = (pid_t)value;
+                return value <= INT_MAX;
+        case FIELD_UID:
+                event->uid = (uid_t)value;
+                return value <= UINT32_MAX;
+        case FIELD_STATUS:
+                event->status = (int)value;
+                return value <= INT_MAX;
+        case FIELD_CONTEXT:
+                event->context = (unsigned int)value;
+                return value <= UINT_MAX;
+        case FIELD_DEVICE:
+                event->device = (unsigned int)value;
+                return value < SERVER_LOG_DEVICES;
+        case FIELD_BYTES:
+                event->bytes = value;
+                break;
+        case FIELD_PERMILLE:
+                event->permille = (unsigned int)value;
+                return value <= 1000;
+        case FIELD_VERSION:
+                event->version = (unsigned int)value;
+                return value <= UINT_MAX;
+        }
+        return true;
+}
+
+static bool read_pattern(struct server_log_event *event, const struct pattern *pattern)
+{
+        struct server_log_event read = *event;
+        uint64_t values[MAX_FIELDS] = {0};
+        bool fits = matches(pattern->text, event->text, values);
+
+        for (size_t i = 0; i < MAX_FIELDS && fits; i++)
+                fits = set_field(&read, pattern->fields[i], values[i]);
+        read.kind = pattern->kind;
+        if (fits)
+                *event = read;
+        return fits;
+}
+
+static bool read_text(struct server_log_event *event)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
+                if (read_pattern(event, &patterns[i]))
+                        return true;
+        event->kind = SERVER_LOG_TOO_MANY_CLIENTS;
+        for (size_t i = 0; i < ARRAY_SIZE(too_many); i++)
+                if (!text_starts_with(event->text, "Cmd:") && strstr(event->text, too_many[i]))
+                        return true;
+        return false;
+}
+
+/* ---- lines ---- */
+
+#define TIME_LENGTH 23U
+
+static bool is_time(const char *text)
+{
+        static const char form[] = "0000-00-00 00:00:00.000";
+
+        for (size_t i = 0; i < TIME_LENGTH; i++)
+                if (form[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != form[i])
+                        return false;
+        return true;
+}
+
+/* "[<time> <kind of process> <pid>] <text>": takes |line| apart in place. */
+static bool read_head(char *line, struct server_log_event *event, bool *ret_is_server)
+{
+        char *end = strstr(line, "] ");
+        char *number;
+        uint64_t pid;
+
+        if (line[0] != '[' || !end || end < line + 1 + TIME_LENGTH || !is_time(line + 1))
+                return false;
+        *end = '\0';
+        number = strrchr(line, ' ');
+        if (!number || !text_to_uint(number + 1, INT_MAX, &pid))
+                return false;
+        *ret_is_server = strstr(line + 1 + TIME_LENGTH, "Server") != NULL;
+        line[1 + TIME_LENGTH] = '\0';
+        event->time = line + 1;
+        event->source = (pid_t)pid;
+        event->text = end + 2;
+        return true;
+}
+
+/* A server's limits are those that it has told since it started. */
+static void keep_limits(struct server_log_limits *limits, const struct server_log_event *event)
+{
+        if (limits->server != event->source)
+                *limits = (struct server_log_limits){.server = event->source};
+        if (event->kind == SERVER_LOG_THREADS)
+                limits->threads_permille = event->permille;
+        if (event->kind == SERVER_LOG_LIMIT)
+                limits->bytes[event->device] = event->bytes;
+}
+
+static void take_line(struct server_log *log, char *line)
+{
+        struct server_log_event event = {.limits = &log->limits};
+        bool is_server;
+
+        if (!read_head(line, &event, &is_server) || !read_text(&event))
+                return;
+        if (is_server)
+                keep_limits(&log->limits, &event);
+        log->on_event(&event, log->data);
+}
+
+void server_log_feed(struct server_log *log, const char *bytes, size_t size)
+{
+        while (size) {
+                const char *newline = memchr(bytes, '\n', size);
+                size_t length = newline ? (size_t)(newline - bytes) : size;
+                size_t room = SERVER_LOG_LINE_MAX - log->line.size;
+
+                strbuf_append(&log->line, bytes, MIN(length, room));
+                if (newline) {
+                        take_line(log, log->line.data);
+                        strbuf_clear(&log->line);
+                        length++;
+                }
+                bytes += length;
+                size -= length;
+        }
+}
+
+void server_log_init(
+        struct server_log *log, void (*on_event)(const struct server_log_event *event, void *data), void *data)
+{
+        *log = (struct server_log){.line = STRBUF_INIT, .on_event = on_event, .data = data};
+}
+
+void server_log_done(struct server_log *log)
+{
+        strbuf_done(&log->line);
+}
+
+/* ---- files ---- */
+
+/* Where to go on in the file that |status| describes. */
+static off_t find_place(const struct server_log_file *file, const struct stat *status)
+{
+        bool is_first = file->inode == 0;
+
+        if (is_first && status->st_size > (off_t)SERVER_LOG_LOOK_MAX)
+                return status->st_size - (off_t)SERVER_LOG_LOOK_MAX;
+        if (is_first || file->device != status->st_dev || file->inode != status->st_ino ||
+                file->offset > status->st_size)
+                return 0;
+        return file->offset;
+}
+
+static int read_on(int fd, off_t *offset, struct server_log *log)
+{
+        size_t left = SERVER_LOG_LOOK_MAX;
+        char bytes[16384];
+
+        while (left) {
+                ssize_t got = pread(fd, bytes, MIN(sizeof(bytes), left), *offset);
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return (int)got;
+                server_log_feed(log, bytes, (size_t)got);
+                *offset += got;
+                left -= (size_t)got;
+        }
+        return 1;
+}
+
+int server_log_look(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
+{
+        /* A pipe in the file's place must not stop us. */
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        struct stat status;
+        off_t offset;
+        int rc;
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        if (fd < 0 || fstat(fd, &status) < 0)
+                return error_errno(err, errno, "open '%s'", path);
+        if (!S_ISREG(status.st_mode))
+                return error_set(err, ERROR_INVALID, "'%s' is no file", path);
+        offset = find_place(file, &status);
+        if (offset != file->offset || file->inode != status.st_ino)
+                strbuf_clear(&log->line); /* what was begun belongs to something else */
+        *file = (struct server_log_file){.device = status.st_dev, .inode = status.st_ino, .offset = offset};
+        rc = read_on(fd, &file->offset, log);
+        if (rc < 0)
+                return error_errno(err, errno, "read '%s'", path);
+        return rc;
+}

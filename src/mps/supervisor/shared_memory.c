@@ -1,0 +1,159 @@
+#include "mps/supervisor/shared_memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/macro.h"
+
+#define OWNERS_MAX ((size_t)1024) /* what further users have is told as nobody's */
+#define BLOCK UINT64_C(512)
+
+/* The tmpfs, or -1 without an error where there is none. */
+static int open_tmpfs(const char *path, int *ret, struct error *err)
+{
+        _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat above;
+        struct stat status;
+        struct statfs system;
+
+        *ret = -1;
+        if (fd < 0)
+                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                               ? 0
+                               : error_errno(err, errno, "open '%s'", path);
+        if (fstatat(fd, "..", &above, 0) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
+                return error_errno(err, errno, "look at '%s'", path);
+        if (system.f_type == TMPFS_MAGIC && status.st_dev != above.st_dev)
+                *ret = TAKE_FD(fd);
+        return 0;
+}
+
+int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err)
+{
+        struct statfs system;
+        _close_ int fd = -1;
+
+        if (open_tmpfs(path, &fd, err) < 0)
+                return -1;
+        *ret = (struct mps_shm){0};
+        if (fd < 0)
+                return 0;
+        if (fstatfs(fd, &system) < 0)
+                return error_errno(err, errno, "look at '%s'", path);
+        ret->size = (uint64_t)system.f_blocks * (uint64_t)system.f_bsize;
+        ret->used = (uint64_t)(system.f_blocks - system.f_bfree) * (uint64_t)system.f_bsize;
+        ret->files_max = system.f_files;
+        ret->files = system.f_files - system.f_ffree;
+        return 0;
+}
+
+/* ---- whose ---- */
+
+struct count {
+        struct mps_shm_owner *owners;
+        size_t n_owners;
+        size_t entries;
+        uint64_t bytes;
+        dev_t device;
+};
+
+static void add(struct count *count, const struct stat *status)
+{
+        const uint64_t names = S_ISDIR(status->st_mode) ? 1 : MAX((uint64_t)status->st_nlink, UINT64_C(1));
+        const uint64_t bytes = (uint64_t)status->st_blocks * BLOCK / names;
+        size_t position = 0;
+
+        count->bytes += bytes;
+        while (position < count->n_owners && count->owners[position].uid != status->st_uid)
+                position++;
+        if (position == OWNERS_MAX)
+                return;
+        if (position == count->n_owners)
+                count->owners[count->n_owners++] = (struct mps_shm_owner){.uid = status->st_uid};
+        count->owners[position].bytes += bytes;
+        count->owners[position].files++;
+}
+
+/* Takes |fd|. What cannot be opened is not counted: who looks is root. */
+static void walk(struct count *count, int fd, unsigned int depth)
+{
+        DIR *folder = fdopendir(fd);
+        const struct dirent *entry;
+
+        if (!folder) {
+                close(fd);
+                return;
+        }
+        while (count->entries < MPS_SHM_ENTRIES_MAX && (entry = readdir(folder))) {
+                struct stat status;
+                int below;
+
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                        continue;
+                count->entries++;
+                if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
+                        status.st_dev != count->device)
+                        continue;
+                add(count, &status);
+                if (!S_ISDIR(status.st_mode) || depth + 1 == MPS_SHM_DEPTH_MAX)
+                        continue;
+                below = openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (below >= 0)
+                        walk(count, below, depth + 1);
+        }
+        closedir(folder);
+}
+
+/* By what each takes of the whole, bytes or files, whichever is more. */
+static unsigned int weight(const struct mps_shm *shm, const struct mps_shm_owner *owner)
+{
+        const struct mps_shm alone = {
+                .size = shm->size, .used = owner->bytes, .files_max = shm->files_max, .files = owner->files};
+
+        return mps_shm_permille(&alone);
+}
+
+static void keep_largest(struct mps_shm *shm, struct count *count)
+{
+        shm->n_owners = MIN(count->n_owners, (size_t)MPS_SHM_OWNERS);
+        for (size_t i = 0; i < shm->n_owners; i++) {
+                size_t largest = i;
+                struct mps_shm_owner owner;
+
+                for (size_t j = i + 1; j < count->n_owners; j++)
+                        if (weight(shm, &count->owners[j]) > weight(shm, &count->owners[largest]))
+                                largest = j;
+                owner = count->owners[largest];
+                count->owners[largest] = count->owners[i];
+                count->owners[i] = shm->owners[i] = owner;
+        }
+}
+
+int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err)
+{
+        struct count count = {0};
+        struct stat status;
+        _close_ int fd = -1;
+
+        if (open_tmpfs(path, &fd, err) < 0)
+                return -1;
+        if (fd < 0)
+                return 0;
+        if (fstat(fd, &status) < 0)
+                return error_errno(err, errno, "look at '%s'", path);
+        count.device = status.st_dev;
+        count.owners = xcalloc(OWNERS_MAX, sizeof(*count.owners));
+        walk(&count, TAKE_FD(fd), 0);
+        keep_largest(shm, &count);
+        shm->nameless = count.entries < MPS_SHM_ENTRIES_MAX && shm->used > count.bytes ? shm->used - count.bytes : 0;
+        free(count.owners);
+        return 0;
+}

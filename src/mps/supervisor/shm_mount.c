@@ -1,0 +1,253 @@
+#include "mps/supervisor/shm_mount.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+
+#define FALLBACK_KIB UINT64_C(65536)
+#define FILES 65536U /* about 1 KiB of the kernel's memory each; servers and clients make a few each */
+#define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
+
+/* ---- what is there ---- */
+
+enum there { NOTHING, A_FOLDER, OUR_TMPFS, SOMETHING_ELSE };
+
+static int look(const char *path, enum there *ret, dev_t *ret_device, struct error *err)
+{
+        _free_ char *folder = xasprintf("%s/..", path);
+        struct stat above;
+        struct stat status;
+        struct statfs system;
+
+        if (stat(path, &status) < 0) {
+                if (errno != ENOENT)
+                        return error_errno(err, errno, "look at '%s'", path);
+                *ret = NOTHING;
+                return 0;
+        }
+        if (!S_ISDIR(status.st_mode)) {
+                *ret = SOMETHING_ELSE;
+                return 0;
+        }
+        if (stat(folder, &above) < 0)
+                return error_errno(err, errno, "look at '%s'", folder);
+        *ret_device = status.st_dev;
+        if (status.st_dev == above.st_dev)
+                *ret = A_FOLDER;
+        else
+                *ret = statfs(path, &system) == 0 && system.f_type == TMPFS_MAGIC ? OUR_TMPFS : SOMETHING_ELSE;
+        return 0;
+}
+
+/* ---- mounting ---- */
+
+uint64_t mps_shm_size_kib(const char *meminfo)
+{
+        const char *total = strstr(meminfo, "MemTotal:");
+        uint64_t kib = 0;
+
+        if (total && sscanf(total, "MemTotal: %" SCNu64 " kB", &kib) == 1 && kib / 2 > 0)
+                return kib / 2;
+        return FALLBACK_KIB;
+}
+
+uint64_t mps_shm_machine_kib(void)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        if (file_read("/proc/meminfo", PROC_FILE_MAX, &text, &err) < 0)
+                return FALLBACK_KIB;
+        return mps_shm_size_kib(text.data);
+}
+
+static int set_size(const char *path, const char *options, struct error *err)
+{
+        if (mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME, options) == 0)
+                return 0;
+        /* More is used than that, or another may mount here: it stays as it is. */
+        return errno == EINVAL || errno == EPERM ? 0 : error_errno(err, errno, "set the size of '%s'", path);
+}
+
+int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct error *err)
+{
+        _free_ char *options = xasprintf("size=%" PRIu64 "k,nr_inodes=%u", kib, FILES);
+        enum there there;
+        dev_t device;
+        int failure;
+
+        if (look(path, &there, &device, err) < 0)
+                return -1;
+        if (there == SOMETHING_ELSE)
+                return error_set(
+                        err, ERROR_INVALID, "'%s' is neither a folder nor a tmpfs; unmount or remove it", path);
+        *ret_mounted = there != OUR_TMPFS;
+        if (there == OUR_TMPFS)
+                return set_size(path, options, err);
+        if (there == NOTHING && mkdir(path, 0755) < 0)
+                return error_errno(err, errno, "make '%s'", path);
+        if (mount("shm", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME, options) == 0)
+                return 0;
+        failure = errno;
+        if (there == NOTHING)
+                rmdir(path);
+        if (failure == EPERM)
+                return error_set(err, ERROR_DENIED,
+                        "mount a tmpfs at '%s': not permitted; the container has to be privileged (CAP_SYS_ADMIN), and "
+                        "its mount of the MPS root has to be Bidirectional, so that others see the tmpfs",
+                        path);
+        return error_errno(err, failure, "mount a tmpfs at '%s'", path);
+}
+
+/* ---- who sees it, and who has it ---- */
+
+/* A line of mountinfo: "id parent major:minor root mountpoint options [optional field…] - type …". */
+bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace)
+{
+        size_t longest = 0;
+        bool is_seen = is_in_first_namespace;
+
+        for (const char *at = mountinfo; *at;) {
+                const char *end = strchrnul(at, '\n');
+                _free_ char *line = xasprintf("%.*s", (int)(end - at), at);
+                char *rest = strstr(line, " - ");
+                char *point = line;
+                size_t length;
+
+                at = *end ? end + 1 : end;
+                if (rest)
+                        *rest = '\0';
+                for (unsigned int i = 0; i < 4 && point; i++)
+                        point = strchr(point + 1, ' ');
+                rest = point ? strchr(++point, ' ') : NULL;
+                if (!rest)
+                        continue;
+                *rest++ = '\0';
+                length = strcmp(point, "/") == 0 ? 0 : strlen(point);
+                if (strncmp(root, point, length) != 0 || (root[length] && root[length] != '/') || length < longest)
+                        continue;
+                longest = length; /* of two at one place the last one lies on top */
+                is_seen = strstr(rest, " shared:") || (root[length] && is_in_first_namespace);
+        }
+        return is_seen;
+}
+
+int mps_shm_enter(const char *path, const char *pipe, struct error *err)
+{
+        if (unshare(CLONE_NEWNS) < 0)
+                return error_errno(err, errno, "make a mount namespace, in which '%s' is to be /dev/shm", path);
+        /* What the host mounts later still comes, as the files of a driver; what is mounted here stays here. */
+        if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+                return error_errno(err, errno, "keep the mounts of a daemon to itself");
+        if (mount(path, "/dev/shm", NULL, MS_BIND, NULL) < 0)
+                return error_errno(err, errno, "mount '%s' at /dev/shm", path);
+        if (mount(pipe, pipe, NULL, MS_BIND, NULL) < 0)
+                return error_errno(err, errno, "mount '%s' on itself", pipe);
+        if (mount(NULL, pipe, NULL, MS_REMOUNT | MS_BIND | MS_NOSYMFOLLOW, NULL) < 0 && errno != EINVAL &&
+                errno != EPERM)
+                return error_errno(err, errno, "let no link in '%s' be followed", pipe);
+        return 0;
+}
+
+bool mps_shm_is_of(pid_t pid, const char *path)
+{
+        _free_ char *theirs = xasprintf("/proc/%d/root/dev/shm", (int)pid);
+        struct stat a;
+        struct stat b;
+
+        return stat(theirs, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* A line of mountinfo: "id parent major:minor root mountpoint …". */
+static bool has_as_shm(const char *mountinfo, dev_t device)
+{
+        _free_ char *mark = xasprintf(" %u:%u ", major(device), minor(device));
+
+        for (const char *at = mountinfo; (at = strstr(at, mark)); at++) {
+                const char *point = strchr(at + strlen(mark), ' ');
+
+                if (point && strncmp(point, " /dev/shm ", 10) == 0)
+                        return true;
+        }
+        return false;
+}
+
+ino_t mps_shm_mounts_of(pid_t pid)
+{
+        _free_ char *path = xasprintf("/proc/%d/ns/mnt", (int)pid);
+        struct stat status;
+
+        return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+pid_t mps_shm_find_user(dev_t device, pid_t except)
+{
+        const ino_t ours = mps_shm_mounts_of(getpid());
+        const ino_t excepted = except ? mps_shm_mounts_of(except) : ours;
+        DIR *processes = opendir("/proc");
+        const struct dirent *entry;
+        pid_t user = 0;
+
+        if (!processes)
+                return 0;
+        while (!user && (entry = readdir(processes))) {
+                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+                _free_ char *path = NULL;
+                struct error err;
+                const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+                ino_t mounts;
+
+                if (pid <= 0)
+                        continue;
+                mounts = mps_shm_mounts_of(pid);
+                if (mounts && (mounts == ours || mounts == excepted))
+                        continue;
+                path = xasprintf("/proc/%s/mountinfo", entry->d_name);
+                if (file_read(path, PROC_FILE_MAX, &text, &err) < 0 ? err.kind == ERROR_DENIED
+                                                                    : has_as_shm(text.data, device))
+                        user = pid;
+        }
+        closedir(processes);
+        return user;
+}
+
+/* ---- unmounting ---- */
+
+int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err)
+{
+        enum there there;
+        dev_t device = 0;
+
+        *ret_user = 0;
+        if (look(path, &there, &device, err) < 0)
+                return -1;
+        if (there == NOTHING || there == SOMETHING_ELSE)
+                return 0;
+        if (there == OUR_TMPFS) {
+                *ret_user = mps_shm_find_user(device, 0);
+                if (*ret_user)
+                        return 1;
+                if (umount2(path, UMOUNT_NOFOLLOW) < 0) {
+                        if (errno == EBUSY)
+                                return 1;
+                        return error_errno(err, errno, "unmount '%s'", path);
+                }
+        }
+        if (rmdir(path) < 0 && errno != ENOENT)
+                return error_errno(err, errno, "remove '%s'", path);
+        return 0;
+}

@@ -1,0 +1,527 @@
+/*
+ * The list of daemons follows what is wanted; each of them looks after itself. What they tell is gathered here: one record, one
+ * notice to the owner a turn of the loop.
+ */
+#include "mps/supervisor/parts.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "mps/supervisor/folder.h"
+
+#define LOOK_MS UINT64_C(2000)
+#define NVML_PATIENCE_MS UINT64_C(5000)
+#define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs them (MPS manual) */
+#define RECORD_RETRY_MS UINT64_C(1000)
+#define RECORD_RETRY_MAX_MS UINT64_C(60000)
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const char *name)
+{
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                if (strcmp(mps_run_name(supervisor->runs[i]), name) == 0)
+                        return supervisor->runs[i];
+        return NULL;
+}
+
+/* ---- the record ---- */
+
+static void on_again(uv_timer_t *timer)
+{
+        supervisor_note(timer->data, true);
+}
+
+/* Only the first failure is told; nobody waits for a disk at the end. */
+static void note_failure(struct mps_supervisor *supervisor, const struct error *err)
+{
+        const uint64_t ms = RECORD_RETRY_MS << MIN(supervisor->record_failures, 6U);
+
+        if (supervisor->record_failures++ == 0)
+                log_error("what has to survive is not on file, and is written again later: daemons may be started anew "
+                          "after a crash",
+                        LOG_ERR(err));
+        if (!supervisor->is_closing)
+                uv_timer_start(&supervisor->again, on_again, MIN(ms, RECORD_RETRY_MAX_MS), 0);
+}
+
+static void note_success(struct mps_supervisor *supervisor)
+{
+        if (supervisor->record_failures)
+                log_info("what has to survive is on file again");
+        supervisor->record_failures = 0;
+        uv_timer_stop(&supervisor->again);
+}
+
+int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err)
+{
+        struct mps_record record = {
+                .generation = supervisor->generation,
+                .wanted = supervisor->wanted,
+                .modes = supervisor->modes,
+                .n_modes = supervisor->n_modes,
+        };
+        int rc;
+
+        record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, supervisor->n_runs);
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
+        grants_fill_record(supervisor, &record);
+        supervisor_fill_limits(supervisor, &record);
+        rc = mps_record_write(&record, supervisor->record_path, err);
+        if (rc < 0)
+                note_failure(supervisor, err);
+        else
+                note_success(supervisor);
+        arena_done(&record.arena);
+        return rc;
+}
+
+/* A failure is told and tried again where it is written. */
+static void write_record(struct mps_supervisor *supervisor)
+{
+        struct error err;
+
+        supervisor->has_record = false;
+        if (supervisor_write_record(supervisor, &err) < 0)
+                log_debug("the record of MPS daemons is written later", LOG_ERR(&err));
+}
+
+/* ---- what is known ---- */
+
+static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_run *run)
+{
+        for (size_t i = 0; i < supervisor->wanted.n_daemons; i++)
+                if (strcmp(supervisor->wanted.daemons[i].name, mps_run_name(run)) == 0)
+                        return i;
+        return supervisor->wanted.n_daemons;
+}
+
+static void add_memory(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
+{
+        struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, daemon->n_clients);
+        int64_t now = (int64_t)(uv_hrtime() / 1000000);
+
+        for (size_t i = 0; i < daemon->n_clients; i++) {
+                clients[i] = daemon->clients[i];
+                clients[i].memory = mps_usage_of(supervisor->usage, now, clients[i].unit, clients[i].pid);
+        }
+        daemon->clients = clients;
+}
+
+static struct mps_status *make_status(const struct mps_supervisor *supervisor)
+{
+        struct mps_status *status = mps_status_new();
+        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, supervisor->n_runs);
+        size_t count = 0;
+
+        /* In the order of what is wanted, then those on their way out. */
+        for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
+                for (size_t i = 0; i < supervisor->n_runs; i++)
+                        if (position_of(supervisor, supervisor->runs[i]) == place) {
+                                mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
+                                grants_describe(supervisor, &status->arena, &daemons[count]);
+                                supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
+                                add_memory(supervisor, &status->arena, &daemons[count++]);
+                        }
+        status->generation = supervisor->generation;
+        status->daemons = daemons;
+        status->n_daemons = count;
+        status->shm = supervisor->shm.shm;
+        return status;
+}
+
+static void renew_status(struct mps_supervisor *supervisor)
+{
+        mps_status_free(supervisor->status);
+        supervisor->status = make_status(supervisor);
+}
+
+bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret)
+{
+        return nvml_queue_hang(supervisor->nvml, ret);
+}
+
+const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supervisor)
+{
+        return supervisor->status;
+}
+
+/* ---- what the daemons tell ---- */
+
+static void on_run_closed(void *data)
+{
+        struct mps_supervisor *supervisor = data;
+
+        supervisor->closing_runs--;
+        supervisor_check_end(supervisor);
+}
+
+static void close_run(struct mps_supervisor *supervisor, size_t position)
+{
+        struct mps_run *run = supervisor->runs[position];
+
+        memmove(&supervisor->runs[position], &supervisor->runs[position + 1],
+                (supervisor->n_runs - position - 1) * sizeof(struct mps_run *));
+        supervisor->n_runs--;
+        supervisor->closing_runs++;
+        requests_fail_run(supervisor, run);
+        mps_run_close(run, on_run_closed, supervisor);
+}
+
+static void close_what_is_gone(struct mps_supervisor *supervisor)
+{
+        for (size_t i = supervisor->n_runs; i > 0; i--)
+                if (mps_run_is_gone(supervisor->runs[i - 1]))
+                        close_run(supervisor, i - 1);
+}
+
+static const char *find_blocker(const struct mps_run *run, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+        const struct mps_daemon_wanted *settings = mps_run_settings(run);
+
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                for (size_t j = 0; supervisor->runs[i] != run && j < settings->n_units; j++)
+                        if (mps_run_holds(supervisor->runs[i], settings->units[j].uuid))
+                                return mps_run_name(supervisor->runs[i]);
+        return NULL;
+}
+
+static void on_soon(uv_timer_t *timer)
+{
+        struct mps_supervisor *supervisor = timer->data;
+
+        if (supervisor->has_record) {
+                for (size_t i = 0; i < supervisor->n_runs; i++) /* a start adds no daemon */
+                        mps_run_poke(supervisor->runs[i]);
+                close_what_is_gone(supervisor);
+                supervisor_restore_modes(supervisor);
+                write_record(supervisor);
+        }
+        requests_deliver(supervisor);
+        grants_reconcile(supervisor);
+        renew_status(supervisor);
+        supervisor_follow_limits(supervisor);
+        if (supervisor->has_change && supervisor->options.on_change)
+                supervisor->options.on_change(supervisor->options.data);
+        supervisor->has_change = false;
+        supervisor_check_end(supervisor);
+}
+
+void supervisor_note(struct mps_supervisor *supervisor, bool is_record)
+{
+        supervisor->has_change = true;
+        supervisor->has_record |= is_record;
+        if (supervisor->open)
+                uv_timer_start(&supervisor->soon, on_soon, 0, 0);
+}
+
+static void on_run_changed(struct mps_run *run, bool is_process, void *data)
+{
+        struct mps_supervisor *supervisor = data;
+
+        grants_reconcile(supervisor);
+        supervisor_note(supervisor, is_process || mps_run_is_gone(run));
+}
+
+/* ---- what is wanted ---- */
+
+static int add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
+        struct mps_run **ret, struct error *err)
+{
+        struct mps_run *run;
+
+        if (mps_run_new(&run, &supervisor->context, name, recorded, err) < 0)
+                return -1;
+        supervisor->runs = xrealloc(supervisor->runs, (supervisor->n_runs + 1) * sizeof(struct mps_run *));
+        supervisor->runs[supervisor->n_runs++] = run;
+        *ret = run;
+        return 0;
+}
+
+static const struct mps_daemon_wanted *find_wanted(const struct mps_wanted *wanted, const char *name)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                if (strcmp(wanted->daemons[i].name, name) == 0)
+                        return &wanted->daemons[i];
+        return NULL;
+}
+
+static int check_wanted(const struct mps_supervisor *supervisor, const struct mps_wanted *wanted, struct error *err)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
+
+                if (find_wanted(wanted, daemon->name) != daemon)
+                        return error_set(err, ERROR_INVALID, "MPS daemon '%s' is wanted twice", daemon->name);
+                if (daemon->n_units == 0)
+                        return error_set(err, ERROR_INVALID, "MPS daemon '%s' has no unit", daemon->name);
+                if (mps_run_check_name(&supervisor->context, daemon->name, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static void keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted)
+{
+        struct arena arena = ARENA_INIT;
+        struct mps_daemon_wanted *daemons = ARENA_ARRAY(&arena, struct mps_daemon_wanted, wanted->n_daemons);
+
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
+        arena_done(&supervisor->wanted_arena);
+        supervisor->wanted_arena = arena;
+        supervisor->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+}
+
+int mps_supervisor_apply(
+        struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation, struct error *err)
+{
+        if (supervisor->is_closing)
+                return error_set(err, ERROR_UNAVAILABLE, "the MPS supervisor is ending");
+        if (check_wanted(supervisor, wanted, err) < 0)
+                return -1;
+        keep_wanted(supervisor, wanted);
+        supervisor->generation = generation;
+        wanted = &supervisor->wanted;
+        for (size_t i = 0; i < supervisor->n_runs;
+                i++) /* those that go first, so that the units are free for the others */
+                if (!find_wanted(wanted, mps_run_name(supervisor->runs[i])))
+                        mps_run_drop(supervisor->runs[i]);
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                struct mps_run *run = supervisor_find(supervisor, wanted->daemons[i].name);
+
+                if (!run && add_run(supervisor, wanted->daemons[i].name, NULL, &run, err) < 0)
+                        return -1; /* its name was checked: cannot be */
+                mps_run_want(run, &wanted->daemons[i]);
+        }
+        supervisor_note(supervisor, true);
+        return 0;
+}
+
+/* ---- the beginning ---- */
+
+static void raise_file_limit(void)
+{
+        struct rlimit limit;
+        rlim_t hard;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FILES_MIN)
+                return;
+        hard = limit.rlim_max;
+        limit.rlim_cur = FILES_MIN;
+        limit.rlim_max = MAX(hard, FILES_MIN);
+        if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+                return;
+        limit.rlim_cur = limit.rlim_max = hard;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || hard < FILES_MIN)
+                log_warn("MPS servers may run out of file descriptors", LOG_UINT("limit", hard),
+                        LOG_UINT("needed", FILES_MIN));
+}
+
+static char **copy_environment(const char *const *environment)
+{
+        size_t count = 0;
+        char **copy;
+
+        while (environment && environment[count])
+                count++;
+        copy = xcalloc(count + 1, sizeof(*copy));
+        for (size_t i = 0; i < count; i++)
+                copy[i] = xstrdup(environment[i]);
+        return copy;
+}
+
+static void restore(struct mps_supervisor *supervisor)
+{
+        struct mps_record record;
+        struct mps_run *run;
+        struct error err;
+
+        if (mps_record_read(&record, supervisor->record_path, &err) < 0) {
+                log_warn("the record of MPS daemons cannot be read: those that run are found by their locks",
+                        LOG_ERR(&err));
+                return;
+        }
+        for (size_t i = 0; i < record.n_modes; i++)
+                supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
+        grants_read_record(supervisor, &record);
+        supervisor_read_limits(supervisor, &record);
+        keep_wanted(supervisor, &record.wanted);
+        supervisor->generation = record.generation;
+        for (size_t i = 0; i < record.n_daemons; i++)
+                if (add_run(supervisor, record.daemons[i].settings.name, &record.daemons[i], &run, &err) < 0)
+                        log_warn("an MPS daemon on record is left alone", LOG_ERR(&err));
+        for (size_t i = 0; i < record.wanted.n_daemons; i++) {
+                const struct mps_daemon_wanted *wanted = &record.wanted.daemons[i];
+
+                run = supervisor_find(supervisor, wanted->name);
+                if (!run && add_run(supervisor, wanted->name, NULL, &run, &err) < 0)
+                        log_warn("an MPS daemon on record is left alone", LOG_ERR(&err));
+                else
+                        mps_run_want(run, wanted);
+        }
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                if (!mps_run_is_wanted(supervisor->runs[i])) {
+                        mps_run_adopt(supervisor->runs[i]);
+                        mps_run_drop(supervisor->runs[i]);
+                }
+        mps_record_done(&record);
+        supervisor_note(supervisor, true);
+}
+
+int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_options *options, struct error *err)
+{
+        struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
+        const char *path = options->path ? options->path : getenv("PATH");
+        _free_ char *shm = NULL;
+
+        if (nvml_queue_new(&supervisor->nvml, options->loop, options->nvml_library, options->driver_root, 0, err) < 0) {
+                free(supervisor);
+                return -1;
+        }
+        supervisor->options = *options;
+        supervisor->root = xstrdup(options->root);
+        supervisor->program = xstrdup(options->control);
+        supervisor->path = xstrdup(path && *path ? path : DEFAULT_PATH);
+        supervisor->driver_root = xstrdup(options->driver_root ? options->driver_root : "");
+        supervisor->system_root = xstrdup(options->system_root ? options->system_root : "");
+        supervisor->environment = copy_environment(options->environment);
+        supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
+        supervisor->context = (struct mps_run_context){
+                .loop = options->loop,
+                .root = supervisor->root,
+                .program = supervisor->program,
+                .path = supervisor->path,
+                .driver_root = supervisor->driver_root,
+                .system_root = supervisor->system_root,
+                .environment = (const char *const *)supervisor->environment,
+                .enter_shm = supervisor_find_enter_shm(options),
+                .sets_compute_mode = options->sets_compute_mode,
+                .look_ms = options->look_ms ? options->look_ms : LOOK_MS,
+                .command_ms = options->command_ms,
+                .nvml = supervisor->nvml,
+                .blocker = find_blocker,
+                .mode_before = supervisor_mode_before,
+                .shm_kib = supervisor_shm_kib,
+                .namespaces = grants_list_namespaces,
+                .changed = on_run_changed,
+                .data = supervisor,
+        };
+        shm = xasprintf("%s/shm", options->root);
+        mps_folder_label(shm);
+        list_init(&supervisor->grants);
+        list_init(&supervisor->requests);
+        uv_timer_init(options->loop, &supervisor->reconcile);
+        uv_timer_init(options->loop, &supervisor->soon);
+        uv_timer_init(options->loop, &supervisor->again);
+        uv_timer_init(options->loop, &supervisor->look);
+        uv_timer_init(options->loop, &supervisor->grace);
+        supervisor->soon.data = supervisor->again.data = supervisor->look.data = supervisor->grace.data = supervisor;
+        supervisor->reconcile.data = supervisor;
+        supervisor->open = 5;
+        uv_timer_start(&supervisor->look, supervisor_on_look, 0, supervisor->context.look_ms);
+        raise_file_limit();
+        restore(supervisor);
+        renew_status(supervisor);
+        *ret = supervisor;
+        return 0;
+}
+
+/* ---- the end ---- */
+
+static void free_supervisor(struct mps_supervisor *supervisor)
+{
+        void (*closed)(void *data) = supervisor->closed;
+        void *data = supervisor->closed_data;
+
+        requests_done(supervisor);
+        grants_done(supervisor);
+        mps_usage_free(supervisor->usage);
+        mps_memory_limits_done(&supervisor->limits);
+        mps_status_free(supervisor->status);
+        arena_done(&supervisor->wanted_arena);
+        arena_done(&supervisor->modes_arena);
+        for (char **text = supervisor->environment; *text; text++)
+                free(*text);
+        free(supervisor->environment);
+        free(supervisor->modes);
+        free(supervisor->runs);
+        free(supervisor->root);
+        free(supervisor->program);
+        free(supervisor->path);
+        free(supervisor->driver_root);
+        free(supervisor->system_root);
+        free(supervisor->record_path);
+        free(supervisor);
+        if (closed)
+                closed(data);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+        struct mps_supervisor *supervisor = handle->data;
+
+        if (--supervisor->open == 0)
+                free_supervisor(supervisor);
+}
+
+static void on_nvml_closed(void *data)
+{
+        struct mps_supervisor *supervisor = data;
+
+        uv_close((uv_handle_t *)&supervisor->soon, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->again, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->reconcile, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->look, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->grace, on_handle_closed);
+}
+
+/* The end is there when all daemons are closed and every mode is back. */
+void supervisor_check_end(struct mps_supervisor *supervisor)
+{
+        if (!supervisor->is_closing || supervisor->is_ended || supervisor->n_runs || supervisor->closing_runs ||
+                (supervisor->mode_jobs && !supervisor->is_leaving) || supervisor->has_record)
+                return;
+        supervisor->is_ended = true;
+        nvml_queue_close(supervisor->nvml, NVML_PATIENCE_MS, on_nvml_closed, supervisor);
+}
+
+static void begin_end(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data)
+{
+        assert(!supervisor->is_closing);
+        supervisor->is_closing = true;
+        supervisor->closed = closed;
+        supervisor->closed_data = data;
+        uv_timer_stop(&supervisor->look);
+        uv_timer_stop(&supervisor->again);
+        uv_timer_stop(&supervisor->reconcile);
+}
+
+void mps_supervisor_leave(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data)
+{
+        begin_end(supervisor, closed, data);
+        supervisor->is_leaving = true;
+        write_record(supervisor);
+        while (supervisor->n_runs)
+                close_run(supervisor, supervisor->n_runs - 1);
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+        struct mps_supervisor *supervisor = timer->data;
+
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                mps_run_hurry(supervisor->runs[i]);
+}
+
+void mps_supervisor_close(struct mps_supervisor *supervisor, uint64_t grace_ms, void (*closed)(void *data), void *data)
+{
+        begin_end(supervisor, closed, data);
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                mps_run_drop(supervisor->runs[i]);
+        uv_timer_start(&supervisor->grace, on_grace, grace_ms, 0);
+        supervisor_note(supervisor, true);
+}

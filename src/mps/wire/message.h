@@ -1,0 +1,81 @@
+/*
+ * What agent and `warpshare mps` say to each other over <MPS root>/warpshare.sock: one JSON object a line, both ways. Pure:
+ * texts and values. At most MPS_MESSAGE_MAX bytes a line; a longer one, or one that is no request, ends the connection.
+ *
+ *   {"do":"watch"}                                  → {"status":{…}} now and at each change
+ *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
+ *   {"do":"apply","id":1,"generation":7,"daemons":[…],"grants":[{…}]}
+ *                                                   with all that is granted; without it, as from an agent of before, nothing is
+ *                                                   released but what is said
+ *   {"do":"grant","id":2,"grant":{…}}               → {"id":2,"ok":true,"granted":{…}}
+ *   {"do":"release","id":3,"grant":"…"}
+ *   {"do":"ping","id":5}                            to see that the other side is not stuck
+ *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
+ *                                                   → {"id":3,"ok":true} or {"id":3,"ok":false,"kind":"invalid","error":"…"}
+ *
+ * |id| is the caller's. Unknown members are ignored, so that an older side understands a newer one.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "mps/wire/status.h"
+#include "share/mps_wanted.h"
+
+#define MPS_SOCKET "warpshare.sock"
+#define MPS_MESSAGE_MAX ((size_t)4 * 1024 * 1024)
+#define MPS_HOLD_MAX ((size_t)4096) /* grants in one apply: more than 60 clients on each of 64 GPUs */
+
+enum mps_request_kind {
+        MPS_REQUEST_WATCH,
+        MPS_REQUEST_APPLY,
+        MPS_REQUEST_GRANT,
+        MPS_REQUEST_RELEASE,
+        MPS_REQUEST_TERMINATE,
+        MPS_REQUEST_PING,
+};
+
+struct mps_request {
+        enum mps_request_kind kind;
+        uint64_t id;
+        uint64_t generation;      /* apply */
+        struct mps_wanted wanted; /* apply */
+        bool has_grants;          /* apply: |grants| is all that is granted */
+        const struct mps_grant_request *grants;
+        size_t n_grants;
+        struct mps_grant_request grant; /* grant; release: only |grant.id| */
+        const char *daemon;             /* terminate */
+        pid_t client;
+        const char *container_id;
+};
+
+/* One line without its newline → request. Strings live in |arena|. */
+int mps_request_read(
+        struct mps_request *ret, struct arena *arena, const char *line, size_t length, struct error *err) MUST_USE;
+/* The line with its newline; the caller frees. */
+char *mps_request_write(const struct mps_request *request);
+
+struct mps_answer {
+        uint64_t id;
+        bool is_status;            /* else it is the answer to |id| */
+        struct mps_status *status; /* the reader's, to free */
+        bool ok;
+        struct error error; /* when not |ok| */
+        bool has_grant;
+        struct mps_grant grant;
+};
+
+int mps_answer_read(
+        struct mps_answer *ret, struct arena *arena, const char *line, size_t length, struct error *err) MUST_USE;
+char *mps_answer_write(const struct mps_answer *answer);
+
+/* The same values as files and for people: state.json, `warpshare mps status --output json`. The caller frees. */
+char *mps_status_print(const struct mps_status *status);
+/* Prometheus text: the daemons, their state, restarts, servers, clients and limits, by daemon and unit. The caller frees. */
+char *mps_status_metrics(const struct mps_status *status);
+/* The same families as a part of a larger page. */
+struct exposition;
+void mps_status_expose(struct exposition *to, const struct mps_status *status);
+/* Wanted daemons as JSON text, and back: for the record in state.json. */
+char *mps_wanted_write(const struct mps_wanted *wanted);
+int mps_wanted_read(
+        struct mps_wanted *ret, struct arena *arena, const char *text, size_t length, struct error *err) MUST_USE;

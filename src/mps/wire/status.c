@@ -1,0 +1,65 @@
+#include "mps/wire/status.h"
+
+#include <string.h>
+
+#include "base/macro.h"
+
+const char *mps_state_name(enum mps_state state)
+{
+        static const char *const names[] = {
+                [MPS_OFF] = "off",
+                [MPS_STARTING] = "starting",
+                [MPS_CONFIGURING] = "configuring",
+                [MPS_READY] = "ready",
+                [MPS_DRAINING] = "draining",
+                [MPS_FAULT] = "fault",
+        };
+
+        return names[state];
+}
+
+struct mps_status *mps_status_new(void)
+{
+        return xcalloc(1, sizeof(struct mps_status));
+}
+
+struct mps_status *mps_status_free(struct mps_status *status)
+{
+        if (!status)
+                return NULL;
+        arena_done(&status->arena);
+        free(status);
+        return NULL;
+}
+
+const struct mps_daemon_status *mps_status_find(const struct mps_status *status, const char *name)
+{
+        for (size_t i = 0; i < status->n_daemons; i++)
+                if (strcmp(status->daemons[i].name, name) == 0)
+                        return &status->daemons[i];
+        return NULL;
+}
+
+const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *status, const char *uuid)
+{
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (size_t j = 0; j < status->daemons[i].n_units; j++)
+                        if (strcmp(status->daemons[i].units[j], uuid) == 0)
+                                return &status->daemons[i];
+        return NULL;
+}
+
+void mps_grant_request_copy(struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request)
+{
+        *ret = *request;
+        ret->id = arena_strdup(arena, request->id);
+        ret->daemon = arena_strdup(arena, request->daemon);
+        ret->unit = arena_strdup(arena, request->unit);
+}
+
+void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant)
+{
+        *ret = *grant;
+        ret->pipe = arena_strdup(arena, grant->pipe);
+        ret->partition = arena_strdup(arena, grant->partition);
+}

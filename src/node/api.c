@@ -1,0 +1,145 @@
+#include "node/api.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/complaint.h"
+#include "base/log.h"
+#include "kube/object.h"
+
+struct agent_api {
+        struct kube_client *client;
+        char *kubeconfig;
+        char *node;
+        bool is_connected;
+        struct complaint trouble;
+        struct backoff backoff;
+        uv_timer_t retry;
+        void (*connected)(void *data);
+        void *data;
+};
+
+static int check_node(const struct config *config, struct error *err)
+{
+        if (!*config->node_name) {
+                error_raise(err, ERROR_NOT_FOUND, "no node name: --node-name, NODE_NAME");
+                return AGENT_API_NONE;
+        }
+        if (!object_is_name(config->node_name))
+                return error_set(err, ERROR_INVALID,
+                        "node name '%.80s': must be lower-case letters, digits, '-' and '.', as Kubernetes names nodes",
+                        config->node_name);
+        return 0;
+}
+
+/* ---- the agent's ---- */
+
+static int connect_client(struct agent_api *api, struct error *err)
+{
+        struct kube_credentials credentials;
+        const char *server;
+        const char *origin;
+        int rc = kube_credentials_find(&credentials, api->kubeconfig, err);
+
+        if (rc != 0)
+                return rc;
+        server = credentials.server; /* the client has them then */
+        origin = credentials.origin;
+        if (kube_client_equip(api->client, &credentials, err) < 0) {
+                kube_credentials_done(&credentials);
+                return -1;
+        }
+        api->is_connected = true;
+        log_info("API server", LOG_STR("server", server), LOG_STR("as", origin), LOG_STR("node", api->node));
+        return 0;
+}
+
+static void on_retry(uv_timer_t *timer);
+
+static int try_to_connect(struct agent_api *api, struct error *err)
+{
+        int rc = connect_client(api, err);
+
+        if (rc >= 0)
+                return rc;
+        complain(&api->trouble, "the API server is not spoken to, will try again", err);
+        uv_timer_start(&api->retry, on_retry, backoff_next(&api->backoff, 0, (uint32_t)uv_hrtime()), 0);
+        return -1;
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+        struct agent_api *api = timer->data;
+        struct error ignored;
+
+        if (try_to_connect(api, &ignored) == 0)
+                api->connected(api->data);
+}
+
+struct agent_api *agent_api_new(const struct agent_api_options *options)
+{
+        const struct config *config = options->config;
+        struct agent_api *api;
+        struct error err;
+        int rc = check_node(config, &err);
+
+        if (rc < 0)
+                log_error("the API server is not spoken to", LOG_ERR(&err));
+        else if (rc > 0)
+                log_text(LOG_INFO, "the API server is not spoken to: %s", err.text);
+        if (rc != 0)
+                return NULL;
+        api = xcalloc(1, sizeof(*api));
+        api->client = kube_client_new(options->loop);
+        api->kubeconfig = xstrdup(config->kubeconfig);
+        api->node = xstrdup(config->node_name);
+        api->backoff = (struct backoff){AGENT_API_RETRY_MS, AGENT_API_RETRY_MAX_MS, 0};
+        api->connected = options->connected;
+        api->data = options->data;
+        uv_timer_init(options->loop, &api->retry);
+        api->retry.data = api;
+        if (try_to_connect(api, &err) <= 0)
+                return api;
+        log_text(LOG_INFO, "the API server is not spoken to: %s", err.text);
+        return agent_api_close(api);
+}
+
+struct kube_client *agent_api_client(struct agent_api *api)
+{
+        return api ? api->client : NULL;
+}
+
+void agent_api_refresh(struct agent_api *api)
+{
+        if (!api || api->is_connected)
+                return;
+        complaint_settle(&api->trouble);
+        on_retry(&api->retry);
+}
+
+static void free_api(uv_handle_t *handle)
+{
+        struct agent_api *api = handle->data;
+
+        free(api->kubeconfig);
+        free(api->node);
+        free(api);
+}
+
+struct agent_api *agent_api_close(struct agent_api *api)
+{
+        if (!api)
+                return NULL;
+        api->client = kube_client_close(api->client, NULL, NULL);
+        uv_close((uv_handle_t *)&api->retry, free_api);
+        return NULL;
+}
+
+/* ---- for commands ---- */
+
+int agent_api_open(struct kube_client **ret, uv_loop_t *loop, const struct config *config, struct error *err)
+{
+        int rc = check_node(config, err);
+
+        return rc == 0 ? kube_client_open(ret, loop, config->kubeconfig, err) : rc;
+}

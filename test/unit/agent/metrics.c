@@ -1,0 +1,261 @@
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent/metrics.h"
+
+/* ---- a node with one of everything ---- */
+
+static const struct unit units[] = {
+        {.uuid = "GPU-1", .index = "0", .memory = UINT64_C(32) << 30, .replicas = 4},
+        {.uuid = "GPU-2", .index = "1", .memory = UINT64_C(32) << 30, .replicas = 4},
+};
+static const struct resource resource = {
+        .name = "nvidia.com/gpu", .strategy = SHARING_MPS, .units = units, .n_units = ARRAY_SIZE(units)};
+
+static const char *const devices[] = {"GPU-1::0", "GPU-1::1"};
+static const struct grant bound = {
+        .id = "g1a", .unit = "GPU-1", .devices = devices, .n_devices = 2, .since = 1763769600};
+static const struct grant second = {.id = "g1b", .unit = "GPU-1", .devices = devices, .n_devices = 1, .since = 0};
+static const struct grant free_one = {.id = "g1c", .devices = devices, .n_devices = 1};
+static const struct holder holder = {.pod_namespace = "team-a", .pod = "train", .container = "main", .pod_uid = "u1"};
+static const struct holder sidecar = {.pod_namespace = "team-a", .pod = "train", .container = "side", .pod_uid = "u1"};
+static const struct holder init = {.pod_uid = "u2"};
+static const struct ledger_allocation grants[] = {
+        {.grant = &bound, .holder = &holder, .tier = MPS_TIER_VERIFIED, .limit_mib = 15000, .threads_permille = 500},
+        {.grant = &second, .holder = &sidecar, .threads_permille = 250},
+        {.grant = &free_one, .threads_permille = 1000},
+        {.grant = &second, .holder = &init, .threads_permille = 250},
+};
+
+static const bool healthy[] = {true, false};
+static const struct agent_metrics_resource resources[] = {
+        {.resource = &resource,
+                .devices = {.healthy = 3, .hidden = 1, .unhealthy = 4},
+                .healthy = healthy,
+                .grants = grants,
+                .n_grants = 3},
+};
+
+static const char *const first_unit[] = {"GPU-1"};
+static struct mps_daemon_status daemon_status = {
+        .name = "GPU-1", .resource = "nvidia.com/gpu", .units = first_unit, .n_units = 1, .state = MPS_READY};
+static const struct mps_status mps = {.daemons = &daemon_status, .n_daemons = 1};
+
+static const struct guard_finding memory = {.kind = GUARD_MEMORY,
+        .daemon = "GPU-1",
+        .unit = "GPU-1",
+        .client = 4711,
+        .pod_uid = "u1",
+        .pod = "team-a/train",
+        .container_id = "c0ffee"};
+static const struct guard_finding limit = {.kind = GUARD_LIMIT,
+        .daemon = "GPU-1",
+        .unit = "GPU-1",
+        .client = 4711,
+        .pod_uid = "u1",
+        .pod = "team-a/train",
+        .container_id = "c0ffee"};
+static const struct guard_finding unknown = {.kind = GUARD_UNKNOWN, .daemon = "GPU-1"};
+static const struct guard_finding *const standing[] = {&memory, &limit, &unknown, &limit};
+
+static struct mps_faults faults;
+
+static struct agent_metrics node(void)
+{
+        return (struct agent_metrics){
+                .version = "0.1.0",
+                .commit = "0123abc",
+                .driver_version = "580.105.08",
+                .resources = resources,
+                .n_resources = ARRAY_SIZE(resources),
+                .ledger = {.mps = &mps,
+                        .faults = &faults,
+                        .standing = standing,
+                        .n_standing = ARRAY_SIZE(standing),
+                        .findings_total = {[GUARD_MEMORY] = 2, [GUARD_LIMIT] = 5},
+                        .clients_ended_total = 3},
+                .events = {.sent = 7, .dropped = 2},
+        };
+}
+
+static int set_up(void **state UNUSED)
+{
+        daemon_status.state = MPS_FAULT;
+        mps_faults_follow(&faults, &mps);
+        return 0;
+}
+
+static int tear_down(void **state UNUSED)
+{
+        mps_faults_done(&faults);
+        return 0;
+}
+
+/* ---- what is written ---- */
+
+static void assert_lines(const char *text, const char *const *lines, size_t count)
+{
+        for (size_t i = 0; i < count; i++) {
+                _free_ char *line = xasprintf("\n%s\n", lines[i]);
+
+                if (!strstr(text, line))
+                        fail_msg("'%s' is not in:\n%s", lines[i], text);
+        }
+}
+
+static unsigned int count_lines(const char *text, const char *beginning)
+{
+        _free_ char *line = xasprintf("\n%s", beginning);
+        unsigned int count = 0;
+
+        for (const char *at = text; (at = strstr(at, line)); at++)
+                count++;
+        return count;
+}
+
+#define G1A                                                                                                            \
+        "{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",grant=\"g1a\",namespace=\"team-a\",pod=\"train\","                \
+        "container=\"main\",tier=\"verified\"}"
+#define CLIENT                                                                                                         \
+        "daemon=\"GPU-1\",unit=\"GPU-1\",namespace=\"team-a\",pod=\"train\",pod_uid=\"u1\","                           \
+        "container_id=\"c0ffee\",pid=\"4711\"}"
+
+static const char *const expected[] = {
+        "warpshare_build_info{version=\"0.1.0\",commit=\"0123abc\",driver_version=\"580.105.08\"} 1",
+        "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"healthy\"} 3",
+        "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"hidden\"} 1",
+        "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"unhealthy\"} 4",
+        "warpshare_resource_units{resource=\"nvidia.com/gpu\",strategy=\"mps\"} 2",
+        "warpshare_unit_healthy{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",index=\"0\"} 1",
+        "warpshare_unit_healthy{resource=\"nvidia.com/gpu\",unit=\"GPU-2\",index=\"1\"} 0",
+        "warpshare_unit_replicas{resource=\"nvidia.com/gpu\",unit=\"GPU-2\",index=\"1\"} 4",
+        "warpshare_unit_memory_bytes{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",index=\"0\"} 34359738368",
+        "warpshare_grant_replicas" G1A " 2",
+        "warpshare_grant_memory_limit_bytes" G1A " 15728640000",
+        "warpshare_grant_active_thread_ratio" G1A " 0.5",
+        "warpshare_grant_since_seconds" G1A " 1763769600",
+        "warpshare_grant_replicas{resource=\"nvidia.com/gpu\",grant=\"g1c\",tier=\"default\"} 1",
+        "warpshare_mps_supervisor_up 1",
+        "warpshare_mps_daemon_state{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",state=\"fault\"} 1",
+        "warpshare_mps_faults_total{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",unit=\"GPU-1\",kind=\"gone\"} 1",
+        "warpshare_mps_faults_total{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",unit=\"GPU-1\",kind=\"server\"} 0",
+        "warpshare_mps_fault_pod{daemon=\"GPU-1\",unit=\"GPU-1\",namespace=\"team-a\",pod=\"train\"} 1",
+        "warpshare_guard_findings{kind=\"memory\"," CLIENT " 1",
+        "warpshare_guard_findings{kind=\"limit\"," CLIENT " 2",
+        "warpshare_guard_findings{kind=\"unknown\",daemon=\"GPU-1\"} 1",
+        "warpshare_guard_findings_total{kind=\"memory\"} 2",
+        "warpshare_guard_findings_total{kind=\"limit\"} 5",
+        "warpshare_guard_findings_total{kind=\"stranger\"} 0",
+        "warpshare_guard_clients_ended_total 3",
+        "warpshare_events_sent_total 7",
+        "warpshare_events_dropped_total 2",
+};
+
+static void test_the_page_tells_all_of_the_node(void **state UNUSED)
+{
+        const struct agent_metrics metrics = node();
+        _free_ char *text = agent_metrics_write(&metrics);
+
+        assert_lines(text, expected, ARRAY_SIZE(expected));
+}
+
+/* A pod has several containers on the unit, and of some its name is not known. */
+static void test_a_pod_is_told_once_while_its_daemon_is_at_fault(void **state UNUSED)
+{
+        struct agent_metrics_resource all = resources[0];
+        struct agent_metrics metrics = node();
+        _free_ char *at_fault = NULL;
+        _free_ char *well = NULL;
+
+        all.n_grants = ARRAY_SIZE(grants);
+        metrics.resources = &all;
+        at_fault = agent_metrics_write(&metrics);
+        assert_int_equal(count_lines(at_fault, "warpshare_mps_fault_pod{"), 1);
+        daemon_status.state = MPS_READY;
+        well = agent_metrics_write(&metrics);
+        assert_int_equal(count_lines(well, "warpshare_mps_fault_pod{"), 0);
+}
+
+/* Two threads in the same call are one series: that of the one that has been there for longer. */
+static void test_calls_that_hang_are_told_with_their_gpu(void **state UNUSED)
+{
+        const struct gpu_hang hangs[] = {
+                {.call = {.call = "nvmlDeviceGetMemoryInfo",
+                         .subject = CALL_ON_GPU,
+                         .index = 2,
+                         .gpu = "GPU-2",
+                         .since_ms = 1000}},
+                {.call = {.call = "nvmlSystemGetDriverVersion", .since_ms = 30000}},
+                {.call = {.call = "nvmlSystemGetDriverVersion", .since_ms = 20000}},
+        };
+        const struct agent_metrics metrics = {.version = "0.1.0",
+                .commit = "unknown",
+                .hangs = hangs,
+                .n_hangs = ARRAY_SIZE(hangs),
+                .hangs_total = 4,
+                .now_ms = 61000};
+        _free_ char *text = agent_metrics_write(&metrics);
+        static const char *const lines[] = {
+                "warpshare_nvml_call_hanging_seconds{call=\"nvmlDeviceGetMemoryInfo\",gpu=\"GPU-2\",index=\"2\"} 60",
+                "warpshare_nvml_call_hanging_seconds{call=\"nvmlSystemGetDriverVersion\"} 41",
+                "warpshare_nvml_hangs_total 4"};
+
+        assert_lines(text, lines, ARRAY_SIZE(lines));
+        assert_int_equal(count_lines(text, "warpshare_nvml_call_hanging_seconds{"), 2);
+}
+
+static void test_nothing_is_a_page_too(void **state UNUSED)
+{
+        const struct agent_metrics metrics = {.version = "0.1.0", .commit = "unknown"};
+        _free_ char *text = agent_metrics_write(&metrics);
+        static const char *const lines[] = {
+                "warpshare_build_info{version=\"0.1.0\",commit=\"unknown\"} 1", "warpshare_mps_supervisor_up 0"};
+
+        assert_lines(text, lines, ARRAY_SIZE(lines));
+        assert_int_equal(count_lines(text, "warpshare_mps_daemon_state{"), 0);
+}
+
+/* ---- the judgement of Prometheus ---- */
+
+static void check_with_promtool(const struct agent_metrics *metrics)
+{
+        _free_ char *text = agent_metrics_write(metrics);
+        FILE *promtool = popen("promtool check metrics >&2", "we");
+        int status;
+
+        assert_non_null(promtool);
+        assert_true(fputs(text, promtool) >= 0);
+        status = pclose(promtool);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                fail_msg("promtool check metrics: status %d for:\n%s", status, text);
+}
+
+static void test_prometheus_finds_no_fault_with_it(void **state UNUSED)
+{
+        const struct agent_metrics empty = {.version = "0.1.0", .commit = "unknown"};
+        const struct agent_metrics metrics = node();
+
+        if (system("command -v promtool >/dev/null") != 0) {
+                print_message("promtool is not installed (Debian: prometheus)\n");
+                skip();
+        }
+        check_with_promtool(&metrics);
+        check_with_promtool(&empty);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_the_page_tells_all_of_the_node, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_pod_is_told_once_while_its_daemon_is_at_fault, set_up, tear_down),
+                cmocka_unit_test(test_calls_that_hang_are_told_with_their_gpu),
+                cmocka_unit_test(test_nothing_is_a_page_too),
+                cmocka_unit_test_setup_teardown(test_prometheus_finds_no_fault_with_it, set_up, tear_down),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

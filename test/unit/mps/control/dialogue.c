@@ -1,0 +1,357 @@
+#include "unit.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/alloc.h"
+#include "mps/control/dialogue.h"
+
+/* ---- commands ---- */
+
+static void said(void (*put)(struct strbuf *text), const char *expected)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        put(&text);
+        assert_string_equal(text.data, expected);
+}
+
+static void put_limit(struct strbuf *text)
+{
+        dialogue_put_default_limit(text, "0", 1630);
+}
+
+static void put_no_limit(struct strbuf *text)
+{
+        dialogue_put_default_limit(text, "3", 0);
+}
+
+static void put_partition(struct strbuf *text)
+{
+        dialogue_put_partition_add(text, "GPU-1", 4);
+}
+
+static void put_no_partition(struct strbuf *text)
+{
+        dialogue_put_partition_remove(text, "GPU-1", "GPU-1/Kp8A");
+}
+
+static void test_commands_are_spelled_as_the_manual_has_them(void **state UNUSED)
+{
+        said(put_limit, "set_default_device_pinned_mem_limit 0 1630M");
+        said(put_no_limit, "set_default_device_pinned_mem_limit 3 0M");
+        said(put_partition, "sm_partition add GPU-1 4");
+        said(put_no_partition, "sm_partition rm GPU-1 GPU-1/Kp8A");
+}
+
+static void test_a_percentage_has_one_decimal_both_ways(void **state UNUSED)
+{
+        struct error err;
+
+        for (unsigned int permille = 0; permille <= 1000; permille++) {
+                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+                unsigned int again = 9999;
+
+                dialogue_put_percentage(&text, permille);
+                assert_ok(dialogue_read_percentage(text.data, &again, &err), &err);
+                assert_int_equal(again, permille);
+        }
+}
+
+/* ---- answers ---- */
+
+static void test_percentages_that_are_none_are_shown(void **state UNUSED)
+{
+        static const char *const table[] = {"", " 33.3", "33.3 ", "-1.0", "100.1", "1000", "0333.3", "33.", ".5",
+                "33.33", "33,3", "nan", "33.3\n44.4", "Insufficient privileges for UID 1000."};
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *expected = xasprintf("MPS control daemon: '%s' is no percentage", table[i]);
+                unsigned int permille = 0;
+
+                assert_fails(dialogue_read_percentage(table[i], &permille, &err), &err, ERROR_INVALID, expected);
+        }
+}
+
+static void test_limits_are_read_in_mib(void **state UNUSED)
+{
+        static const struct {
+                const char *answer;
+                uint64_t mib;
+        } table[] = {{"", 0}, {"1M", 1}, {"1023M", 1023}, {"1000M", 1000}, {"1G", 1024}, {"80G", 81920},
+                {"999999999G", 1023999998976}};
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                uint64_t mib = 7;
+
+                assert_ok(dialogue_read_limit(table[i].answer, &mib, &err), &err);
+                assert_true(mib == table[i].mib);
+        }
+}
+
+/* 17179869183G is what a negative limit looks like. */
+static void test_limits_that_are_none_are_shown(void **state UNUSED)
+{
+        static const char *const table[] = {
+                "M", "5", "5K", "5GB", "-5M", "1.5G", "0x5M", "17179869183G", "99999999999999999999M", "5M\n6M", " 5M"};
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *expected = xasprintf("MPS control daemon: '%s' is no limit of memory", table[i]);
+                uint64_t mib = 0;
+
+                assert_fails(dialogue_read_limit(table[i], &mib, &err), &err, ERROR_INVALID, expected);
+        }
+}
+
+static void test_a_limit_is_shown_in_whole_gib(void **state UNUSED)
+{
+        assert_true(dialogue_limit_shown(0) == 0);
+        assert_true(dialogue_limit_shown(1023) == 1023);
+        assert_true(dialogue_limit_shown(1024) == 1024);
+        assert_true(dialogue_limit_shown(1630) == 1024);
+        assert_true(dialogue_limit_shown(3071) == 2048);
+        assert_true(dialogue_limit_shown(81920) == 81920);
+}
+
+static void test_pids_are_read_line_by_line(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        pid_t *pids = NULL;
+        size_t count = 9;
+        struct error err;
+
+        assert_ok(dialogue_read_pids("", &arena, &pids, &count, &err), &err);
+        assert_int_equal(count, 0);
+        assert_ok(dialogue_read_pids("4711\n0\n4194304\n", &arena, &pids, &count, &err), &err);
+        assert_int_equal(count, 3);
+        assert_int_equal(pids[0], 4711);
+        assert_int_equal(pids[1], 0);
+        assert_int_equal(pids[2], 4194304);
+}
+
+static void test_pids_that_are_none_are_shown(void **state UNUSED)
+{
+        static const char *const table[] = {
+                "Server 1 not found", "47 11", "-1", "2147483648", "4711\nx", "99999999999999999999", "4711,4712"};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *expected = xasprintf("MPS control daemon: '%s' is no list of PIDs", table[i]);
+                pid_t *pids;
+                size_t count;
+
+                assert_fails(dialogue_read_pids(table[i], &arena, &pids, &count, &err), &err, ERROR_INVALID, expected);
+        }
+}
+
+#define PS_HEADER "PID       ID        SERVER         DEVICE         NAMESPACE      COMMAND        \n"
+
+static void test_ps_is_read_with_commands_of_several_words(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_process *processes = NULL;
+        size_t count = 9;
+        struct error err;
+
+        assert_ok(dialogue_read_ps(PS_HEADER
+                          "4711      1         4700           GPU-1e2f3a4b   4026531836     ./train me\n"
+                          "4712      2         4700           MIG-1e2f3a4b   4026532999     \n",
+                          &arena, &processes, &count, &err),
+                &err);
+        assert_int_equal(count, 2);
+        assert_int_equal(processes[0].pid, 4711);
+        assert_int_equal(processes[0].id, 1);
+        assert_int_equal(processes[0].server, 4700);
+        assert_string_equal(processes[0].device, "GPU-1e2f3a4b");
+        assert_true(processes[0].pid_namespace == 4026531836U);
+        assert_string_equal(processes[0].command, "./train me");
+        assert_string_equal(processes[1].device, "MIG-1e2f3a4b");
+        assert_string_equal(processes[1].command, "");
+        assert_ok(dialogue_read_ps("", &arena, &processes, &count, &err), &err);
+        assert_int_equal(count, 0);
+}
+
+/* argv[0] of a tenant may have line breaks: what follows them must not make the answer useless. */
+static void test_lines_of_ps_that_a_tenant_wrote_do_not_hide_the_others(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_process *processes = NULL;
+        size_t count = 0;
+        struct error err;
+
+        assert_ok(dialogue_read_ps(PS_HEADER "4711 1 4700 GPU-1 4026531836 x\n"
+                                             "\n"
+                                             "PID ID\n"
+                                             "99999999999999999999 1 4700 GPU-1 4026531836 x\n"
+                                             "-1 1 4700 GPU-1 4026531836 x\n"
+                                             "4713 1 4700 GPU-1\n"
+                                             "4712 2 4700 GPU-1 4026531836 y",
+                          &arena, &processes, &count, &err),
+                &err);
+        assert_int_equal(count, 2);
+        assert_int_equal(processes[1].pid, 4712);
+        assert_fails(dialogue_read_ps("Server not found", &arena, &processes, &count, &err), &err, ERROR_INVALID,
+                "MPS control daemon: 'Server not found' is no list of clients");
+}
+
+static void test_the_clients_of_each_device_are_told_apart(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_device *devices = NULL;
+        size_t count = 0;
+        struct error err;
+
+        assert_ok(dialogue_read_device_clients("GPU-1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b\n4711\n4712\n\n"
+                                               "Device MIG-2:\nGPU-3\n4711",
+                          &arena, &devices, &count, &err),
+                &err);
+        assert_int_equal(count, 3);
+        assert_string_equal(devices[0].uuid, "GPU-1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b");
+        assert_int_equal(devices[0].n_clients, 2);
+        assert_int_equal(devices[0].clients[1], 4712);
+        assert_string_equal(devices[1].uuid, "MIG-2");
+        assert_int_equal(devices[1].n_clients, 0);
+        assert_string_equal(devices[2].uuid, "GPU-3");
+        assert_int_equal(devices[2].n_clients, 1);
+        assert_int_equal(devices[2].clients[0], 4711);
+        assert_ok(dialogue_read_device_clients("", &arena, &devices, &count, &err), &err);
+        assert_int_equal(count, 0);
+        assert_fails(dialogue_read_device_clients("4711\nGPU-1", &arena, &devices, &count, &err), &err, ERROR_INVALID,
+                "MPS control daemon: '4711\nGPU-1' is no list of devices and their clients");
+}
+
+static void test_a_partition_is_found_in_each_spelling(void **state UNUSED)
+{
+        static const char *const table[][2] = {
+                {"Partition 1 created", "1"},
+                {"Partition GPU-1/Kp8AAA+/= created", "GPU-1/Kp8AAA+/="},
+                {"GPU-74d43ed3-cdf7/Kp8AAAAA", "GPU-74d43ed3-cdf7/Kp8AAAAA"},
+                {"some words before\nPartition 1 created\n", "1"},
+                {"SM partition 'large' created on device GPU-74 (sm-count=34)\nCUDA_MPS_SM_PARTITION=GPU-74/Kp8A",
+                        "GPU-74/Kp8A"},
+        };
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const char *id = NULL;
+
+                assert_ok(dialogue_read_partition(table[i][0], &arena, &id, &err), &err);
+                assert_string_equal(id, table[i][1]);
+        }
+}
+
+/* It becomes a variable of a container. */
+static void test_a_partition_that_is_none_is_shown(void **state UNUSED)
+{
+        static const char *const table[] = {"", "Failed to fulfill the requested SM partition of 4 chunks",
+                "Unknown command \"sm_partition\"", "Partition  created", "Partition 1 2 created", "Partition created",
+                "GPU-1", "GPU-1/$(reboot)", "GPU-1/a b", "Partition 1 created."};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *expected = xasprintf("MPS control daemon: '%s' is no SM partition", table[i]);
+                const char *id = NULL;
+
+                assert_fails(dialogue_read_partition(table[i], &arena, &id, &err), &err, ERROR_INVALID, expected);
+        }
+}
+
+static void test_refusals_are_recognised_by_their_beginning(void **state UNUSED)
+{
+        assert_true(dialogue_is_unknown_command("Unknown command \"get_server_status\""));
+        assert_false(dialogue_is_unknown_command("A server PID is required"));
+        assert_false(dialogue_is_unknown_command("x\nUnknown command \"y\""));
+        assert_true(dialogue_is_not_found("Server 4711 not found"));
+        assert_true(dialogue_is_not_found("Server not found"));
+        assert_true(dialogue_is_not_found("Server 1 not found\nServer 1 not found!\n1"));
+        assert_false(dialogue_is_not_found("Server 4711 is not found"));
+        assert_false(dialogue_is_not_found("Servers not found"));
+        assert_false(dialogue_is_not_found("ACTIVE"));
+        assert_false(dialogue_is_not_found(PS_HEADER "1 1 1 GPU-1 1 Server 1 not found"));
+        assert_true(dialogue_is_unknown_option(1, "Cannot find MPS control daemon process"));
+        assert_false(dialogue_is_unknown_option(0, "Cannot find MPS control daemon process"));
+        assert_false(dialogue_is_unknown_option(1, "An instance of this daemon is already running"));
+}
+
+/* ---- what a program can do ---- */
+
+static void test_a_driver_version_says_what_to_expect(void **state UNUSED)
+{
+        static const struct {
+                const char *version;
+                unsigned int can;
+        } table[] = {
+                {NULL, 0},
+                {"", 0},
+                {"nonsense", 0},
+                {"99999999999.1", 0},
+                {"470.57", 0},
+                {"535.309.01", MPS_CAN_TERMINATE},
+                {"550.163.01", MPS_CAN_TERMINATE | MPS_CAN_SERVER_STATUS},
+                {"580.105.08", MPS_CAN_TERMINATE | MPS_CAN_SERVER_STATUS | MPS_CAN_MULTI_USER},
+                {"590", MPS_CAN_TERMINATE | MPS_CAN_SERVER_STATUS | MPS_CAN_MULTI_USER | MPS_CAN_PARTITION},
+                {"615.10", MPS_CAN_TERMINATE | MPS_CAN_SERVER_STATUS | MPS_CAN_MULTI_USER | MPS_CAN_PARTITION |
+                                   MPS_CAN_NAMESPACE},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                assert_int_equal(dialogue_capabilities(table[i].version), table[i].can);
+}
+
+/* It is asked of daemons that serve: nothing may be set. */
+static unsigned int probe(const char *const *unknown, size_t n_unknown)
+{
+        struct dialogue_probe probe = {0};
+
+        for (const char *command; (command = dialogue_probe_next(&probe));) {
+                bool is_unknown = false;
+
+                assert_false(text_starts_with(command, "set_"));
+                for (size_t i = 0; i < n_unknown; i++)
+                        is_unknown |= strcmp(unknown[i], command) == 0;
+                dialogue_probe_answer(&probe, is_unknown ? "Unknown command \"…\"" : "Server 0 not found");
+        }
+        return probe.can;
+}
+
+static void test_a_probe_proves_what_the_daemon_can_and_sets_nothing(void **state UNUSED)
+{
+        static const char *const unknown[] = {"lspart", "get_server_status", "terminate_client"};
+
+        assert_int_equal(probe(unknown, 0), MPS_CAN_TERMINATE | MPS_CAN_SERVER_STATUS | MPS_CAN_PARTITION);
+        assert_int_equal(probe(unknown, 1), MPS_CAN_TERMINATE | MPS_CAN_SERVER_STATUS);
+        assert_int_equal(probe(unknown, 2), MPS_CAN_TERMINATE);
+        assert_int_equal(probe(unknown, 3), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_commands_are_spelled_as_the_manual_has_them),
+                cmocka_unit_test(test_a_percentage_has_one_decimal_both_ways),
+                cmocka_unit_test(test_percentages_that_are_none_are_shown),
+                cmocka_unit_test(test_limits_are_read_in_mib),
+                cmocka_unit_test(test_limits_that_are_none_are_shown),
+                cmocka_unit_test(test_a_limit_is_shown_in_whole_gib),
+                cmocka_unit_test(test_pids_are_read_line_by_line),
+                cmocka_unit_test(test_pids_that_are_none_are_shown),
+                cmocka_unit_test(test_ps_is_read_with_commands_of_several_words),
+                cmocka_unit_test(test_lines_of_ps_that_a_tenant_wrote_do_not_hide_the_others),
+                cmocka_unit_test(test_the_clients_of_each_device_are_told_apart),
+                cmocka_unit_test(test_a_partition_is_found_in_each_spelling),
+                cmocka_unit_test(test_a_partition_that_is_none_is_shown),
+                cmocka_unit_test(test_refusals_are_recognised_by_their_beginning),
+                cmocka_unit_test(test_a_driver_version_says_what_to_expect),
+                cmocka_unit_test(test_a_probe_proves_what_the_daemon_can_and_sets_nothing),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,387 @@
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "mps/supervisor/server_log.h"
+
+/* Events as text: "kind source pid …". */
+struct fixture {
+        struct server_log log;
+        struct strbuf said;
+        char root[64];
+        char path[80];
+        struct server_log_file file;
+};
+
+static void on_event(const struct server_log_event *event, void *data)
+{
+        struct fixture *f = data;
+
+        assert_int_equal(strlen(event->time), 23);
+        strbuf_printf(&f->said, "%d:", event->source);
+        switch (event->kind) {
+        case SERVER_LOG_CLIENT_WAITS:
+                strbuf_printf(&f->said, "waits %d of %u", event->pid, event->uid);
+                break;
+        case SERVER_LOG_CLIENT_SENT:
+                strbuf_printf(&f->said, "sent %d of %u", event->pid, event->uid);
+                break;
+        case SERVER_LOG_SERVER_STARTING:
+                strbuf_printf(&f->said, "starting %d for %u", event->pid, event->uid);
+                break;
+        case SERVER_LOG_SERVER_READY:
+                strbuf_printf(&f->said, "ready %d", event->pid);
+                break;
+        case SERVER_LOG_SERVER_EXITED:
+                strbuf_printf(&f->said, "exited %d with %d", event->pid, event->status);
+                break;
+        case SERVER_LOG_NO_CREDENTIALS:
+                strbuf_puts(&f->said, "no credentials");
+                break;
+        case SERVER_LOG_THREADS:
+                strbuf_printf(&f->said, "threads %u", event->permille);
+                break;
+        case SERVER_LOG_LIMIT:
+                strbuf_printf(&f->said, "limit %u %llu", event->device, (unsigned long long)event->bytes);
+                break;
+        case SERVER_LOG_STARTED:
+                strbuf_puts(&f->said, "started");
+                break;
+        case SERVER_LOG_START_FAILED:
+                strbuf_printf(&f->said, "failed (%s)", event->text);
+                break;
+        case SERVER_LOG_CLIENT_ASKED:
+                strbuf_printf(&f->said, "asked %d/%u", event->pid, event->context);
+                break;
+        case SERVER_LOG_CLIENT_CONNECTED:
+                strbuf_printf(&f->said, "connected %d/%u under %u and %lluM", event->pid, event->context,
+                        event->limits->threads_permille, (unsigned long long)event->limits->bytes[0] >> 20);
+                break;
+        case SERVER_LOG_CLIENT_LEFT:
+                strbuf_printf(&f->said, "left %d/%u", event->pid, event->context);
+                break;
+        case SERVER_LOG_TOO_MANY_CLIENTS:
+                assert_int_equal(event->pid, 0);
+                strbuf_printf(&f->said, "too many (%s)", event->text);
+                break;
+        case SERVER_LOG_FAULT:
+                strbuf_puts(&f->said, "fault");
+                break;
+        case SERVER_LOG_FATAL:
+                strbuf_puts(&f->said, "fatal");
+                break;
+        case SERVER_LOG_VERSION:
+                strbuf_printf(&f->said, "version %u", event->version);
+                break;
+        }
+        strbuf_putc(&f->said, '\n');
+}
+
+static void feed(struct fixture *f, const char *text)
+{
+        server_log_feed(&f->log, text, strlen(text));
+}
+
+static void tells(struct fixture *f, const char *expected)
+{
+        assert_string_equal(f->said.data, expected);
+        strbuf_clear(&f->said);
+}
+
+#define CONTROL "[2026-11-20 10:06:00.123 Control   700] "
+#define SERVER "[2026-11-20 10:06:00.123 Server  4711] "
+#define OTHER "[2026-11-20 10:06:00.123 Other  4711] "
+
+/* A start as 535 and 550 write it (recorded), and the lines of newer ones that people have posted. */
+static const char control_log[] =
+        CONTROL "Starting control daemon using socket /mps/pipe/control\n" CONTROL
+                "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=/mps/pipe\n" CONTROL
+                "CUDA MPS Control binary version: 13030\n" CONTROL "Accepting connection...\n" CONTROL
+                "User did not send valid credentials\n" CONTROL "NEW UI\n" CONTROL "Cmd:get_server_list\n" CONTROL
+                "UI closed\n" CONTROL
+                "NEW CLIENT 800 from user 1000: Server is not ready, push client to pending list\n" CONTROL
+                "Starting new server 4711 for user 1000\n" CONTROL "NEW SERVER 4711: Ready\n" CONTROL
+                "NEW CLIENT 0 from user 1000: Server already exists\n" CONTROL
+                "Server 4711 exited with status 1\n" CONTROL "Removed Shm file at \n" CONTROL "Exit with status 0\n";
+
+static void test_a_control_log_is_told_as_events(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, control_log);
+        tells(f, "700:version 13030\n"
+                 "700:no credentials\n"
+                 "700:waits 800 of 1000\n"
+                 "700:starting 4711 for 1000\n"
+                 "700:ready 4711\n"
+                 "700:sent 0 of 1000\n"
+                 "700:exited 4711 with 1\n");
+}
+
+static const char server_log[] = OTHER
+        "Startup\n" OTHER "Connecting to control daemon on socket: /mps/pipe/control\n" OTHER
+        "Initializing server process\n" SERVER "Creating server context on device 0 (NVIDIA H100)\n" SERVER
+        "Created anonymous shared memory region mps.shm.1000.4711\n" SERVER
+        "CUDA MPS Server for Linux/Unix. Binary version: 13000\n" SERVER "Display Driver version: 580\n" SERVER
+        "Active Threads Percentage set to 33.3\n" SERVER
+        "Device pinned memory limit for device 0 set to 0x140000000 bytes\n" SERVER "Server Priority set to 0\n" SERVER
+        "Server has started\n" SERVER "Received new client request for {PID: 800, Context ID: 1}\n" SERVER
+        "Client {PID: 800, Context ID: 1} connected\n" SERVER
+        "Creating worker thread for client {PID: 800, Context ID: 1}\n" SERVER
+        "Client {PID: 800, Context ID: 1} disconnected\n" SERVER
+        "Volta MPS: Server is handling a fatal GPU error.\n" SERVER
+        "Server encountered a fatal exception. Shutting down\n";
+
+static const char server_events[] = "4711:version 13000\n"
+                                    "4711:threads 333\n"
+                                    "4711:limit 0 5368709120\n"
+                                    "4711:started\n"
+                                    "4711:asked 800/1\n"
+                                    "4711:connected 800/1 under 333 and 5120M\n"
+                                    "4711:left 800/1\n"
+                                    "4711:fault\n"
+                                    "4711:fatal\n";
+
+static void test_a_server_log_is_told_as_events(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, server_log);
+        tells(f, server_events);
+}
+
+static void test_pieces_of_any_size_make_the_same_events(void **state)
+{
+        struct fixture *f = *state;
+
+        for (size_t size = 1; size < 200; size++) {
+                for (size_t at = 0; at < strlen(server_log); at += size)
+                        server_log_feed(&f->log, server_log + at, MIN(size, strlen(server_log) - at));
+                tells(f, server_events);
+        }
+}
+
+static void test_a_client_has_the_limits_that_its_server_told_before_it(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, SERVER "New client 1 connected\n");
+        feed(f, SERVER "Active Threads Percentage set to 50.0\n");
+        feed(f, SERVER "New client 2 connected\n");
+        feed(f, SERVER "Device pinned memory limit for device 0 set to 0x40000000 bytes\n");
+        feed(f, CONTROL "NEW CLIENT 3 from user 0: Server already exists\n"); /* another process: it has no limits */
+        feed(f, SERVER "New client 3 connected\n");
+        feed(f, SERVER "Active Threads Percentage set to 100\n");
+        feed(f, SERVER "New client 4 connected\n");
+        feed(f, "[2026-11-20 10:06:00.123 Server  4800] New client 5 connected\n"); /* the next server */
+        tells(f, "4711:connected 1/0 under 0 and 0M\n"
+                 "4711:threads 500\n"
+                 "4711:connected 2/0 under 500 and 0M\n"
+                 "4711:limit 0 1073741824\n"
+                 "700:sent 3 of 0\n"
+                 "4711:connected 3/0 under 500 and 1024M\n"
+                 "4711:threads 1000\n"
+                 "4711:connected 4/0 under 1000 and 1024M\n"
+                 "4800:connected 5/0 under 0 and 0M\n");
+        assert_int_equal(f->log.limits.server, 4800);
+}
+
+static void test_a_server_that_cannot_start_says_why(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, OTHER "MPS server failed to start\n" OTHER
+                      "MPS is only supported on 64-bit Linux platforms, with an SM 3.5 or higher GPU.\n");
+        tells(f, "4711:failed (MPS server failed to start)\n"
+                 "4711:failed (MPS is only supported on 64-bit Linux platforms, with an SM 3.5 or higher GPU.)\n");
+}
+
+static void test_too_many_clients_are_told_wherever_the_name_stands(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, SERVER "Client {PID: 4294967295, Context ID: 1} connected? CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n" CONTROL
+                       "Cmd:CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n");
+        tells(f,
+                "4711:too many (Client {PID: 4294967295, Context ID: 1} connected? CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)\n");
+}
+
+static void test_lines_that_are_none_are_passed_over(void **state)
+{
+        static const char *const table[] = {
+                "",
+                "Server has started",
+                "[] Server has started",
+                "[2026-11-20 10:06:00.123] Server has started",
+                "[2026-11-20 10:06:00.123 Server ] Server has started",
+                "[2026-11-20 10:06:00.123 Server 99999999999] Server has started",
+                "[2026-11-20 10:06:00.123 Server -1] Server has started",
+                "[2026/11/20 10:06:00.123 Server 4711] Server has started",
+                SERVER "server has started",
+                SERVER " Server has started",
+                CONTROL "Cmd:NEW CLIENT 1 from user 0: Server already exists",
+                CONTROL "NEW CLIENT 99999999999 from user 0: Server already exists",
+                CONTROL "NEW CLIENT -1 from user 0: Server already exists",
+                CONTROL "NEW CLIENT 1 from user 99999999999: Server already exists",
+                CONTROL "NEW CLIENT 99999999999999999999999999 from user 0: Server already exists",
+                SERVER "Active Threads Percentage set to 100.1",
+                SERVER "Active Threads Percentage set to",
+                SERVER "Active Threads Percentage set to -1",
+                SERVER "Device pinned memory limit for device 32 set to 0x1 bytes",
+                SERVER "Device pinned memory limit for device 0 set to 0xfffffffffffffffff bytes",
+                SERVER "Device pinned memory limit for device 0 set to 0x bytes",
+                SERVER "Client {PID: 1, Context ID: 4294967296} connected",
+        };
+        struct fixture *f = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                feed(f, table[i]);
+                feed(f, "\n");
+                tells(f, "");
+        }
+        server_log_feed(&f->log, "\0\n[\0\n", 5);
+        feed(f, SERVER "Server has started\n");
+        tells(f, "4711:started\n");
+}
+
+static void test_a_line_without_end_costs_its_cap_and_the_next_is_read(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, SERVER "Server has started");
+        for (int i = 0; i < 100000; i++)
+                feed(f, "xxxxxxxxxx");
+        assert_true(f->log.line.capacity <= 2 * SERVER_LOG_LINE_MAX);
+        feed(f, "\n" SERVER "New client 1 connected\n");
+        tells(f, "4711:started\n4711:connected 1/0 under 0 and 0M\n");
+}
+
+/* ---- files ---- */
+
+static void write_file(const struct fixture *f, const char *text, int flags)
+{
+        int fd = open(f->path, O_CREAT | O_WRONLY | O_CLOEXEC | flags, 0600);
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+        close(fd);
+}
+
+static void look(struct fixture *f, const char *expected)
+{
+        struct error err;
+        int more;
+
+        do {
+                assert_ok(more = server_log_look(&f->file, f->path, &f->log, &err), &err);
+        } while (more);
+        tells(f, expected);
+}
+
+static void test_a_file_is_followed_through_appends_cuts_and_replacements(void **state)
+{
+        struct fixture *f = *state;
+        char moved[96];
+
+        look(f, ""); /* not there yet */
+        write_file(f, SERVER "Server has started\n" SERVER "New client 1 ", 0);
+        look(f, "4711:started\n");
+        look(f, "");
+        write_file(f, "connected\n", O_APPEND);
+        look(f, "4711:connected 1/0 under 0 and 0M\n");
+        write_file(f, SERVER "New cl", O_APPEND);
+        look(f, "");
+        write_file(f, SERVER "Server has started\n", O_TRUNC); /* shorter than what was read */
+        look(f, "4711:started\n");
+        write_file(f, SERVER "New cl", O_APPEND);
+        look(f, "");
+        snprintf(moved, sizeof(moved), "%s.1", f->path);
+        assert_int_equal(rename(f->path, moved), 0);
+        look(f, "");
+        write_file(f, "ient 2 connected\n" SERVER "New client 3 connected\n", 0); /* not the end of what was begun */
+        look(f, "4711:connected 3/0 under 0 and 0M\n");
+}
+
+static void test_of_a_large_file_only_the_end_is_read_at_first(void **state)
+{
+        struct fixture *f = *state;
+        struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        strbuf_puts(&text, SERVER "New client 1 connected\n");
+        while (text.size < 2 * SERVER_LOG_LOOK_MAX)
+                strbuf_puts(&text, SERVER "nothing\n");
+        strbuf_puts(&text, SERVER "New client 2 connected\n");
+        write_file(f, text.data, 0);
+        look(f, "4711:connected 2/0 under 0 and 0M\n");
+        write_file(f, text.data, O_APPEND); /* more than one look takes */
+        assert_int_equal(server_log_look(&f->file, f->path, &f->log, &err), 1);
+        tells(f, "4711:connected 1/0 under 0 and 0M\n");
+        look(f, "4711:connected 2/0 under 0 and 0M\n");
+        strbuf_done(&text);
+}
+
+static void test_a_pipe_in_the_place_of_a_log_is_refused(void **state)
+{
+        struct fixture *f = *state;
+        _free_ char *expected = xasprintf("'%s' is no file", f->path);
+        struct error err;
+
+        assert_int_equal(mkfifo(f->path, 0600), 0);
+        assert_fails(server_log_look(&f->file, f->path, &f->log, &err), &err, ERROR_INVALID, expected);
+}
+
+static int set_up(void **state)
+{
+        struct fixture *f = calloc(1, sizeof(*f));
+
+        strcpy(f->root, "/tmp/warpshare-log-XXXXXX");
+        if (!mkdtemp(f->root))
+                return -1;
+        snprintf(f->path, sizeof(f->path), "%s/server.log", f->root);
+        f->said = (struct strbuf)STRBUF_INIT;
+        server_log_init(&f->log, on_event, f);
+        *state = f;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        struct fixture *f = *state;
+        char command[96];
+
+        snprintf(command, sizeof(command), "rm -r %s", f->root);
+        assert_int_equal(system(command), 0);
+        server_log_done(&f->log);
+        strbuf_done(&f->said);
+        free(f);
+        return 0;
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(test_a_control_log_is_told_as_events),
+                TEST(test_a_server_log_is_told_as_events),
+                TEST(test_pieces_of_any_size_make_the_same_events),
+                TEST(test_a_client_has_the_limits_that_its_server_told_before_it),
+                TEST(test_a_server_that_cannot_start_says_why),
+                TEST(test_too_many_clients_are_told_wherever_the_name_stands),
+                TEST(test_lines_that_are_none_are_passed_over),
+                TEST(test_a_line_without_end_costs_its_cap_and_the_next_is_read),
+                TEST(test_a_file_is_followed_through_appends_cuts_and_replacements),
+                TEST(test_of_a_large_file_only_the_end_is_read_at_first),
+                TEST(test_a_pipe_in_the_place_of_a_log_is_refused),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "node/health.h"
+
+static struct node_health *health;
+
+static int open_health(void **state UNUSED)
+{
+        health = node_health_new();
+        return 0;
+}
+
+static int close_health(void **state UNUSED)
+{
+        health = node_health_free(health);
+        return 0;
+}
+
+/* GPU-0, GPU-1, and GPU-2 with MIG-0 and MIG-1. */
+static struct mig_device migs[] = {{.uuid = "MIG-0", .index = 0}, {.uuid = "MIG-1", .index = 1}};
+static struct gpu gpus[] = {
+        {.uuid = "GPU-0", .index = 0},
+        {.uuid = "GPU-1", .index = 1},
+        {.uuid = "GPU-2", .index = 2, .mig_enabled = true, .mig_devices = migs, .n_mig_devices = 2},
+};
+static const struct inventory inventory = {.gpus = gpus, .n_gpus = ARRAY_SIZE(gpus)};
+
+static const struct unit whole[] = {{.uuid = "GPU-0"}, {.uuid = "GPU-1"}};
+static const struct unit parts[] = {{.uuid = "MIG-0"}, {.uuid = "MIG-1"}};
+static struct resource resources[] = {
+        {.name = "nvidia.com/gpu", .units = whole, .n_units = 2},
+        {.name = "nvidia.com/mig-1g.10gb", .units = parts, .n_units = 2},
+};
+static const struct plan plan = {.resources = resources, .n_resources = ARRAY_SIZE(resources)};
+static const struct plan empty_plan = {.n_resources = 0};
+
+/* What the end of the turn tells: "GPU-1-:fell" and "GPU-1+", "(…)" around parts of others. */
+static void assert_turn(const char *expected)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const struct node_change *changes;
+        size_t count = node_health_end_turn(health, &changes);
+
+        for (size_t i = 0; i < count; i++)
+                strbuf_printf(&text, changes[i].is_part_of_other ? "%s(%s%s%s)" : "%s%s%s%s", i ? " " : "",
+                        changes[i].uuid, changes[i].is_healthy ? "+" : "-:", changes[i].reason);
+        assert_string_equal(text.data, expected);
+}
+
+static void assert_verdict(enum node_status status, const char *reason, const char *message)
+{
+        struct node_verdict verdict;
+
+        node_health_judge(health, &verdict);
+        assert_string_equal(verdict.message, message);
+        assert_string_equal(verdict.reason, reason);
+        assert_int_equal(verdict.status, status);
+}
+
+static void begin(void)
+{
+        node_health_set_inventory(health, &inventory);
+        node_health_set_plan(health, &plan);
+        assert_turn("");
+}
+
+static void test_nothing_is_told_of_a_node_that_is_well(void **state UNUSED)
+{
+        begin();
+        node_health_set_inventory(health, &inventory);
+        assert_turn("");
+        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+}
+
+static void test_each_change_of_health_is_told_once(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "GPU-1", false, "fell");
+        assert_turn("GPU-1-:fell");
+        assert_turn("");
+        node_health_set_unit(health, "GPU-1", false, "fell again");
+        assert_turn("");
+        node_health_set_unit(health, "GPU-1", true, NULL);
+        assert_turn("GPU-1+");
+        assert_turn("");
+}
+
+static void test_what_is_told_again_after_an_inventory_did_not_change(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "GPU-1", false, "fell");
+        assert_turn("GPU-1-:fell");
+        node_health_set_inventory(health, &inventory);
+        node_health_set_unit(health, "GPU-1", false, "fell");
+        assert_turn("");
+        assert_verdict(NODE_READY, "SomeUnhealthy", "1 of 4 units are unhealthy; GPU 1 (GPU-1): fell");
+}
+
+static void test_what_is_not_told_after_an_inventory_is_healthy(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "GPU-1", false, "fell");
+        assert_turn("GPU-1-:fell");
+        node_health_set_inventory(health, &inventory);
+        assert_turn("GPU-1+");
+}
+
+static void test_what_comes_and_goes_within_a_turn_is_not_told(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "GPU-0", false, "fell");
+        node_health_set_unit(health, "GPU-0", true, NULL);
+        assert_turn("");
+}
+
+static void test_mig_devices_are_part_of_their_gpu_where_it_changes_as_they_do(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "MIG-1", false, "Xid 94");
+        assert_turn("MIG-1-:Xid 94");
+        node_health_set_unit(health, "GPU-2", false, "Xid 79");
+        node_health_set_unit(health, "MIG-0", false, "Xid 79");
+        node_health_set_unit(health, "MIG-1", false, "Xid 79");
+        assert_turn("GPU-2-:Xid 79 (MIG-0-:Xid 79)");
+        node_health_set_unit(health, "MIG-0", true, NULL);
+        assert_turn("MIG-0+");
+}
+
+static void test_names_are_for_people(void **state UNUSED)
+{
+        const struct node_change *changes;
+
+        begin();
+        node_health_set_unit(health, "GPU-1", false, "a");
+        node_health_set_unit(health, "MIG-1", false, "b");
+        node_health_set_unit(health, "GPU-gone", false, "c");
+        assert_int_equal(node_health_end_turn(health, &changes), 3);
+        assert_string_equal(changes[0].name, "GPU 1 (GPU-1)");
+        assert_string_equal(changes[1].name, "MIG device 2:1 (MIG-1)");
+        assert_string_equal(changes[2].name, "GPU-gone");
+}
+
+static void test_an_agent_that_has_just_started_says_nothing(void **state UNUSED)
+{
+        assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+        node_health_set_inventory(health, &inventory);
+        assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+}
+
+static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
+{
+        node_health_set_unavailable(health, "no library");
+        assert_verdict(NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: no library");
+        node_health_set_inventory(health, &inventory);
+        assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+        node_health_set_refused(health, "replicas: 0");
+        assert_verdict(NODE_NOT_READY, "ChangeRefused", "no plan is in force: replicas: 0");
+}
+
+static void test_a_node_whose_plan_has_no_unit_is_not_ready(void **state UNUSED)
+{
+        node_health_set_inventory(health, &inventory);
+        node_health_set_plan(health, &empty_plan);
+        assert_verdict(NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration lets it give out");
+}
+
+static void test_a_node_is_ready_as_long_as_one_unit_is_healthy(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "GPU-0", false, "fell");
+        node_health_set_unit(health, "GPU-1", false, "burns");
+        node_health_set_unit(health, "MIG-0", false, "lost");
+        assert_verdict(NODE_READY, "SomeUnhealthy", "3 of 4 units are unhealthy; GPU 0 (GPU-0): fell");
+        node_health_set_unit(health, "MIG-1", false, "lost");
+        assert_verdict(NODE_NOT_READY, "NoHealthyGPU", "none of 4 units is healthy; GPU 0 (GPU-0): fell");
+}
+
+static void test_a_gpu_that_is_not_in_the_plan_does_not_count(void **state UNUSED)
+{
+        begin();
+        node_health_set_unit(health, "GPU-2", false, "fell");
+        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+}
+
+static void test_a_refused_change_leaves_the_node_ready_and_says_so(void **state UNUSED)
+{
+        begin();
+        node_health_set_refused(health, "replicas: 0, must be at least 1");
+        assert_verdict(NODE_READY, "ChangeRefused", "the plan before stays in force: replicas: 0, must be at least 1");
+        node_health_set_refused(health, NULL);
+        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, open_health, close_health)
+        const struct CMUnitTest tests[] = {
+                TEST(test_nothing_is_told_of_a_node_that_is_well),
+                TEST(test_each_change_of_health_is_told_once),
+                TEST(test_what_is_told_again_after_an_inventory_did_not_change),
+                TEST(test_what_is_not_told_after_an_inventory_is_healthy),
+                TEST(test_what_comes_and_goes_within_a_turn_is_not_told),
+                TEST(test_mig_devices_are_part_of_their_gpu_where_it_changes_as_they_do),
+                TEST(test_names_are_for_people),
+                TEST(test_an_agent_that_has_just_started_says_nothing),
+                TEST(test_a_node_without_a_plan_is_not_ready),
+                TEST(test_a_node_whose_plan_has_no_unit_is_not_ready),
+                TEST(test_a_node_is_ready_as_long_as_one_unit_is_healthy),
+                TEST(test_a_gpu_that_is_not_in_the_plan_does_not_count),
+                TEST(test_a_refused_change_leaves_the_node_ready_and_says_so),
+        };
+
+        return cmocka_run_group_tests_name("node_health", tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/*
+ * What the node's annotations say. That they arrive is in test/e2e/test_agent_config.py.
+ */
+#include "unit.h"
+
+#include <string.h>
+
+#include "base/macro.h"
+#include "nodeconfig/report.h"
+
+static void assert_node(const struct config_status *status, const char *expected)
+{
+        json_t *node = config_report_node("n1", status);
+        json_t *wanted = json_loads(expected, 0, NULL);
+        _free_ char *text = json_dumps(node, JSON_SORT_KEYS);
+
+        assert_non_null(wanted);
+        if (!json_equal(node, wanted))
+                fail_msg("%s", text);
+        json_decref(wanted);
+        json_decref(node);
+}
+
+#define NODE(annotations)                                                                                              \
+        "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\", \"annotations\": {" annotations \
+        "}}}"
+#define SMALL                                                                                                          \
+        "\"warpshare.dev/config\": \"small\", \"warpshare.dev/config-source\": \"ConfigMap gpu/configs, by label\", "  \
+        "\"warpshare.dev/config-generation\": \"7\", \"warpshare.dev/config-hash\": \"0123456789abcdef\", "
+
+static const struct config_status small = {.name = "small",
+        .source = "ConfigMap gpu/configs",
+        .by = "label",
+        .hash = "0123456789abcdef",
+        .generation = 7,
+        .verdict = CONFIG_ACCEPTED};
+
+static void test_what_is_in_force_is_told_with_what_became_of_the_newest(void **state UNUSED)
+{
+        struct config_status status = small;
+
+        assert_node(&status, NODE(SMALL "\"warpshare.dev/config-status\": \"accepted\""));
+        status.verdict = CONFIG_REFUSED;
+        status.why = "config 'small' line 3: no";
+        assert_node(&status, NODE(SMALL "\"warpshare.dev/config-status\": \"refused: config 'small' line 3: no\""));
+}
+
+static void test_where_none_is_in_force_only_the_status_is_told(void **state UNUSED)
+{
+        const struct config_status status = {.verdict = CONFIG_WAITING, .why = "the node's label is not known yet"};
+
+        assert_node(&status, NODE("\"warpshare.dev/config-status\": \"waiting: the node's label is not known yet\""));
+}
+
+static void test_what_is_not_utf_8_is_told_as_far_as_it_is(void **state UNUSED)
+{
+        const struct config_status status = {.verdict = CONFIG_REFUSED, .why = "'\xff' is none"};
+
+        assert_node(&status, NODE("\"warpshare.dev/config-status\": \"refused: '?' is none\""));
+}
+
+static void test_a_node_that_lacks_a_word_of_the_report_does_not_have_it(void **state UNUSED)
+{
+        static const struct {
+                const char *node;
+                bool is_on;
+        } cases[] = {
+                {NODE(SMALL "\"warpshare.dev/config-status\": \"accepted\", \"mine\": \"too\""), true},
+                {NODE(SMALL "\"warpshare.dev/config-status\": \"refused: x\""), false},
+                {NODE(SMALL "\"mine\": \"too\""), false},
+                {"{\"metadata\": {\"name\": \"n1\"}}", false},
+        };
+        json_t *report = config_report_node("n1", &small);
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                json_t *node = json_loads(cases[i].node, 0, NULL);
+
+                assert_non_null(node);
+                assert_int_equal(config_report_is_on(node, report), cases[i].is_on);
+                json_decref(node);
+        }
+        json_decref(report);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_node_that_lacks_a_word_of_the_report_does_not_have_it),
+                cmocka_unit_test(test_what_is_in_force_is_told_with_what_became_of_the_newest),
+                cmocka_unit_test(test_where_none_is_in_force_only_the_status_is_told),
+                cmocka_unit_test(test_what_is_not_utf_8_is_told_as_far_as_it_is),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
