@@ -15,6 +15,7 @@
 #include "cmd/doctor.h"
 #include "cmd/doctor_facts.h"
 #include "cmd/mps_ask.h"
+#include "cmd/reach.h"
 #include "mps/control.h"
 #include "mps/message.h"
 #include "share/mps_wanted.h"
@@ -25,10 +26,17 @@
 #define SHM_LEAST ((uint64_t)64 * 1024 * 1024)
 #define SHM_SPARE 10U /* a part in so many is to be free */
 
+bool doctor_is_at_supervisor(const struct doctor *doctor)
+{
+        _free_ char *socket = xasprintf("%s/" MPS_SOCKET, doctor->mps_root);
+
+        return !*doctor->config->path && !doctor->config->sharing.mps && reach_socket(socket) == 0;
+}
+
 /* True when these checks have something to look at. */
 static bool is_wanted(struct doctor *doctor)
 {
-        if (doctor->config->sharing.mps)
+        if (doctor->config->sharing.mps || doctor_is_at_supervisor(doctor))
                 return true;
         doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is to be shared by MPS");
         return false;
@@ -84,7 +92,7 @@ static size_t longest_name(const struct sharing_section *section)
 {
         size_t longest = UUID_LENGTH;
 
-        if (section->daemon_scope != DAEMON_SCOPE_RESOURCE)
+        if (!section || section->daemon_scope != DAEMON_SCOPE_RESOURCE)
                 return longest;
         for (size_t i = 0; i < section->n_resources; i++) {
                 const struct shared_resource *resource = &section->resources[i];
