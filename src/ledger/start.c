@@ -320,7 +320,7 @@ void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *r
                         make_container(holdings, record, &record->entries[i], true, &err);
 }
 
-/* Their files are gone after a reboot, and a container is made again with the names that it had. */
+/* Their files are gone after a reboot, and a container is made again with the names that it had. Those of pods that went meanwhile go. */
 void holdings_make_all(struct holdings *holdings)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -334,4 +334,5 @@ void holdings_make_all(struct holdings *holdings)
                         !holdings_is_declared(holdings, &record.entries[i]) &&
                         make_container(holdings, &record, &record.entries[i], false, &err) < 0)
                         log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));
+        sweep(holdings, &arena, &record);
 }

@@ -366,6 +366,28 @@ def test_without_mps_nothing_of_it_is_looked_at(site):
     assert {finding['verdict'] for finding in findings if finding['check'].startswith('mps-')} == {'skipped'}
 
 
+def test_in_the_supervisors_container_mps_is_looked_at_and_what_is_the_agents_is_not(site):
+    site.arguments = ['--config-file=']
+    site.remove('kubelet')
+    site.remove('pods')
+    findings = site.findings()
+    verdicts = {finding['check']: finding['verdict'] for finding in findings}
+    assert wrong_checks(findings) == set(), findings
+    assert {check for check in verdicts if verdicts[check] == 'skipped'} == \
+        {'plan', 'kubelet', 'pod-resources', 'agent', 'other-plugins', 'containers'}, findings
+    assert {verdicts[check] for check in ('mps-control', 'mps-root', 'mps-parents', 'shm', 'mps-daemons')} == {'ok'}, findings
+    site.remove('mps/warpshare.sock')
+    assert wrong_checks(site.findings()) == {'kubelet', 'pod-resources', 'agent'}
+
+
+def test_in_the_supervisors_container_exclusive_process_is_right_where_a_daemon_serves(site):
+    site.arguments = ['--config-file=']
+    site.scenario([{'model': 'T4', 'uuid': FIRST_UUID, 'computeMode': 'exclusive-process'}, {'model': 'T4'}])
+    expect(site, 'compute-mode', 'no MPS', verdict='note')
+    site.status['daemons'] = [daemon()]
+    expect(site, 'compute-mode', 'as they should be', verdict='ok')
+
+
 @pytest.mark.parametrize('name, text', [
     ('nvidia-cuda-mps-control', 'MPS control program: '), ('nvidia-cuda-mps-server', 'MPS server, without which')])
 def test_a_missing_program_of_mps_is_found(site, name, text):

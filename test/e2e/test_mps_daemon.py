@@ -365,6 +365,20 @@ def test_all_daemons_may_have_one_shared_memory(mps):
 
 
 @needs_mounts
+def test_who_takes_a_daemons_shared_memory_from_containers_of_before_is_told(mps):
+    supervisor = mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    peer.wait_ready(UUIDS[0])
+    assert supervisor.stop() == 0
+    supervisor = mps.start('--shared-memory=node')
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    assert has_as_shm(peer.wait_ready(UUIDS[0])['pid'], '/dev/shm')
+    supervisor.wait_log('containers that started before cannot connect any more.* name=' + UUIDS[0])
+
+
+@needs_mounts
 def test_what_nobody_else_would_see_is_not_mounted(mps):
     """As in a container whose volume has no mountPropagation."""
     supervisor = mps.start(prefix=['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',

@@ -173,6 +173,19 @@ def test_without_kubelets_record_a_container_has_the_limits_of_each_share(node):
     node.agent.wait_log("kubelet's record does not have a container that starts")
 
 
+def test_an_agent_that_starts_removes_the_devices_of_pods_that_are_gone(node):
+    """After a change of the configuration no container may come for which kubelet would ask."""
+    kubelet = start(node, individual())
+    admit(kubelet, 'first', gpu0=2, gpu1=2)
+    run(node, 'first')
+    first = devices_made(node)
+    kubelet.remove_pod('first')
+    admit(kubelet, 'second', gpu0=2)
+    node.agent.kill()
+    node.start(*places(node))
+    node.wait(lambda: devices_made(node) and not set(first) & set(devices_made(node)), 'those of the first are gone')
+
+
 def test_what_nobody_knows_is_not_started_and_the_reason_is_told(node):
     kubelet = start(node, individual())
     with pytest.raises(grpc.RpcError) as error:

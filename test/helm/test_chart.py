@@ -238,6 +238,13 @@ def test_the_supervisor_has_no_way_to_the_api_server(program):
     assert supervisor['serviceAccountName'] not in accounts
 
 
+@pytest.mark.parametrize('enabled', [True, False])
+def test_the_agent_sees_what_the_supervisor_mounts(program, enabled):
+    agent = pod(chart.render(program, {'mps': {'enabled': enabled}}), 'agent')['containers'][0]
+    mount = [one for one in agent['volumeMounts'] if one['name'] == 'mps'][0]
+    assert mount.get('mountPropagation') == ('HostToContainer' if enabled else None)
+
+
 def context(program, component='agent', **values):
     return pod(chart.render(program, values), component)['containers'][0]['securityContext']
 

@@ -68,6 +68,8 @@ void doctor_check_declared(struct doctor *doctor);
 /* The MPS root as this process sees it: where containers have it mounted (--mps-directory), or else, on the host itself, where the
  * configuration has it, below the system root. The caller frees. */
 char *doctor_find_mps_root(const struct config *config);
+/* No configuration is named, and `warpshare mps` answers: as in its container, which has neither the agent's configuration nor kubelet's folders. */
+bool doctor_is_at_supervisor(const struct doctor *doctor);
 void doctor_check_control_program(struct doctor *doctor);
 void doctor_check_mps_root(struct doctor *doctor);
 void doctor_check_mps_parents(struct doctor *doctor);

@@ -18,6 +18,18 @@
 
 #define SPEC_MAX ((size_t)8 * 1024 * 1024)
 
+/* Whether |path| is below a folder that only the agent's container has, and this is the supervisor's: then there is nothing to judge. */
+static bool is_for_agent(struct doctor *doctor, const char *path)
+{
+        _free_ char *folder = file_folder(path);
+
+        if (access(folder, F_OK) == 0 || !doctor_is_at_supervisor(doctor))
+                return false;
+        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL,
+                "'%s' is not there, and 'warpshare mps' needs none: run the doctor in the agent's container", folder);
+        return true;
+}
+
 /* ---- sockets ---- */
 
 void doctor_check_kubelet(struct doctor *doctor)
@@ -30,6 +42,8 @@ void doctor_check_kubelet(struct doctor *doctor)
                         doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
                 return;
         }
+        if (is_for_agent(doctor, path))
+                return;
         rc = reach_socket(path);
         if (rc == 0)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
@@ -51,6 +65,8 @@ void doctor_check_pod_resources(struct doctor *doctor)
                         "it is not to be asked");
                 return;
         }
+        if (is_for_agent(doctor, path))
+                return;
         rc = reach_socket(path);
         if (rc == 0)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
@@ -78,8 +94,11 @@ void doctor_check_agent(struct doctor *doctor)
         _free_ char *directory = plugin_directory(doctor);
         struct lock lock = LOCK_INIT;
         struct error err;
-        int rc = lock_take(&lock, directory, &err);
+        int rc;
 
+        if (is_for_agent(doctor, doctor->config->kubelet_socket))
+                return;
+        rc = lock_take(&lock, directory, &err);
         lock_release(&lock);
         if (rc == LOCK_BUSY)
                 doctor_tell(

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
+#include "io/reach.h"
 #include "mps/client/ask.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/shared_memory.h"
@@ -26,10 +27,17 @@
 #define SHM_LEAST ((uint64_t)64 * 1024 * 1024)
 #define SHM_SPARE 10U /* a part in so many is to be free */
 
+bool doctor_is_at_supervisor(const struct doctor *doctor)
+{
+        _free_ char *socket = xasprintf("%s/" MPS_SOCKET, doctor->mps_root);
+
+        return !*doctor->config->path && !doctor->config->sharing.mps && reach_socket(socket) == 0;
+}
+
 /* True when these checks have something to look at. */
 static bool is_wanted(struct doctor *doctor)
 {
-        if (doctor->config->sharing.mps)
+        if (doctor->config->sharing.mps || doctor_is_at_supervisor(doctor))
                 return true;
         doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is to be shared by MPS");
         return false;
@@ -85,7 +93,7 @@ static size_t longest_name(const struct sharing_section *section)
 {
         size_t longest = UUID_LENGTH;
 
-        if (section->daemon_scope != DAEMON_SCOPE_RESOURCE)
+        if (!section || section->daemon_scope != DAEMON_SCOPE_RESOURCE)
                 return longest;
         for (size_t i = 0; i < section->n_resources; i++) {
                 const struct shared_resource *resource = &section->resources[i];

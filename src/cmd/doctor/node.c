@@ -180,6 +180,10 @@ void doctor_check_plan(struct doctor *doctor)
         struct plan *plan;
         struct error err;
 
+        if (doctor_is_at_supervisor(doctor)) {
+                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent's configuration is not known here");
+                return;
+        }
         if (!inventory)
                 return;
         if (plan_build(&plan, &arena, doctor->config, inventory, on_plan_warning, doctor, &err) < 0) {
@@ -304,7 +308,8 @@ static void judge_mode(
 {
         bool is_mps = unit->shared && resource->strategy == SHARING_MPS;
 
-        if (mode == NVML_COMPUTEMODE_DEFAULT || (is_mps && has_daemon(modes, unit)))
+        if (mode == NVML_COMPUTEMODE_DEFAULT ||
+                ((is_mps || doctor_is_at_supervisor(modes->doctor)) && has_daemon(modes, unit)))
                 return;
         modes->wrong++;
         if (mode == NVML_COMPUTEMODE_PROHIBITED)

@@ -1,6 +1,7 @@
 /*
  * A daemon's own /dev/shm, or that of the node. Which of the two it is, is decided when its folder is made, and holds as long as the folder:
- * containers have it mounted for as long as they live, and kubelet gives a container that restarts what it had before.
+ * containers have it mounted for as long as they live, and kubelet gives a container that restarts what it had before. A supervisor that may not
+ * mount, or is told not to, takes that of the node all the same, and says whom it cuts off.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -18,6 +19,11 @@ int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
         bool is_mounted;
 
         run->has_own_shm = false;
+        if (!context->enter_shm && access(run->folder.shm, F_OK) == 0)
+                log_warn(
+                        "an MPS daemon had shared memory of its own, and has that of the node now: containers that started before cannot "
+                        "connect any more (error 805): end them",
+                        LOG_STR("name", run->name));
         if (!context->enter_shm || (!is_new && access(run->folder.shm, F_OK) < 0))
                 return 0;
         if (mps_shm_mount(run->folder.shm, context->shm_kib(run, context->data), &is_mounted, err) < 0) {
