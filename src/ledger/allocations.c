@@ -1,7 +1,6 @@
 #include "ledger/parts.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -12,11 +11,6 @@
 /* After a failure, longer each time. */
 #define SAVE_RETRY_MS UINT64_C(1000)
 #define SAVE_RETRY_MAX_MS UINT64_C(60000)
-
-int64_t holdings_now(void)
-{
-        return (int64_t)time(NULL);
-}
 
 /* ---- books ---- */
 
@@ -155,7 +149,7 @@ void holdings_load_book(struct holdings *holdings, struct book *book)
                         log_warn("the record of who holds what cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;
         }
-        if (grants_read(book->grants, text.data, text.size, holdings_clock(), &err) < 0)
+        if (grants_read(book->grants, text.data, text.size, holdings_clock(holdings), &err) < 0)
                 log_warn("the record of who holds what is left aside", LOG_STR("file", path), LOG_ERR(&err));
 }
 

@@ -93,7 +93,7 @@ static void forget_ended(struct holdings *holdings)
                 struct declared_container *container = container_of(at, struct declared_container, link);
 
                 next = at->next;
-                if (!map_find(pods, container->pod_uid) && holdings_clock() - container->read_at > AGAIN_MS)
+                if (!map_find(pods, container->pod_uid) && holdings_clock(holdings) - container->read_at > AGAIN_MS)
                         free_container(container);
         }
 }
@@ -114,7 +114,7 @@ static struct declared_container *take(
         struct declared_container *now;
 
         if (before && !pod) {
-                before->read_at = holdings_clock();
+                before->read_at = holdings_clock(holdings);
                 before->is_ours |= is_start;
                 return before;
         }
@@ -122,7 +122,7 @@ static struct declared_container *take(
         now->pod_uid = arena_strdup(&now->arena, entry->pod_uid);
         now->name = arena_strdup(&now->arena, entry->container);
         now->resource = is_start ? arena_strdup(&now->arena, entry->resource) : "";
-        now->read_at = holdings_clock();
+        now->read_at = holdings_clock(holdings);
         now->is_ours = is_start || (before && before->is_ours);
         if (pod)
                 now->said = declared_read(&now->arena, pod, entry->container);
@@ -448,7 +448,7 @@ static void read_pod(struct declared_ask *ask, const struct holder *holder)
         ask->pod = (struct node_event_pod){.namespace = arena_strdup(&ask->arena, holder->pod_namespace),
                 .name = arena_strdup(&ask->arena, holder->pod),
                 .uid = arena_strdup(&ask->arena, holder->pod_uid)};
-        ask->deadline = holdings_clock() + READ_MS;
+        ask->deadline = holdings_clock(ask->holdings) + READ_MS;
         ask->call = kube_client_send(ask->holdings->options.client,
                 &(struct kube_request){
                         .method = KUBE_GET, .path = path, .timeout_ms = READ_MS, .done = on_pod, .data = ask});
@@ -467,7 +467,7 @@ void holdings_on_declared_timer(uv_timer_t *timer)
                 struct declared_ask *ask = container_of(at, struct declared_ask, link);
 
                 next = at->next;
-                if (ask->call && ask->deadline < holdings_clock())
+                if (ask->call && ask->deadline < holdings_clock(holdings))
                         finish(ask, NULL, "the API server did not answer in time");
                 else
                         is_any |= ask->call != NULL;
@@ -517,7 +517,7 @@ static bool is_fresh(struct declared_ask *ask)
                 container = find(ask->holdings, record.entries[i].pod_uid, record.entries[i].container);
                 if (!container || !container->is_ours || !container->said.is_known ||
                         strcmp(container->resource, ask->resource) == 0 ||
-                        holdings_clock() - container->read_at > FRESH_MS)
+                        holdings_clock(ask->holdings) - container->read_at > FRESH_MS)
                         return false;
                 count++;
         }
@@ -563,7 +563,7 @@ static bool is_unread(const struct holdings *holdings, const struct holder *hold
         if (!holder || !holder->pod || !holder->pod_uid || !holder->container)
                 return false;
         container = find(holdings, holder->pod_uid, holder->container);
-        return !container || (!container->said.is_known && holdings_clock() - container->read_at > AGAIN_MS);
+        return !container || (!container->said.is_known && holdings_clock(holdings) - container->read_at > AGAIN_MS);
 }
 
 /* Its start was asked about, or will be. */

@@ -37,7 +37,7 @@ static void mark_booked(const struct holdings *holdings, struct recent *recent)
 void holdings_note_request(
         struct holdings *holdings, const struct resource *resource, const char *const *ids, size_t n_ids)
 {
-        int64_t now = holdings_clock();
+        int64_t now = holdings_clock(holdings);
 
         holdings->allocated_at = now;
         /* kubelet admits pods one by one: what it asked for before is in its books. */
@@ -89,7 +89,8 @@ static size_t add_recent(struct holdings *holdings, bool by_list, struct arena *
         for (size_t i = holdings->n_recent; i-- > 0;) {
                 const struct recent *recent = &holdings->recent[i];
 
-                if (is_told_elsewhere(holdings, recent, by_list) || recent->since < holdings_clock() - LIST_GRACE_MS)
+                if (is_told_elsewhere(holdings, recent, by_list) ||
+                        recent->since < holdings_clock(holdings) - LIST_GRACE_MS)
                         forget(holdings, i);
                 else
                         held[count++] = (struct handover_held){.resource = arena_strdup(arena, recent->resource),

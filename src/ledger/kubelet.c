@@ -28,11 +28,6 @@ struct asking {
         void *data;
 };
 
-int64_t holdings_clock(void)
-{
-        return (int64_t)(uv_hrtime() / 1000000);
-}
-
 /*
  * kubelet makes its socket at its start, and so long its list may leave pods out. How old the socket is its date does not tell, since
  * clocks are set: what counts is how long it has been seen.
@@ -42,9 +37,9 @@ static bool is_young(struct holdings *holdings)
         struct file_identity now = file_identity_of(holdings->pod_resources);
 
         if (!file_identity_is_same(&now, &holdings->kubelet))
-                holdings->kubelet_since = holdings_clock();
+                holdings->kubelet_since = holdings_clock(holdings);
         holdings->kubelet = now;
-        return !file_identity_exists(&now) || holdings_clock() - holdings->kubelet_since < LIST_GRACE_MS;
+        return !file_identity_exists(&now) || holdings_clock(holdings) - holdings->kubelet_since < LIST_GRACE_MS;
 }
 
 /* The record has everybody, also those whom a young kubelet leaves out of its list. */
@@ -80,7 +75,7 @@ bool holdings_can_ask(const struct holdings *holdings)
 {
         if (!holdings->pods || !is_mounted(holdings))
                 return false;
-        return !holdings->is_refused || holdings_clock() - holdings->refused_since < LIST_PATIENCE_MS;
+        return !holdings->is_refused || holdings_clock(holdings) - holdings->refused_since < LIST_PATIENCE_MS;
 }
 
 /* ---- what was told ---- */
@@ -106,7 +101,7 @@ static void sync_all(struct holdings *holdings)
         if (!holdings_list_is_whole(holdings))
                 return;
         for (size_t i = 0; i < holdings->n_books; i++)
-                holdings_sync_book(holdings, &holdings->books[i], holdings_clock() - LIST_GRACE_MS);
+                holdings_sync_book(holdings, &holdings->books[i], holdings_clock(holdings) - LIST_GRACE_MS);
         holdings_tell_all(holdings);
 }
 
@@ -138,7 +133,7 @@ static void take_refusal(struct holdings *holdings, const struct error *err)
 {
         complain(&holdings->bad_list, "kubelet does not tell which container holds what, will ask again", err);
         if (!holdings->is_refused)
-                holdings->refused_since = holdings_clock();
+                holdings->refused_since = holdings_clock(holdings);
         holdings->is_refused = true;
         holdings->retry_ms = holdings->retry_ms ? MIN(holdings->retry_ms * 2, RETRY_MAX_MS) : RETRY_MIN_MS;
         if (!holdings_can_ask(holdings))
@@ -149,7 +144,7 @@ bool holdings_renew_record(struct holdings *holdings, bool at_once)
 {
         struct arena scratch = ARENA_INIT;
         uint64_t doubt = holders_doubt(holdings->holders);
-        int64_t now = holdings_clock();
+        int64_t now = holdings_clock(holdings);
         const char *const *resources;
         size_t count = holders_doubtful(holdings->holders, &scratch, &resources);
 
@@ -222,7 +217,7 @@ void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *da
 {
         struct asking *asking = xcalloc(1, sizeof(*asking));
 
-        *asking = (struct asking){.holdings = holdings, .at = holdings_clock(), .done = done, .data = data};
+        *asking = (struct asking){.holdings = holdings, .at = holdings_clock(holdings), .done = done, .data = data};
         list_append(&holdings->askings, &asking->link);
         pod_resources_list(holdings->pods, on_listed, asking);
 }

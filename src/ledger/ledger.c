@@ -10,6 +10,34 @@
 #include "ledger/parts.h"
 #include "share/mps_wanted.h"
 
+/* ---- time ---- */
+
+static struct ledger_time read_clocks(void *data UNUSED)
+{
+        struct timespec date;
+
+        clock_gettime(CLOCK_REALTIME, &date);
+        return (struct ledger_time){
+                .clock = (int64_t)(uv_hrtime() / 1000000),
+                .date = (int64_t)date.tv_sec * 1000 + date.tv_nsec / 1000000,
+        };
+}
+
+int64_t holdings_clock(const struct holdings *holdings)
+{
+        return holdings->options.now(holdings->options.data).clock;
+}
+
+static int64_t date_of(const struct holdings *holdings)
+{
+        return holdings->options.now(holdings->options.data).date;
+}
+
+int64_t holdings_now(const struct holdings *holdings)
+{
+        return date_of(holdings) / 1000;
+}
+
 /* ---- public ---- */
 
 const struct broker *holdings_broker(struct holdings *holdings)
@@ -136,14 +164,6 @@ static void note_renewed(struct holdings *holdings, const struct mps_wanted *bef
         holdings->generation++;
 }
 
-static uint64_t now_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void holdings_apply(struct holdings *holdings, const struct plan *plan)
 {
         struct book *before = holdings->books;
@@ -157,7 +177,7 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan)
         if (holdings->plan)
                 mps_wanted_of(&wanted_before, &scratch, holdings->plan);
         else
-                holdings->generation = MAX(holdings->generation, now_ms());
+                holdings->generation = MAX(holdings->generation, (uint64_t)date_of(holdings));
         mps_wanted_of(&wanted, &scratch, plan);
         note_renewed(holdings, &wanted_before, &wanted);
         for (size_t i = 0; i < plan->n_resources; i++)
@@ -263,6 +283,8 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
 
         holdings->options = *options;
         holdings->options.config = NULL;
+        if (!holdings->options.now)
+                holdings->options.now = read_clocks;
         holdings->directory = xstrdup(config->mps_directory);
         holdings->pod_resources = xstrdup(config->pod_resources);
         holdings->pod_resources_folder = file_folder(config->pod_resources);
@@ -275,7 +297,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         list_init(&holdings->declared);
         list_init(&holdings->declared_asks);
         holdings->listed_at = holdings->allocated_at = NEVER;
-        holdings->generation = now_ms();
+        holdings->generation = (uint64_t)date_of(holdings);
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
                 error_raise_errno(err, errno, "random bytes for the ids of grants");
                 goto failed;

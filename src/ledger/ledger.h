@@ -26,6 +26,12 @@
 
 struct holdings;
 
+/* Milliseconds. */
+struct ledger_time {
+        int64_t clock; /* since some moment; never goes back, whatever becomes of the time of day */
+        int64_t date;  /* since the epoch */
+};
+
 struct holdings_options {
         uv_loop_t *loop;
         const struct config
@@ -35,6 +41,7 @@ struct holdings_options {
         struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until holdings_close() */
         void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
+        struct ledger_time (*now)(void *data);            /* NULL: the machine's clocks */
         void *data;
 };
 

@@ -132,9 +132,14 @@ struct bind {
         void *context;
 };
 
+/* ---- ledger.c ---- */
+
+int64_t holdings_clock(
+        const struct holdings *holdings); /* milliseconds; never goes back, whatever becomes of the time of day */
+int64_t holdings_now(const struct holdings *holdings); /* seconds since the epoch */
+
 /* ---- allocations.c: what is held, by the books and by kubelet ---- */
 
-int64_t holdings_now(void); /* seconds since the epoch */
 /* By name: who asks may still have the plan before. */
 struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name);
 struct book *holdings_find_book(const struct holdings *holdings, const char *name);
@@ -146,8 +151,6 @@ void holdings_load_book(struct holdings *holdings, struct book *book);
 void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of);
 
 /* ---- kubelet.c: what kubelet says ---- */
-
-int64_t holdings_clock(void); /* milliseconds; never goes back, whatever becomes of the time of day */
 
 /* What kubelet has told is taken in before |done| is called, from the loop; |err| NULL: it has answered. */
 typedef void holdings_listed_fn(const struct error *err, void *data);

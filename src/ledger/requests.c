@@ -55,7 +55,7 @@ static void answer(struct bind *bind, const struct mps_grant *made)
                 binding.partition = made->partition;
                 binding.sms = made->sms;
         }
-        bind->holdings->allocated_at = holdings_clock();
+        bind->holdings->allocated_at = holdings_clock(bind->holdings);
         bind->bound(NULL, &binding, bind->context);
         free_bind(bind);
 }
@@ -141,7 +141,7 @@ static struct book *book_of(const struct bind *bind)
 static int settle(struct bind *bind, struct error *err)
 {
         struct book *book = book_of(bind);
-        struct grants_moment now = {.clock = holdings_clock(), .date = holdings_now()};
+        struct grants_moment now = {.clock = holdings_clock(bind->holdings), .date = holdings_now(bind->holdings)};
         const struct unit *unit;
         const struct grant *entered;
 

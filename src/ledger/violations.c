@@ -120,7 +120,8 @@ static void look(struct holdings *holdings, bool may_ask)
         struct guard_grant *grants;
         size_t n_grants = collect_guard_grants(holdings, &scratch, &grants);
 
-        guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, &proof, holdings_clock(), found);
+        guard_look(holdings->guard, guard_mode(holdings), grants, n_grants, status, &proof, holdings_clock(holdings),
+                found);
         mps_report_guard(holdings->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
                 holdings->findings_total[found->appeared[i]->kind]++;
