@@ -192,7 +192,7 @@ static void on_listed_for(const struct error *listing, void *data)
         if (settle(bind, &err) == 0)
                 return;
         if (listing)
-                error_raise_prefix(&err, "kubelet does not tell what was given back (%.200s): ", listing->text);
+                error_raise_prefix(&err, "kubelet does not tell what was given back (%.200s)", listing->text);
         holdings_refuse(bind, &err);
 }
 

@@ -1,0 +1,257 @@
+#include "fake_supervisor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_supervisor supervisor;
+
+struct mps_link {
+        struct mps_link_options options;
+        struct arena arena; /* of |wanted| */
+        struct mps_wanted wanted;
+        struct mps_status status;
+};
+
+/* One at a time: the agent has one. */
+static struct mps_link *the_link;
+
+/* ---- what is granted ---- */
+
+static void put(struct fake_grants *grants, const struct mps_grant_request *request)
+{
+        struct fake_grant *grant = &grants->all[grants->count++];
+
+        assert_true(grants->count < FAKE_GRANTS);
+        snprintf(grant->id, sizeof(grant->id), "%s", request->id);
+        snprintf(grant->daemon, sizeof(grant->daemon), "%s", request->daemon);
+        snprintf(grant->unit, sizeof(grant->unit), "%s", request->unit);
+        grant->threads_permille = request->threads_permille;
+        grant->limit_mib = request->limit_mib;
+        grant->sms = request->sms;
+}
+
+static void drop(struct fake_grants *grants, const char *id)
+{
+        for (size_t i = grants->count; i > 0; i--)
+                if (strcmp(grants->all[i - 1].id, id) == 0)
+                        grants->all[i - 1] = grants->all[--grants->count];
+}
+
+const struct fake_grant *fake_grants_find(const struct fake_grants *grants, const char *id)
+{
+        for (size_t i = 0; i < grants->count; i++)
+                if (strcmp(grants->all[i].id, id) == 0)
+                        return &grants->all[i];
+        return NULL;
+}
+
+/* ---- requests ---- */
+
+struct request {
+        char id[64];
+        struct fake_grant grant;
+        mps_granted_fn *granted; /* NULL: a release */
+        mps_done_fn *done;
+        void *data;
+};
+
+static struct request requests[FAKE_GRANTS];
+static size_t n_requests;
+
+static void answer_grant(const struct request *request)
+{
+        const struct mps_grant made = {.tier = supervisor.tier,
+                .pipe = supervisor.tier == MPS_TIER_NAMESPACE ? request->id : NULL,
+                .partition = supervisor.tier == MPS_TIER_PARTITION ? request->id : NULL,
+                .sms = request->grant.sms};
+        struct error err;
+
+        drop(&supervisor.made, request->id);
+        if (supervisor.grants != FAKE_GRANTS_NOT)
+                supervisor.made.all[supervisor.made.count++] = request->grant;
+        if (supervisor.grants == FAKE_GRANTS_IT || supervisor.grants == FAKE_GRANTS_LATE) {
+                request->granted(NULL, &made, request->data);
+                return;
+        }
+        if (supervisor.grants == FAKE_LOSES_IT)
+                error_raise(&err, ERROR_UNAVAILABLE, "the link to the MPS supervisor is broken");
+        else
+                error_raise(&err, supervisor.refusal, "sm_partition add: out of SMs");
+        request->granted(&err, NULL, request->data);
+}
+
+static void answer_release(const struct request *request)
+{
+        struct error err;
+
+        if (!supervisor.loses_releases) {
+                drop(&supervisor.made, request->id);
+                request->done(NULL, request->data);
+                return;
+        }
+        error_raise(&err, ERROR_UNAVAILABLE, "sm_partition rm: busy");
+        request->done(&err, request->data);
+}
+
+void fake_supervisor_answer(void)
+{
+        while (n_requests) {
+                struct request first = requests[0];
+
+                memmove(requests, requests + 1, --n_requests * sizeof(*requests));
+                if (first.granted)
+                        answer_grant(&first);
+                else
+                        answer_release(&first);
+        }
+}
+
+/* ---- mps/client/link.h ---- */
+
+int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err UNUSED)
+{
+        *ret = the_link = xcalloc(1, sizeof(*the_link));
+        the_link->options = *options;
+        supervisor.is_told = false;
+        supervisor.told.count = 0;
+        return 0;
+}
+
+void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data)
+{
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
+        while (n_requests) {
+                struct request last = requests[--n_requests];
+
+                if (last.granted)
+                        last.granted(&err, NULL, last.data);
+                else
+                        last.done(&err, last.data);
+        }
+        arena_done(&link->arena);
+        arena_done(&link->status.arena);
+        free(link);
+        the_link = NULL;
+        closed(data);
+}
+
+void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation)
+{
+        struct mps_daemon_wanted *daemons;
+
+        arena_done(&link->arena);
+        daemons = ARENA_ARRAY(&link->arena, struct mps_daemon_wanted, wanted->n_daemons);
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                mps_daemon_wanted_copy(&daemons[i], &link->arena, &wanted->daemons[i]);
+        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+        supervisor.n_daemons = wanted->n_daemons;
+        assert_true(generation != supervisor.generation); /* by it the agent knows its own */
+        supervisor.generation = generation;
+}
+
+void mps_link_hold(struct mps_link *link UNUSED, const struct mps_grant_request *grants, size_t n_grants)
+{
+        supervisor.is_told = grants != NULL;
+        supervisor.told.count = 0;
+        for (size_t i = 0; grants && i < n_grants; i++)
+                put(&supervisor.told, &grants[i]);
+        if (grants)
+                supervisor.made = supervisor.told;
+}
+
+void mps_link_forget(struct mps_link *link)
+{
+        link->wanted = (struct mps_wanted){0};
+        mps_link_hold(link, NULL, 0);
+}
+
+void mps_link_grant(
+        struct mps_link *link UNUSED, const struct mps_grant_request *request, mps_granted_fn *done, void *data)
+{
+        struct fake_grants one = {0};
+
+        put(&one, request);
+        drop(&supervisor.told, request->id);
+        supervisor.told.all[supervisor.told.count++] = one.all[0];
+        requests[n_requests] = (struct request){.grant = one.all[0], .granted = done, .data = data};
+        snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", request->id);
+        assert_true(n_requests < FAKE_GRANTS);
+}
+
+void mps_link_release(struct mps_link *link UNUSED, const char *id, mps_done_fn *done, void *data)
+{
+        drop(&supervisor.told, id);
+        requests[n_requests] = (struct request){.done = done, .data = data};
+        snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", id);
+        assert_true(n_requests < FAKE_GRANTS);
+}
+
+void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon UNUSED, pid_t client,
+        const char *container_id UNUSED, mps_done_fn *done UNUSED, void *data UNUSED)
+{
+        fail_msg("process %d is to be ended", (int)client);
+}
+
+/* ---- status ---- */
+
+static struct mps_daemon_status status_of(struct arena *arena, const struct mps_daemon_wanted *wanted)
+{
+        const char **units = ARENA_ARRAY(arena, const char *, wanted->n_units);
+        struct mps_daemon_status status = {.name = arena_strdup(arena, wanted->name),
+                .resource = arena_strdup(arena, wanted->resource),
+                .units = units,
+                .n_units = wanted->n_units,
+                .state = MPS_READY,
+                .pid = 1,
+                .settings = mps_daemon_digest(wanted),
+                .tier = supervisor.tier};
+
+        for (size_t i = 0; i < wanted->n_units; i++) {
+                units[i] = arena_strdup(arena, wanted->units[i].uuid);
+                if (supervisor.unit_at_fault && strcmp(units[i], supervisor.unit_at_fault) == 0)
+                        status.state = MPS_FAULT;
+        }
+        return status;
+}
+
+void fake_supervisor_tell(void)
+{
+        struct mps_status next = {.generation = supervisor.generation - supervisor.is_behind};
+        struct mps_daemon_status *daemons =
+                ARENA_ARRAY(&next.arena, struct mps_daemon_status, the_link->wanted.n_daemons);
+
+        for (size_t i = 0; i < the_link->wanted.n_daemons; i++)
+                daemons[i] = status_of(&next.arena, &the_link->wanted.daemons[i]);
+        next.daemons = daemons;
+        next.n_daemons = the_link->wanted.n_daemons;
+        arena_done(&the_link->status.arena);
+        the_link->status = next;
+        the_link->options.on_status(&the_link->status, NULL, the_link->options.data);
+}
+
+void fake_supervisor_vanish(void)
+{
+        the_link->options.on_status(NULL, "nobody listens", the_link->options.data);
+}
+
+void fake_supervisor_restart(void)
+{
+        supervisor.made.count = 0;
+        fake_supervisor_vanish();
+        fake_supervisor_tell();
+        if (supervisor.is_told)
+                supervisor.made = supervisor.told;
+}
+
+void fake_supervisor_begin(enum mps_tier tier)
+{
+        supervisor = (struct fake_supervisor){.tier = tier, .refusal = ERROR_INVALID};
+}
+
+void fake_supervisor_end(void)
+{
+        assert_null(the_link);
+}

@@ -1,0 +1,60 @@
+/*
+ * The supervisor of the MPS daemons, at the other end of a link that can break: the functions of mps/client/link.h are these here. It makes
+ * what is granted, and what it is told of all that is held decides what it keeps.
+ */
+#pragma once
+
+#include "unit.h"
+
+#include "base/alloc.h"
+#include "mps/client/link.h"
+
+#define FAKE_GRANTS 256
+
+struct fake_grant {
+        char id[64];
+        char daemon[64];
+        char unit[24];
+        unsigned int threads_permille;
+        uint64_t limit_mib;
+        unsigned int sms;
+};
+
+struct fake_grants {
+        struct fake_grant all[FAKE_GRANTS];
+        size_t count;
+};
+
+enum fake_granting {
+        FAKE_GRANTS_IT,
+        FAKE_GRANTS_LATE, /* when fake_supervisor_answer() is called */
+        FAKE_GRANTS_NOT,  /* it has an error of the kind |refusal| */
+        FAKE_LOSES_IT,    /* made, and the answer is lost */
+};
+
+struct fake_supervisor {
+        enum fake_granting grants;
+        enum error_kind refusal;
+        bool loses_releases;
+        enum mps_tier tier;        /* of its daemons */
+        uint64_t generation;       /* that it was told last */
+        bool is_behind;            /* its status is of the generation before */
+        const char *unit_at_fault; /* whose daemon is not ready, or NULL */
+        struct fake_grants made;   /* what there is */
+        bool is_told;              /* all that is held: the next */
+        struct fake_grants told;   /* with what was granted and released since */
+        size_t n_daemons;
+};
+extern struct fake_supervisor supervisor;
+
+void fake_supervisor_begin(enum mps_tier tier);
+void fake_supervisor_end(void);
+/* What is asked of it, all in turn. */
+void fake_supervisor_answer(void);
+/* A status comes over the link; or nobody is there. */
+void fake_supervisor_tell(void);
+void fake_supervisor_vanish(void);
+/* It has forgotten all that it made, and hears what the link knows. */
+void fake_supervisor_restart(void);
+
+const struct fake_grant *fake_grants_find(const struct fake_grants *grants, const char *id);

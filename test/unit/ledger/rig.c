@@ -1,0 +1,349 @@
+#include "rig.h"
+
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "io/loop.h"
+
+#define GPUS 2
+#define REPLICAS 4
+#define PATIENCE_MS 60000
+
+struct rig rig;
+
+/* ---- time ---- */
+
+static struct ledger_time read_clocks(void *data UNUSED)
+{
+        return (struct ledger_time){.clock = rig.clock, .date = rig.date};
+}
+
+struct next {
+        uv_timer_t *timer;
+        uint64_t due;
+};
+
+static void look_at_timer(uv_handle_t *handle, void *data)
+{
+        struct next *next = data;
+        uv_timer_t *timer = (uv_timer_t *)handle;
+
+        if (handle->type == UV_TIMER && uv_is_active(handle) && uv_timer_get_due_in(timer) <= next->due) {
+                next->timer = timer;
+                next->due = uv_timer_get_due_in(timer);
+        }
+}
+
+static void move_time(uint64_t ms)
+{
+        rig.loop.time += ms; /* the loop does not run, so nobody else sets it */
+        rig.clock += (int64_t)ms;
+        rig.date += (int64_t)ms;
+}
+
+void rig_pass(int64_t ms)
+{
+        uint64_t left = (uint64_t)ms;
+
+        rig_settle();
+        for (;;) {
+                struct next next = {.due = left};
+
+                uv_walk(&rig.loop, look_at_timer, &next);
+                if (!next.timer)
+                        break;
+                move_time(next.due);
+                left -= next.due;
+                uv_timer_stop(next.timer);
+                if (next.timer->repeat)
+                        uv_timer_again(next.timer);
+                next.timer->timer_cb(next.timer);
+                rig_settle();
+        }
+        move_time(left);
+}
+
+void rig_settle(void)
+{
+        bool is_quiet = false;
+
+        while (!is_quiet) {
+                size_t before = kubelet.n_questions;
+
+                if (kubelet.to == FAKE_ANSWERS)
+                        fake_kubelet_answer();
+                else if (kubelet.to == FAKE_REFUSES)
+                        fake_kubelet_refuse();
+                if (supervisor.grants != FAKE_GRANTS_LATE)
+                        fake_supervisor_answer();
+                is_quiet = kubelet.n_questions == 0 || kubelet.n_questions == before;
+        }
+}
+
+/* ---- the agent ---- */
+
+static void on_change(void *data UNUSED)
+{
+        rig.n_changes++;
+}
+
+static void on_held(void *data UNUSED)
+{
+        rig.n_held++;
+        snprintf(rig.held, sizeof(rig.held), "%s", rig_held());
+}
+
+static void on_closed(void *data UNUSED)
+{
+        rig.is_closed = true;
+}
+
+static bool is_closed(void *data UNUSED)
+{
+        return rig.is_closed;
+}
+
+void rig_apply(const struct plan *plan)
+{
+        holdings_apply(rig.ledger, plan);
+        fake_supervisor_tell();
+}
+
+void rig_start(void)
+{
+        const struct holdings_options options = {
+                .loop = &rig.loop,
+                .config = &rig.node.config,
+                .on_change = on_change,
+                .on_held = on_held,
+                .repeat = fake_kubelet_repeat,
+                .now = read_clocks,
+        };
+        struct error err;
+
+        assert_ok(holdings_new(&rig.ledger, &options, &err), &err);
+        rig_apply(rig.node.plan);
+}
+
+void rig_stop(void)
+{
+        rig.is_closed = false;
+        holdings_close(rig.ledger, on_closed, NULL);
+        assert_true(loop_run_until(&rig.loop, is_closed, NULL, PATIENCE_MS));
+        rig.ledger = NULL;
+}
+
+void rig_kill(void)
+{
+        _free_ char *file = rig_read_file();
+
+        rig_stop();
+        unlink(rig.file);
+        if (file)
+                rig_write_file(file);
+}
+
+/* ---- the node ---- */
+
+static void make_plan(struct node *node, enum rig_shares shares)
+{
+        *node = node_new(GPUS);
+        node_share(node, SHARING_MPS, REPLICAS);
+        node->section.provisioning = shares == RIG_PARTITIONS ? PROVISIONING_SM : PROVISIONING_WEIGHTED;
+        node->section.reserve = shares == RIG_STRICT ? RESERVE_STRICT : RESERVE_NONE;
+        node->shared.has_placement = true;
+        node->shared.placement = PLACEMENT_SAME_GPU;
+        node->section.max_per_request = shares == RIG_STRICT ? 2 : REPLICAS;
+        node->inventory.driver_version = shares == RIG_PARTITIONS   ? "590.10"
+                                         : shares == RIG_NAMESPACES ? "615.10"
+                                                                    : "580.10";
+        for (size_t i = 0; i < GPUS; i++)
+                node->inventory.gpus[i].multiprocessors = 80;
+        node->config.kubelet_socket = rig.socket;
+        node->config.pod_resources = rig.socket;
+        node->config.mps_directory = rig.mps;
+        node->config.mps_control = "";
+        assert_ok(node_plan(node), &node->err);
+}
+
+static enum mps_tier tier_of(enum rig_shares shares)
+{
+        return shares == RIG_PARTITIONS   ? MPS_TIER_PARTITION
+               : shares == RIG_NAMESPACES ? MPS_TIER_NAMESPACE
+                                          : MPS_TIER_VERIFIED;
+}
+
+int rig_begin(void **state)
+{
+        memset(&rig, 0, sizeof(rig));
+        log_setup(getenv("VERBOSE") ? LOG_DEBUG : LOG_ERROR, LOG_TEXT);
+        rig.shares = *state ? *(const enum rig_shares *)*state : RIG_VERIFIED;
+        strcpy(rig.folder, "/tmp/warpshare-ledger-XXXXXX");
+        assert_non_null(mkdtemp(rig.folder));
+        snprintf(rig.socket, sizeof(rig.socket), "%s/kubelet.sock", rig.folder);
+        snprintf(rig.record, sizeof(rig.record), "%s/kubelet_internal_checkpoint", rig.folder);
+        snprintf(rig.mps, sizeof(rig.mps), "%s/mps", rig.folder);
+        snprintf(rig.away, sizeof(rig.away), "%s/away", rig.folder);
+        snprintf(rig.file, sizeof(rig.file), "%s/grants-nvidia.com_gpu.json", rig.mps);
+        assert_int_equal(mkdir(rig.mps, 0755), 0);
+        uv_loop_init(&rig.loop);
+        rig.clock = 1000000;
+        rig.date = INT64_C(1800000000000);
+        fake_kubelet_begin(rig.socket, rig.record);
+        fake_supervisor_begin(tier_of(rig.shares));
+        make_plan(&rig.node, rig.shares);
+        rig_start();
+        rig_pass(GRACE_MS);
+        return 0;
+}
+
+int rig_end(void **state UNUSED)
+{
+        if (rig.ledger)
+                rig_stop();
+        uv_run(&rig.loop, UV_RUN_DEFAULT);
+        assert_int_equal(uv_loop_close(&rig.loop), 0);
+        fake_supervisor_end();
+        fake_kubelet_end();
+        unlink(rig.file);
+        assert_int_equal(rmdir(rig.mps), 0);
+        assert_int_equal(rmdir(rig.folder), 0);
+        node_done(&rig.node);
+        arena_done(&rig.arena);
+        return 0;
+}
+
+/* ---- containers ---- */
+
+const struct resource *rig_resource(void)
+{
+        return &rig.node.plan->resources[0];
+}
+
+static struct fake_container *ask(const char *pod, bool is_init, const char *ids)
+{
+        struct fake_container *container =
+                fake_kubelet_allocate(holdings_broker(rig.ledger), rig_resource(), pod, is_init, ids);
+
+        rig_settle();
+        return container;
+}
+
+struct fake_container *rig_allocate(const char *pod, const char *ids)
+{
+        return ask(pod, false, ids);
+}
+
+struct fake_container *rig_allocate_init(const char *pod, const char *ids)
+{
+        return ask(pod, true, ids);
+}
+
+struct fake_container *rig_run(const char *pod, const char *ids)
+{
+        struct fake_container *container = rig_allocate(pod, ids);
+
+        if (!container->is_running)
+                fail_msg("%s has no answer, or an error: %s", pod, container->error.text);
+        return container;
+}
+
+/* ---- what is to be seen ---- */
+
+static const char *replica_of(const char *id)
+{
+        const char *end = strstr(id, "::");
+
+        return end ? end + 2 : id;
+}
+
+const char *rig_allocations(void)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const struct ledger_allocation *all;
+        size_t count = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+
+        strbuf_printf(&text, "%s", "");
+        for (size_t i = 0; i < count; i++) {
+                const struct grant *grant = all[i].grant;
+
+                strbuf_printf(&text, "%s%s %s[", i ? ", " : "",
+                        !all[i].holder       ? "?"
+                        : all[i].holder->pod ? all[i].holder->pod
+                                             : all[i].holder->pod_uid,
+                        grant->unit ? grant->unit : "-");
+                for (size_t j = 0; j < grant->n_devices; j++)
+                        strbuf_printf(&text, "%s%s", j ? " " : "", replica_of(grant->devices[j]));
+                strbuf_printf(&text, "]");
+        }
+        return arena_strdup(&rig.arena, text.data);
+}
+
+static int compare_held(const void *a, const void *b)
+{
+        return strcmp(((const struct handover_held *)a)->device, ((const struct handover_held *)b)->device);
+}
+
+const char *rig_held(void)
+{
+        static const char *const words[] = {
+                [HOLDINGS_NOT_TOLD] = "not told", [HOLDINGS_TOLD] = "told", [HOLDINGS_STALE] = "stale"};
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct handover_held *held;
+        size_t count;
+        enum holdings_word word = holdings_held(rig.ledger, &rig.arena, &held, &count);
+
+        strbuf_printf(&text, "%s:", words[word]);
+        qsort(held, count, sizeof(*held), compare_held);
+        for (size_t i = 0; i < count; i++)
+                if (i == 0 || strcmp(held[i].device, held[i - 1].device) != 0)
+                        strbuf_printf(&text, " %s", held[i].device);
+        return arena_strdup(&rig.arena, text.data);
+}
+
+const char *rig_kept_back(void)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const struct broker *broker = holdings_broker(rig.ledger);
+        const struct resource *resource = rig_resource();
+        const bool *hidden = broker->hidden(resource, broker->data);
+
+        strbuf_printf(&text, "%s", "");
+        for (size_t i = 0; hidden && i < resource->n_devices; i++)
+                if (hidden[i])
+                        strbuf_printf(&text, "%s%s", text.size ? " " : "", resource->devices[i].id);
+        return arena_strdup(&rig.arena, text.data);
+}
+
+/* ---- the file ---- */
+
+char *rig_read_file(void)
+{
+        struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        if (access(rig.file, F_OK) < 0)
+                return NULL;
+        assert_ok(file_read(rig.file, GRANTS_TEXT_MAX, &text, &err), &err);
+        return text.data;
+}
+
+void rig_write_file(const char *text)
+{
+        struct error err;
+
+        assert_ok(file_write_private(rig.file, text, strlen(text), &err), &err);
+}
+
+void rig_fill_disk(void)
+{
+        assert_int_equal(rename(rig.mps, rig.away), 0);
+}
+
+void rig_empty_disk(void)
+{
+        assert_int_equal(rename(rig.away, rig.mps), 0);
+}

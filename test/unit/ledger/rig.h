@@ -1,0 +1,78 @@
+/*
+ * A ledger between a kubelet and a supervisor that do as the test says, in a folder of its own. Nothing waits: the loop stands still, and
+ * its time goes by in rig_pass() only, which runs what is due. Both clocks are the rig's.
+ *
+ * kubelet has answered and its daemons are ready when rig_begin() is through; the first ten seconds, in which a kubelet counts as young, are
+ * over then. Containers are "train", of pod team/train.
+ */
+#pragma once
+
+#include "unit.h"
+
+#include "fake_kubelet.h"
+#include "fake_supervisor.h"
+#include "share/node.h"
+
+#define GRACE_MS 10000 /* ledger/parts.h */
+
+enum rig_shares {
+        RIG_VERIFIED,   /* weighted, two GPUs of four replicas; nothing is made for a container */
+        RIG_PARTITIONS, /* the same by SMs */
+        RIG_NAMESPACES, /* the same weighted, on a newer driver */
+        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/grants.h) */
+};
+
+struct rig {
+        enum rig_shares shares;
+        char folder[48];
+        char socket[96], record[96], mps[96], away[96], file[128];
+        struct node node;
+        struct node other; /* of rig_share_anew() */
+        uv_loop_t loop;
+        struct holdings *ledger;
+        int64_t clock; /* milliseconds, as the next */
+        int64_t date;
+        size_t n_changes; /* that the plugins were told of */
+        size_t n_held;    /* that on_held() was called */
+        char held[512];   /* what it saw: rig_held() */
+        bool is_closed;
+        struct arena arena; /* of texts */
+};
+extern struct rig rig;
+
+int rig_begin(void **state); /* *state: enum rig_shares */
+int rig_end(void **state);
+#define RIG_TEST(test) cmocka_unit_test_setup_teardown(test, rig_begin, rig_end)
+#define RIG_TEST_WITH(test, shares)                                                                                    \
+        cmocka_unit_test_prestate_setup_teardown(test, rig_begin, rig_end, &(enum rig_shares){shares})
+
+/* A ledger on the folder as it is, and the plan. rig_begin() has called it. */
+void rig_start(void);
+/* The agent ends as it should, or by a signal: then what it had not written is lost. */
+void rig_stop(void);
+void rig_kill(void);
+
+void rig_pass(int64_t ms);
+/* What was asked is answered, and what comes of that. */
+void rig_settle(void);
+void rig_apply(const struct plan *plan);
+
+const struct resource *rig_resource(void);
+struct fake_container *rig_allocate(const char *pod, const char *ids);
+struct fake_container *rig_allocate_init(const char *pod, const char *ids);
+/* It has to be given. */
+struct fake_container *rig_run(const char *pod, const char *ids);
+
+/* "train GPU-0[0 1], ? GPU-1[3]": from the oldest to the newest; "?" where kubelet has not told whose it is. */
+const char *rig_allocations(void);
+/* "told: GPU-0::0 GPU-0::1" by kubelet, "stale: …", "not told: …", in alphabetical order. */
+const char *rig_held(void);
+/* Ids that are kept back, in the order of the plan: "GPU-0::3 GPU-1::2". */
+const char *rig_kept_back(void);
+
+/* The file with the record of allocations. */
+char *rig_read_file(void); /* NULL: there is none; the caller frees */
+void rig_write_file(const char *text);
+/* Nothing can be written there; and it can again. */
+void rig_fill_disk(void);
+void rig_empty_disk(void);
