@@ -205,9 +205,12 @@ void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as
         size_t before = grants_count(book->grants);
 
         n_held = keep_own(book, held, n_held);
-        for (size_t i = 0; i < n_held; i++)
-                if (held[i].answer && !grants_of_device(book->grants, held[i].devices[0]))
+        for (size_t i = 0; i < n_held; i++) {
+                const struct grant *known = grants_of_device(book->grants, held[i].devices[0]);
+
+                if (held[i].answer && (!known || known->is_read))
                         convert_read_answer(held[i].answer, &scratch, &held[i].id, &held[i].texts);
+        }
         grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
         if (sync.released || grants_count(book->grants) != before)

@@ -189,7 +189,7 @@ static void go_on(struct holdings *holdings)
 {
         if (holdings->is_refused)
                 holdings_list_within(holdings, holdings->retry_ms);
-        else if (is_anything_held(holdings))
+        else if (is_anything_held(holdings) || (holdings->pods && !holdings_list_is_whole(holdings)))
                 holdings_list_within(holdings, LIST_INTERVAL_MS);
 }
 

@@ -48,6 +48,7 @@ struct grant {
         size_t n_devices;
         int64_t since; /* seconds since the epoch, for people; 0: not known */
         bool is_guess; /* the record of it was lost, and |unit| is the one of most of its ids */
+        bool is_read;  /* from text, which may be older than what kubelet says, and kubelet has not named it since */
 };
 
 /* The time of day may be set back or forward at any moment, so nothing is decided by it. */
@@ -62,7 +63,7 @@ struct grants_held {
         size_t n_devices;
         const char *
                 answer; /* what was answered for it, as kubelet's record has it (share/checkpoint.h), or NULL; not looked at */
-        const char *id;    /* of the grant, by that answer; NULL: not known */
+        const char *id;    /* of the grant, by that answer: then its ids do not count; NULL: not known */
         const char *texts; /* of that answer, in which the UUID of its unit is; NULL: not known */
 };
 
@@ -99,7 +100,8 @@ int grants_allocate(struct grants *grants, const char *const *devices, size_t n_
 /*
  * What kubelet's list says, whole, as of |as_of| on the clock of the grants: grants made before that which it does not have are over. |released| hears
  * their ids; it must not change the grants. Holdings that the books do not know (the agent started anew without its record) are
- * entered as what was answered for them says, and where that is not known, with an id of their own and the unit of most of their ids.
+ * entered as what was answered for them says, and where that is not known, with an id of their own and the unit of most of their ids. So
+ * are those whose ids the text of grants_read() has for another, which then ends as any that is not in the list.
  *
  * kubelet books a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
  * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room, and only that, judges

@@ -88,6 +88,7 @@ static void read_grant(struct grants *grants, struct arena *arena, struct map *i
         holding = holding_new(id, json_string_value(unit), devices, json_array_size(list),
                 (struct grants_moment){.clock = clock, .date = since});
         holding->grant.is_guess = json_is_true(json_object_get(json, "guess"));
+        holding->grant.is_read = true;
         map_add(ids, holding->id, holding);
         books_add(grants, holding);
 }

@@ -58,7 +58,7 @@ static bool has_id(const struct sync *sync, const struct holding *holding, const
 }
 
 /* The newest holding with just these ids that no other entry is about, or NULL. */
-static struct holding *find_same(const struct sync *sync, const struct grants_held *held)
+static struct holding *find_by_devices(const struct sync *sync, const struct grants_held *held)
 {
         for (const struct mention *one = mentions_of(sync, held->devices[0]); one; one = one->older) {
                 bool is_same = !one->holding->is_matched && one->holding->grant.n_devices == held->n_devices;
@@ -69,6 +69,18 @@ static struct holding *find_same(const struct sync *sync, const struct grants_he
                         return one->holding;
         }
         return NULL;
+}
+
+static struct holding *find_same(const struct sync *sync, const struct grants_held *held)
+{
+        struct holding *holding;
+
+        if (!held->id)
+                return held->n_devices ? find_by_devices(sync, held) : NULL;
+        holding = map_find(&sync->by_id, held->id);
+        if (holding)
+                holding->grant.is_read = false;
+        return holding;
 }
 
 /* ---- what the books do not know ---- */
@@ -147,12 +159,13 @@ static void enter(struct sync *sync, const struct grants_held *held)
 
 /* ---- the list ---- */
 
+/* What was read is no newer than an entry whose answer is known. */
 static bool is_out_of_date(const struct sync *sync, const struct grants_held *held)
 {
         for (size_t i = 0; i < held->n_devices; i++) {
                 const struct mention *newest = mentions_of(sync, held->devices[i]);
 
-                if (newest && newest->holding->entered >= sync->as_of)
+                if (newest && newest->holding->entered >= sync->as_of && !(held->id && newest->holding->grant.is_read))
                         return true;
         }
         return false;
@@ -161,7 +174,7 @@ static bool is_out_of_date(const struct sync *sync, const struct grants_held *he
 /* An entry about an id that was granted since says nothing any more. One with other ids than any grant is not known. */
 static void judge_entry(struct sync *sync, const struct grants_held *held)
 {
-        struct holding *same = held->n_devices ? find_same(sync, held) : NULL;
+        struct holding *same = find_same(sync, held);
 
         if (same)
                 same->is_alive = same->is_matched = true;

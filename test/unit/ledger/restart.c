@@ -1,0 +1,293 @@
+/*
+ * An agent that starts on what the one before has left: its file, kubelet's record, kubelet's list, or less.
+ */
+#include "rig.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The next agent has them with the same ids on the same units. */
+static void assert_kept(const struct fake_container *const *containers, size_t count)
+{
+        const struct ledger_allocation *all;
+        size_t n_all = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+
+        assert_int_equal(n_all, count);
+        for (size_t i = 0; i < count; i++) {
+                size_t found = 0;
+
+                for (size_t j = 0; j < n_all; j++) {
+                        if (strcmp(all[j].grant->id, containers[i]->grant) != 0)
+                                continue;
+                        assert_string_equal(all[j].grant->unit, containers[i]->unit);
+                        assert_int_equal(all[j].grant->n_devices, containers[i]->n_ids);
+                        assert_false(all[j].grant->is_guess);
+                        found++;
+                }
+                assert_int_equal(found, 1);
+        }
+}
+
+static void end(bool is_killed)
+{
+        if (is_killed)
+                rig_kill();
+        else
+                rig_stop();
+}
+
+enum step { AFTER_ANSWER, AFTER_FILE, AFTER_BOOKING, AFTER_LIST, N_STEPS };
+
+/* How far it had come when the agent ended. */
+static void go_to(enum step step)
+{
+        if (step >= AFTER_FILE)
+                rig_pass(200);
+        if (step >= AFTER_BOOKING)
+                fake_kubelet_book();
+        if (step >= AFTER_LIST)
+                rig_pass(GRACE_MS);
+}
+
+static void test_an_allocation_survives_the_agent_at_each_step(void **state UNUSED)
+{
+        for (size_t i = 0; i < 2 * N_STEPS; i++) {
+                const struct fake_container *containers[2];
+
+                containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
+                rig_pass(GRACE_MS);
+                kubelet.books_late = true;
+                containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
+                assert_string_equal(containers[1]->unit, "GPU-1");
+                go_to((enum step)(i % N_STEPS));
+                end(i >= N_STEPS);
+                fake_kubelet_book();
+                kubelet.books_late = false;
+                rig_start();
+                rig_pass(0);
+                assert_kept(containers, 2);
+                rig_pass(3 * GRACE_MS);
+                assert_kept(containers, 2);
+
+                fake_kubelet_end_pod("other");
+                fake_kubelet_end_pod("train");
+                rig_pass(GRACE_MS);
+                assert_string_equal(rig_allocations(), "");
+        }
+}
+
+static void test_who_ended_while_no_agent_ran_is_given_back(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_run("serve", "GPU-0::1");
+        rig_pass(GRACE_MS);
+        end(false);
+        fake_kubelet_end_pod("train");
+        rig_start();
+        rig_pass(2 * GRACE_MS);
+        assert_string_equal(rig_allocations(), "serve GPU-0[1]");
+}
+
+static void test_a_request_that_waited_for_the_agent_leaves_nothing(void **state UNUSED)
+{
+        const struct fake_container *train;
+
+        supervisor.grants = FAKE_GRANTS_LATE;
+        train = rig_allocate("train", "GPU-0::0");
+        end(false);
+        assert_true(train->is_answered);
+        assert_int_equal(train->error.kind, ERROR_UNAVAILABLE);
+        supervisor.grants = FAKE_GRANTS_IT;
+        rig_start();
+        rig_pass(2 * GRACE_MS);
+        assert_string_equal(rig_allocations(), "");
+        assert_int_equal(supervisor.made.count, 0);
+}
+
+/* ---- without the file ---- */
+
+static const char *const bad_files[] = {NULL, "", "{\"version\":1,\"grants\":[{\"id\":\"g0123", "[]",
+        "{\"version\":1,\"grants\":[{\"id\":\"G-\",\"devices\":[\"GPU-0::0\"]}]}"};
+
+/* What was answered stands in kubelet's record: the id and the unit, which is not that of the container's ids. */
+static void test_without_a_whole_file_kubelets_record_is_enough(void **state UNUSED)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(bad_files); i++) {
+                const struct fake_container *containers[2];
+
+                containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
+                containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
+                rig_pass(GRACE_MS);
+                end(true);
+                unlink(rig.file);
+                if (bad_files[i])
+                        rig_write_file(bad_files[i]);
+                rig_start();
+                assert_string_equal(rig_allocations(), "");
+                rig_pass(0);
+                assert_kept(containers, 2);
+                assert_true(supervisor.is_told);
+                assert_int_equal(supervisor.made.count, 2);
+                assert_non_null(fake_grants_find(&supervisor.made, containers[1]->grant));
+
+                fake_kubelet_end_pod("other");
+                fake_kubelet_end_pod("train");
+                rig_pass(2 * GRACE_MS);
+        }
+}
+
+/* Then the unit of most ids is a guess, and the supervisor is not told of what is held: it would take the rest away. */
+static void test_without_file_and_record_the_list_is_enough_to_keep_the_room(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0 GPU-1::0 GPU-1::1");
+        rig_pass(GRACE_MS);
+        end(true);
+        unlink(rig.file);
+        unlink(rig.record);
+        kubelet.writes_record = false;
+        rig_start();
+        rig_pass(GRACE_MS - 1);
+        assert_string_equal(rig_allocations(), ""); /* this kubelet may be one that has just started */
+        rig_pass(GRACE_MS);
+        assert_string_equal(rig_allocations(), "train GPU-1[0 0 1]");
+        assert_false(supervisor.is_told);
+        assert_int_equal(supervisor.made.count, 1);
+        fake_kubelet_end_pod("train");
+        rig_pass(2 * GRACE_MS);
+        assert_string_equal(rig_allocations(), "");
+        assert_true(supervisor.is_told);
+        assert_int_equal(supervisor.made.count, 0);
+}
+
+/* The agent was killed before it had written what had changed: the file has a container of before, on another unit. */
+static void test_ids_that_the_file_has_for_another_container_are_its_own(void **state UNUSED)
+{
+        const struct fake_container *train;
+        _free_ char *old = NULL;
+
+        rig_run("other", "GPU-1::0 GPU-1::1 GPU-1::2");
+        rig_run("before", "GPU-0::3 GPU-1::3");
+        rig_pass(GRACE_MS);
+        old = rig_read_file();
+        fake_kubelet_end_pod("before");
+        fake_kubelet_end_pod("other");
+        rig_run("second", "GPU-0::0 GPU-0::1 GPU-0::2");
+        rig_pass(2 * GRACE_MS);
+        train = rig_run("train", "GPU-0::3 GPU-1::3");
+        assert_string_equal(train->unit, "GPU-1");
+        end(true);
+        rig_write_file(old);
+        rig_start();
+        rig_pass(3 * GRACE_MS);
+        assert_string_equal(rig_allocations(), "second GPU-0[0 1 2], train GPU-1[3 3]");
+        assert_non_null(fake_grants_find(&supervisor.made, train->grant));
+        assert_int_equal(supervisor.made.count, 2);
+}
+
+/* ---- the disk ---- */
+
+static void test_what_cannot_be_written_is_written_when_there_is_room(void **state UNUSED)
+{
+        const struct fake_container *containers[2];
+        _free_ char *file = NULL;
+
+        rig_fill_disk();
+        containers[0] = rig_run("train", "GPU-0::0");
+        rig_pass(100000);
+        containers[1] = rig_run("serve", "GPU-0::1");
+        rig_pass(5000);
+        rig_empty_disk();
+        assert_null(rig_read_file());
+        rig_pass(60000);
+        file = rig_read_file();
+        assert_non_null(file);
+        for (size_t i = 0; i < 2; i++)
+                assert_non_null(strstr(file, containers[i]->grant));
+}
+
+static void test_a_full_disk_costs_nothing_while_kubelet_is_there(void **state UNUSED)
+{
+        const struct fake_container *containers[2];
+
+        rig_fill_disk();
+        containers[0] = rig_run("train", "GPU-0::0");
+        containers[1] = rig_run("serve", "GPU-0::1");
+        rig_pass(GRACE_MS);
+        end(false);
+        rig_empty_disk();
+        rig_start();
+        rig_pass(0);
+        assert_kept(containers, 2);
+}
+
+/* ---- with another kubelet, or none ---- */
+
+static void test_agent_and_kubelet_may_start_anew_together(void **state UNUSED)
+{
+        const struct fake_container *const train = rig_run("train", "GPU-0::0");
+
+        rig_pass(GRACE_MS);
+        end(true);
+        fake_kubelet_restart();
+        rig_start();
+        rig_pass(3 * GRACE_MS); /* longer than a kubelet counts as young: its record has them all */
+        assert_kept(&train, 1);
+        fake_kubelet_gather();
+        rig_pass(GRACE_MS);
+        assert_kept(&train, 1);
+        assert_string_equal(rig_allocations(), "train GPU-0[0]");
+}
+
+/* The agent before had counted by a clock that is an hour ahead. */
+static void test_the_time_of_day_may_go_back_between_two_agents(void **state UNUSED)
+{
+        const struct fake_container *const train = rig_run("train", "GPU-0::0");
+
+        rig_pass(GRACE_MS);
+        end(false);
+        rig.date -= 3600000;
+        rig_start();
+        rig_pass(3 * GRACE_MS);
+        assert_kept(&train, 1);
+        assert_string_equal(rig_kept_back(), "");
+        fake_kubelet_end_pod("train");
+        rig_pass(GRACE_MS);
+        assert_string_equal(rig_allocations(), "");
+}
+
+/* ---- another agent serves ---- */
+
+static void test_an_agent_that_leaves_writes_and_says_nothing_more(void **state UNUSED)
+{
+        const struct fake_container *const train = rig_run("train", "GPU-0::0");
+
+        rig_pass(GRACE_MS);
+        holdings_leave(rig.ledger);
+        assert_string_equal(rig_kept_back(), "");
+        unlink(rig.file);
+        rig_pass(100000);
+        assert_null(rig_read_file());
+        assert_false(supervisor.is_told);
+        rig_apply(rig.node.plan);
+        rig_pass(GRACE_MS);
+        assert_kept(&train, 1);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
+                RIG_TEST(test_who_ended_while_no_agent_ran_is_given_back),
+                RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
+                RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),
+                RIG_TEST_WITH(test_without_file_and_record_the_list_is_enough_to_keep_the_room, RIG_NAMESPACES),
+                RIG_TEST_WITH(test_ids_that_the_file_has_for_another_container_are_its_own, RIG_NAMESPACES),
+                RIG_TEST(test_what_cannot_be_written_is_written_when_there_is_room),
+                RIG_TEST(test_a_full_disk_costs_nothing_while_kubelet_is_there),
+                RIG_TEST(test_agent_and_kubelet_may_start_anew_together),
+                RIG_TEST(test_the_time_of_day_may_go_back_between_two_agents),
+                RIG_TEST(test_an_agent_that_leaves_writes_and_says_nothing_more),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
