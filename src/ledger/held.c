@@ -27,6 +27,12 @@ void holdings_forget_requests(struct holdings *holdings)
         arena_done(&holdings->over_arena);
 }
 
+/* Whether it came to anything is known by now. */
+static bool is_old(const struct holdings *holdings, const struct recent *recent)
+{
+        return recent->since < holdings_clock(holdings) - LIST_GRACE_MS;
+}
+
 static void mark_booked(const struct holdings *holdings, struct recent *recent)
 {
         if (!recent->is_booked)
@@ -43,7 +49,7 @@ void holdings_note_request(
         /* kubelet admits pods one by one: what it asked for before is in its books. */
         for (size_t i = 0; i < holdings->n_recent; i++)
                 mark_booked(holdings, &holdings->recent[i]);
-        while (holdings->n_recent && holdings->recent[0].since < now - LIST_GRACE_MS)
+        while (holdings->n_recent && is_old(holdings, &holdings->recent[0]))
                 forget(holdings, 0);
         if (!holdings->recent)
                 holdings->recent = xcalloc(MAX_RECENT, sizeof(*holdings->recent));
@@ -89,8 +95,7 @@ static size_t add_recent(struct holdings *holdings, bool by_list, struct arena *
         for (size_t i = holdings->n_recent; i-- > 0;) {
                 const struct recent *recent = &holdings->recent[i];
 
-                if (is_told_elsewhere(holdings, recent, by_list) ||
-                        recent->since < holdings_clock(holdings) - LIST_GRACE_MS)
+                if (is_told_elsewhere(holdings, recent, by_list) || is_old(holdings, recent))
                         forget(holdings, i);
                 else
                         held[count++] = (struct handover_held){.resource = arena_strdup(arena, recent->resource),
@@ -109,7 +114,7 @@ static const char *key_of(struct arena *arena, const struct checkpoint_entry *en
 static bool is_recent(const struct holdings *holdings, const char *resource, const char *device)
 {
         for (size_t i = 0; i < holdings->n_recent; i++)
-                if (strcmp(holdings->recent[i].device, device) == 0 &&
+                if (!is_old(holdings, &holdings->recent[i]) && strcmp(holdings->recent[i].device, device) == 0 &&
                         strcmp(holdings->recent[i].resource, resource) == 0)
                         return true;
         return false;

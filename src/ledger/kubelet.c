@@ -100,6 +100,7 @@ static void sync_all(struct holdings *holdings)
 {
         if (!holdings_list_is_whole(holdings))
                 return;
+        holdings_renew_awaited(holdings);
         for (size_t i = 0; i < holdings->n_books; i++)
                 holdings_sync_book(holdings, &holdings->books[i], holdings_clock(holdings) - LIST_GRACE_MS);
         holdings_tell_all(holdings);

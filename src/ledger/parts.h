@@ -183,6 +183,8 @@ void holdings_forget_requests(struct holdings *holdings);
 
 /* The book of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
 struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids);
+/* Requests that wait for a daemon: what they are to get is held. */
+void holdings_renew_awaited(const struct holdings *holdings);
 void holdings_refuse(struct bind *bind, const struct error *err);
 void holdings_on_wait_timer(uv_timer_t *timer);
 enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit);

@@ -44,6 +44,25 @@ static void answer_unbound(struct bind *bind)
         free_bind(bind);
 }
 
+/* kubelet cannot have the container in its list before. */
+static void renew(const struct bind *bind)
+{
+        struct book *book = holdings_book_of(bind->holdings, bind->resource, bind->ids, bind->n_ids);
+
+        if (book)
+                grants_renew(book->grants, bind->grant, holdings_clock(bind->holdings));
+}
+
+void holdings_renew_awaited(const struct holdings *holdings)
+{
+        LIST_FOR_EACH(link, &holdings->binds) {
+                const struct bind *bind = container_of(link, struct bind, link);
+
+                if (bind->asks_daemon)
+                        renew(bind);
+        }
+}
+
 static void answer(struct bind *bind, const struct mps_grant *made)
 {
         struct allocate_binding binding = {
@@ -55,6 +74,7 @@ static void answer(struct bind *bind, const struct mps_grant *made)
                 binding.partition = made->partition;
                 binding.sms = made->sms;
         }
+        renew(bind);
         bind->holdings->allocated_at = holdings_clock(bind->holdings);
         bind->bound(NULL, &binding, bind->context);
         free_bind(bind);

@@ -350,6 +350,13 @@ int grants_allocate(struct grants *grants, const char *const *devices, size_t n_
         return 0;
 }
 
+void grants_renew(struct grants *grants, const char *id, int64_t clock)
+{
+        for (size_t i = grants->n_all; i > 0; i--)
+                if (strcmp(grants->all[i - 1]->id, id) == 0)
+                        grants->all[i - 1]->entered = clock;
+}
+
 /* ---- the books as a whole ---- */
 
 struct grants *grants_new(const struct resource *resource, unsigned int max_per_request)

@@ -97,6 +97,9 @@ bool grants_reserved_is_much(const struct resource *resource);
 int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, struct grants_moment now,
         const char *id, const struct grant **ret, struct error *err) MUST_USE;
 
+/* The grant of that id, if there is one, counts as made at |clock|: its request was not answered before. */
+void grants_renew(struct grants *grants, const char *id, int64_t clock);
+
 /*
  * What kubelet's list says, whole, as of |as_of| on the clock of the grants: grants made before that which it does not have are over. |released| hears
  * their ids; it must not change the grants. Holdings that the books do not know (the agent started anew without its record) are

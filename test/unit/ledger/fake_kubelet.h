@@ -67,7 +67,8 @@ void fake_kubelet_end_pod(const char *pod);
 /* What was answered is in the books now. */
 void fake_kubelet_book(void);
 
-/* All questions, with the list as it is now, or as it was when each was asked. */
+/* All questions. */
 void fake_kubelet_answer(void);
-void fake_kubelet_answer_as_asked(void);
 void fake_kubelet_refuse(void);
+/* The oldest, with the list as it was when it was asked. */
+void fake_kubelet_answer_as_asked(void);
