@@ -176,17 +176,17 @@ static void follow(struct agent *agent, const struct handover *next)
                 agent_handover_follow(agent->handover, next);
 }
 
-/* First the books: the plugins ask them. */
+/* First the plugins, which ask nothing before this turn ends: the ledger reads health there. */
 static void apply(struct agent *agent, const struct plan *plan)
 {
-        apply_holdings(agent, plan);
         plugins_apply(agent->plugins, plan);
+        apply_holdings(agent, plan);
 }
 
 static void set_health(struct agent *agent, const char *uuid, bool healthy)
 {
-        holdings_set_health(agent->holdings, uuid, healthy);
         plugins_set_health(agent->plugins, uuid, healthy);
+        holdings_health_changed(agent->holdings, uuid);
 }
 
 static void lose(struct agent *agent, const char *uuid)
@@ -252,20 +252,11 @@ static void put_in_force(struct agent *agent, struct generation *next)
 
 /* ---- what kubelet says of who holds what ---- */
 
-/* No inventory comes with it: what is ill stays ill. */
-static void apply_holdings_again(struct agent *agent, const struct plan *plan)
-{
-        apply_holdings(agent, plan);
-        for (size_t i = 0; i < plan->n_resources; i++)
-                for (size_t j = 0; j < plan->resources[i].n_units; j++)
-                        if (!plugins_is_healthy(agent->plugins, plan->resources[i].units[j].uuid))
-                                holdings_set_health(agent->holdings, plan->resources[i].units[j].uuid, false);
-}
-
+/* No inventory comes with it: health stays as it is. */
 static void apply_again(struct agent *agent, const struct plan *plan)
 {
-        apply_holdings_again(agent, plan);
         plugins_apply_again(agent->plugins, plan);
+        apply_holdings(agent, plan);
 }
 
 static void on_change_told(const struct handover_pending *pending, bool is_pending, void *data)
@@ -293,6 +284,11 @@ static bool on_repeat(const char *resource, void *data)
         struct agent *agent = data;
 
         return !agent->stopping && plugins_repeat(agent->plugins, resource);
+}
+
+static bool is_healthy(const char *uuid, void *data)
+{
+        return plugins_is_healthy(((const struct agent *)data)->plugins, uuid);
 }
 
 static void on_held(void *data)
@@ -748,6 +744,7 @@ static int start(struct agent *agent, struct error *err)
                 .on_change = on_holdings_changed,
                 .on_held = on_held,
                 .repeat = on_repeat,
+                .is_healthy = is_healthy,
                 .data = agent};
         struct agent_handover_options handover = {
                 .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};

@@ -43,14 +43,20 @@ static bool is_ready(const struct holdings *holdings, const struct unit *unit)
                (holdings->status->generation == holdings->generation || !map_find(&holdings->renewed, unit->uuid));
 }
 
+static bool takes_containers(const struct holdings *holdings, const struct unit *unit)
+{
+        return !unit->is_kept && is_ready(holdings, unit) &&
+               holdings->options.is_healthy(unit->uuid, holdings->options.data);
+}
+
 void holdings_keep_back(struct holdings *holdings, struct book *book)
 {
         const struct resource *resource = book->resource;
         const bool *hidden;
 
         for (size_t i = 0; i < resource->n_units; i++)
-                grants_set_unit_health(book->grants, resource->units[i].uuid,
-                        !book->ill[i] && !resource->units[i].is_kept && is_ready(holdings, &resource->units[i]));
+                grants_set_unit_health(
+                        book->grants, resource->units[i].uuid, takes_containers(holdings, &resource->units[i]));
         hidden = grants_hidden(book->grants);
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];

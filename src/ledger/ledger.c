@@ -49,7 +49,6 @@ static void free_books(struct book *books, size_t n_books)
 {
         for (size_t i = 0; i < n_books; i++) {
                 grants_free(books[i].grants);
-                free(books[i].ill);
                 free(books[i].kept_back);
         }
         free(books);
@@ -58,7 +57,6 @@ static void free_books(struct book *books, size_t n_books)
 static void open_book(struct book *book, const struct resource *resource, bool is_leaving)
 {
         *book = (struct book){.resource = resource, .is_leaving = is_leaving};
-        book->ill = xcalloc(resource->n_units, sizeof(*book->ill));
         book->kept_back = xcalloc(resource->n_devices, sizeof(*book->kept_back));
 }
 
@@ -219,15 +217,13 @@ void holdings_leave(struct holdings *holdings)
         mps_link_forget(holdings->link);
 }
 
-void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy)
+void holdings_health_changed(struct holdings *holdings, const char *uuid)
 {
         for (size_t i = 0; i < holdings->n_books; i++) {
                 struct book *book = &holdings->books[i];
-                const struct unit *unit = resource_find_unit(book->resource, uuid);
 
-                if (!unit)
+                if (!resource_find_unit(book->resource, uuid))
                         continue;
-                book->ill[unit - book->resource->units] = !healthy;
                 holdings_keep_back(holdings, book);
                 holdings->options.on_change(holdings->options.data);
         }

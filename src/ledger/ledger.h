@@ -41,7 +41,9 @@ struct holdings_options {
         struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until holdings_close() */
         void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
-        struct ledger_time (*now)(void *data);            /* NULL: the machine's clocks */
+        /* plugins_is_healthy(): the health of the GPU itself, by the UUID of a unit */
+        bool (*is_healthy)(const char *uuid, void *data);
+        struct ledger_time (*now)(void *data); /* NULL: the machine's clocks */
         void *data;
 };
 
@@ -50,7 +52,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
 /* Valid as long as the holdings are. */
 const struct broker *holdings_broker(struct holdings *holdings);
 
-/* Every unit is healthy unless said otherwise in the same turn. The plan before must be valid during the call. */
+/* The plan before must be valid during the call. */
 void holdings_apply(struct holdings *holdings, const struct plan *plan);
 
 /*
@@ -59,8 +61,8 @@ void holdings_apply(struct holdings *holdings, const struct plan *plan);
  */
 void holdings_leave(struct holdings *holdings);
 
-/* By the UUID of a unit: what the GPU's own health says. */
-void holdings_set_health(struct holdings *holdings, const char *uuid, bool healthy);
+/* is_healthy() answers otherwise now for the unit. */
+void holdings_health_changed(struct holdings *holdings, const char *uuid);
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
 void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text);

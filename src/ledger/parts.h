@@ -27,7 +27,6 @@
 struct book {
         const struct resource *resource; /* of the plan in force */
         struct grants *grants;
-        bool *ill;       /* by unit: the GPU's own health */
         bool *kept_back; /* by device */
         bool changed;    /* since it was written */
         bool is_leaving; /* |resource| has the terms of before: nothing new is entered but what is asked for by its ids */

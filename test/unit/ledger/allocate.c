@@ -71,13 +71,13 @@ static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(v
 {
         size_t changes = rig.n_changes;
 
-        holdings_set_health(rig.ledger, "GPU-0", false);
+        rig_set_health("GPU-0", false);
         assert_true(rig.n_changes > changes);
         assert_string_equal(rig_run("first", "GPU-0::0")->unit, "GPU-1");
         fake_supervisor_tell();
         assert_string_equal(rig_run("second", "GPU-0::1")->unit, "GPU-1");
 
-        holdings_set_health(rig.ledger, "GPU-0", true);
+        rig_set_health("GPU-0", true);
         assert_string_equal(rig_run("third", "GPU-0::2")->unit, "GPU-0");
 }
 
@@ -85,11 +85,11 @@ static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(v
 static void test_what_is_reserved_counts_healthy_units_only(void **state UNUSED)
 {
         assert_string_equal(rig_kept_back(), "GPU-0::3");
-        holdings_set_health(rig.ledger, "GPU-0", false);
+        rig_set_health("GPU-0", false);
         assert_string_equal(rig_kept_back(), "");
         fake_supervisor_tell();
         assert_string_equal(rig_kept_back(), "");
-        holdings_set_health(rig.ledger, "GPU-0", true);
+        rig_set_health("GPU-0", true);
         assert_string_equal(rig_kept_back(), "GPU-0::3");
 }
 

@@ -96,6 +96,17 @@ static void on_held(void *data UNUSED)
         snprintf(rig.held, sizeof(rig.held), "%s", rig_held());
 }
 
+static bool is_healthy(const char *uuid, void *data UNUSED)
+{
+        return !rig.unhealthy || strcmp(rig.unhealthy, uuid) != 0;
+}
+
+void rig_set_health(const char *uuid, bool healthy)
+{
+        rig.unhealthy = healthy ? NULL : uuid;
+        holdings_health_changed(rig.ledger, uuid);
+}
+
 static void on_closed(void *data UNUSED)
 {
         rig.is_closed = true;
@@ -120,6 +131,7 @@ void rig_start(void)
                 .on_change = on_change,
                 .on_held = on_held,
                 .repeat = fake_kubelet_repeat,
+                .is_healthy = is_healthy,
                 .now = read_clocks,
         };
         struct error err;

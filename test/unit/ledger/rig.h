@@ -32,9 +32,10 @@ struct rig {
         struct holdings *ledger;
         int64_t clock; /* milliseconds, as the next */
         int64_t date;
-        size_t n_changes; /* that the plugins were told of */
-        size_t n_held;    /* that on_held() was called */
-        char held[512];   /* what it saw: rig_held() */
+        size_t n_changes;      /* that the plugins were told of */
+        size_t n_held;         /* that on_held() was called */
+        char held[512];        /* what it saw: rig_held() */
+        const char *unhealthy; /* UUID, or NULL: rig_set_health() */
         bool is_closed;
         struct arena arena; /* of texts */
 };
@@ -56,6 +57,8 @@ void rig_pass(int64_t ms);
 /* What was asked is answered, and what comes of that. */
 void rig_settle(void);
 void rig_apply(const struct plan *plan);
+/* One GPU at most is not. */
+void rig_set_health(const char *uuid, bool is_healthy);
 
 const struct resource *rig_resource(void);
 struct fake_container *rig_allocate(const char *pod, const char *ids);

@@ -150,7 +150,7 @@ static void test_a_daemon_at_fault_changes_nothing_of_what_is_held(void **state 
         fake_supervisor_tell();
         rig_pass(3 * GRACE_MS);
         assert_made(1);
-        holdings_set_health(rig.ledger, "GPU-0", false);
+        rig_set_health("GPU-0", false);
         rig_pass(3 * GRACE_MS);
         assert_made(1);
 }
