@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "io/loop.h"
+#include "share/mps_terms.h"
 
 #define GPUS 2
 #define REPLICAS 4
@@ -83,6 +84,29 @@ void rig_settle(void)
         }
 }
 
+/* ---- the plan ---- */
+
+static void make_plan(struct node *node, enum rig_shares shares, unsigned int replicas)
+{
+        *node = node_new(GPUS);
+        node_share(node, SHARING_MPS, replicas);
+        node->section.provisioning = shares == RIG_PARTITIONS ? PROVISIONING_SM : PROVISIONING_WEIGHTED;
+        node->section.reserve = shares == RIG_STRICT ? RESERVE_STRICT : RESERVE_NONE;
+        node->shared.has_placement = true;
+        node->shared.placement = PLACEMENT_SAME_GPU;
+        node->section.max_per_request = shares == RIG_STRICT ? 2 : replicas;
+        node->inventory.driver_version = shares == RIG_PARTITIONS   ? "590.10"
+                                         : shares == RIG_NAMESPACES ? "615.10"
+                                                                    : "580.10";
+        for (size_t i = 0; i < GPUS; i++)
+                node->inventory.gpus[i].multiprocessors = 80;
+        node->config.kubelet_socket = rig.socket;
+        node->config.pod_resources = rig.socket;
+        node->config.mps_directory = rig.mps;
+        node->config.mps_control = "";
+        assert_ok(node_plan(node), &node->err);
+}
+
 /* ---- the agent ---- */
 
 static void on_change(void *data UNUSED)
@@ -90,10 +114,47 @@ static void on_change(void *data UNUSED)
         rig.n_changes++;
 }
 
+static void judge(void)
+{
+        struct mps_terms_list terms;
+        const char *name = rig_resource()->name;
+        const struct handover_before before = {.terms = &terms, .names = &name, .n_names = 1, .is_known = true};
+        struct handover *next;
+        struct handover_held *held;
+        size_t n_held;
+
+        mps_terms_of(&terms, &rig.arena, rig.plan);
+        holdings_held(rig.ledger, &rig.arena, &held, &n_held);
+        next = handover_new(rig.wanted, &before, held, n_held);
+        rig.plan = next->plan;
+        rig_apply(rig.plan);
+        handover_free(rig.handover);
+        rig.handover = next;
+}
+
 static void on_held(void *data UNUSED)
 {
         rig.n_held++;
         snprintf(rig.held, sizeof(rig.held), "%s", rig_held());
+        if (rig.is_judging)
+                judge();
+        rig.is_judging = false;
+}
+
+void rig_review(void)
+{
+        rig.is_judging = true;
+        holdings_ask(rig.ledger);
+        rig_settle();
+        assert_false(rig.is_judging);
+}
+
+void rig_change(unsigned int replicas)
+{
+        assert_null(rig.changed.plan);
+        make_plan(&rig.changed, rig.shares, replicas);
+        rig.wanted = rig.changed.plan;
+        rig_review();
 }
 
 static bool is_healthy(const char *uuid, void *data UNUSED)
@@ -137,7 +198,7 @@ void rig_start(void)
         struct error err;
 
         assert_ok(holdings_new(&rig.ledger, &options, &err), &err);
-        rig_apply(rig.node.plan);
+        rig_apply(rig.plan);
 }
 
 void rig_stop(void)
@@ -159,27 +220,6 @@ void rig_kill(void)
 }
 
 /* ---- the node ---- */
-
-static void make_plan(struct node *node, enum rig_shares shares)
-{
-        *node = node_new(GPUS);
-        node_share(node, SHARING_MPS, REPLICAS);
-        node->section.provisioning = shares == RIG_PARTITIONS ? PROVISIONING_SM : PROVISIONING_WEIGHTED;
-        node->section.reserve = shares == RIG_STRICT ? RESERVE_STRICT : RESERVE_NONE;
-        node->shared.has_placement = true;
-        node->shared.placement = PLACEMENT_SAME_GPU;
-        node->section.max_per_request = shares == RIG_STRICT ? 2 : REPLICAS;
-        node->inventory.driver_version = shares == RIG_PARTITIONS   ? "590.10"
-                                         : shares == RIG_NAMESPACES ? "615.10"
-                                                                    : "580.10";
-        for (size_t i = 0; i < GPUS; i++)
-                node->inventory.gpus[i].multiprocessors = 80;
-        node->config.kubelet_socket = rig.socket;
-        node->config.pod_resources = rig.socket;
-        node->config.mps_directory = rig.mps;
-        node->config.mps_control = "";
-        assert_ok(node_plan(node), &node->err);
-}
 
 static enum mps_tier tier_of(enum rig_shares shares)
 {
@@ -206,7 +246,8 @@ int rig_begin(void **state)
         rig.date = INT64_C(1800000000000);
         fake_kubelet_begin(rig.socket, rig.record);
         fake_supervisor_begin(tier_of(rig.shares));
-        make_plan(&rig.node, rig.shares);
+        make_plan(&rig.node, rig.shares, REPLICAS);
+        rig.wanted = rig.plan = rig.node.plan;
         rig_start();
         rig_pass(GRACE_MS);
         return 0;
@@ -223,6 +264,8 @@ int rig_end(void **state UNUSED)
         unlink(rig.file);
         assert_int_equal(rmdir(rig.mps), 0);
         assert_int_equal(rmdir(rig.folder), 0);
+        handover_free(rig.handover);
+        node_done(&rig.changed);
         node_done(&rig.node);
         arena_done(&rig.arena);
         return 0;
@@ -232,7 +275,7 @@ int rig_end(void **state UNUSED)
 
 const struct resource *rig_resource(void)
 {
-        return &rig.node.plan->resources[0];
+        return &rig.plan->resources[0];
 }
 
 static struct fake_container *ask(const char *pod, bool is_init, const char *ids)

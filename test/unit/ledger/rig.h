@@ -27,7 +27,10 @@ struct rig {
         char folder[48];
         char socket[96], record[96], mps[96], away[96], file[128];
         struct node node;
-        struct node other; /* of rig_share_anew() */
+        struct node changed;       /* of rig_change() */
+        const struct plan *wanted; /* by the newest configuration */
+        const struct plan *plan;   /* in force: the wanted one, or that of |handover| */
+        struct handover *handover; /* NULL: nothing has changed yet */
         uv_loop_t loop;
         struct holdings *ledger;
         int64_t clock; /* milliseconds, as the next */
@@ -36,6 +39,7 @@ struct rig {
         size_t n_held;         /* that on_held() was called */
         char held[512];        /* what it saw: rig_held() */
         const char *unhealthy; /* UUID, or NULL: rig_set_health() */
+        bool is_judging;
         bool is_closed;
         struct arena arena; /* of texts */
 };
@@ -57,6 +61,10 @@ void rig_pass(int64_t ms);
 /* What was asked is answered, and what comes of that. */
 void rig_settle(void);
 void rig_apply(const struct plan *plan);
+/* Another configuration is wanted, with so many replicas a GPU; what is held stays as it was promised (share/handover.h). */
+void rig_change(unsigned int replicas);
+/* kubelet is asked who holds what, and the plan follows. */
+void rig_review(void);
 /* One GPU at most is not. */
 void rig_set_health(const char *uuid, bool is_healthy);
 

@@ -1,0 +1,154 @@
+/*
+ * A resource changes while it is held: who holds has what was promised, on a unit that drains; who comes has what is wanted now. The GPUs have
+ * four replicas each, and two then.
+ */
+#include "rig.h"
+
+#include <unistd.h>
+
+/* Of the pod's allocation. */
+static struct ledger_allocation find(const char *pod)
+{
+        const struct ledger_allocation *all;
+        size_t count = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+
+        for (size_t i = 0; i < count; i++)
+                if (all[i].holder && all[i].holder->pod && strcmp(all[i].holder->pod, pod) == 0)
+                        return all[i];
+        fail_msg("%s has no allocation: %s", pod, rig_allocations());
+        return (struct ledger_allocation){0};
+}
+
+static void test_who_holds_keeps_unit_and_limits_and_who_comes_has_the_new_ones(void **state UNUSED)
+{
+        uint64_t quarter;
+
+        rig_run("train", "GPU-0::3");
+        rig_pass(GRACE_MS);
+        quarter = find("train").limit_mib;
+        assert_in_range(quarter, 1, 6 * 1024);
+        rig_change(2);
+        assert_int_equal(find("train").limit_mib, quarter);
+        assert_int_equal(find("train").threads_permille, 250);
+        assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-1");
+        rig_pass(GRACE_MS);
+        assert_int_equal(find("serve").threads_permille, 500);
+        assert_int_equal(find("train").limit_mib, quarter);
+        assert_string_equal(rig_allocations(), "serve GPU-1[0], train GPU-0[3]");
+        assert_non_null(fake_grants_find(&supervisor.made, find("train").grant->id));
+        assert_int_equal(fake_grants_find(&supervisor.told, find("train").grant->id)->limit_mib, quarter);
+        assert_int_equal(supervisor.made.count, 2);
+}
+
+/* The container after an init container, and one that kubelet had in hand, have ids of before. */
+static void test_ids_of_before_are_of_the_unit_that_drains(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::3");
+        rig_allocate_init("next", "GPU-0::2");
+        rig_pass(GRACE_MS);
+        rig_change(2);
+        assert_string_equal(rig_run("next", "GPU-0::2")->unit, "GPU-0");
+        rig_pass(GRACE_MS);
+        assert_int_equal(find("next").threads_permille, 250);
+}
+
+static void test_the_unit_is_as_wanted_when_its_last_holder_has_ended(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::3");
+        rig_pass(GRACE_MS);
+        rig_change(2);
+        rig_review();
+        assert_int_equal(rig.handover->n_pending, 1);
+        fake_kubelet_end_pod("train");
+        rig_review();
+        assert_int_equal(rig.handover->n_pending, 0);
+        assert_string_equal(rig_run("serve", "GPU-0::0")->unit, "GPU-0");
+        rig_pass(GRACE_MS);
+        assert_int_equal(find("serve").threads_permille, 500);
+        assert_string_equal(rig_allocations(), "serve GPU-0[0]");
+}
+
+static void test_both_survive_the_agent(void **state UNUSED)
+{
+        for (int i = 0; i < 2; i++) {
+                const char *train;
+
+                if (i == 0) {
+                        rig_run("train", "GPU-0::3");
+                        rig_pass(GRACE_MS);
+                        rig_change(2);
+                        rig_run("serve", "GPU-1::0");
+                        rig_pass(GRACE_MS);
+                }
+                train = arena_strdup(&rig.arena, find("train").grant->id);
+                rig_kill();
+                if (i == 1)
+                        unlink(rig.file);
+                rig_start();
+                rig_pass(GRACE_MS);
+                assert_string_equal(find("train").grant->id, train);
+                assert_string_equal(find("train").grant->unit, "GPU-0");
+                assert_int_equal(find("train").threads_permille, 250);
+                assert_int_equal(find("serve").threads_permille, 500);
+        }
+}
+
+static void test_what_was_not_on_file_comes_there_after_a_change_too(void **state UNUSED)
+{
+        const struct fake_container *train;
+        _free_ char *file = NULL;
+
+        rig_fill_disk();
+        train = rig_run("train", "GPU-0::3");
+        rig_pass(200);
+        rig_change(2);
+        rig_empty_disk();
+        rig_pass(60000);
+        file = rig_read_file();
+        assert_non_null(file);
+        assert_non_null(strstr(file, train->grant));
+}
+
+/* No inventory comes with it, and so no word on health. */
+static void test_a_gpu_stays_unhealthy_when_the_plan_changes(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::3");
+        rig_set_health("GPU-1", false);
+        rig_pass(GRACE_MS);
+        rig_change(4);
+        rig_review();
+        assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-0");
+        rig_set_health("GPU-1", true);
+        assert_string_equal(rig_run("third", "GPU-1::1")->unit, "GPU-1");
+}
+
+/* What is ready may be the daemon of before, which is about to end. */
+static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::3");
+        rig_pass(GRACE_MS);
+        supervisor.is_behind = true;
+        rig_change(2);
+        assert_string_equal(rig_kept_back(), "GPU-1::0 GPU-1::1");
+        assert_int_equal(rig_allocate("serve", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
+        supervisor.is_behind = false;
+        fake_supervisor_tell();
+        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-1");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                RIG_TEST_WITH(test_who_holds_keeps_unit_and_limits_and_who_comes_has_the_new_ones, RIG_NAMESPACES),
+                RIG_TEST(test_ids_of_before_are_of_the_unit_that_drains),
+                RIG_TEST(test_the_unit_is_as_wanted_when_its_last_holder_has_ended),
+                RIG_TEST_WITH(test_both_survive_the_agent, RIG_NAMESPACES),
+                RIG_TEST(test_what_was_not_on_file_comes_there_after_a_change_too),
+                RIG_TEST(test_a_gpu_stays_unhealthy_when_the_plan_changes),
+                RIG_TEST_WITH(test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it,
+                        RIG_STRICT),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

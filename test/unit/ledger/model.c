@@ -1,0 +1,406 @@
+/*
+ * A node on which everything happens: pods come and go, kubelet answers late, not, or starts anew, the supervisor loses what it made or
+ * was told, daemons and GPUs fail, the disk is full, the time of day is set, and the agent ends in the middle of it, with and without its
+ * file. The model is the containers that kubelet runs, with what each was answered; the ledger has to agree.
+ *
+ *   always    no GPU has given away more replicas than it has; who runs has the allocation that was answered: its
+ *             id, its unit, its limits
+ *   in a calm nobody else has one, and the supervisor was told of just these, and has made them
+ *
+ * Runs are told apart by a seed, which a failure names; WARPSHARE_SEED=<n> runs only that one, at ten times the length.
+ */
+#include "rig.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define REPLICAS 4
+#define GPUS 2
+#define GATHERING_MS 5000 /* with the time it may take for a list, what a kubelet is given that has just started */
+#define CALM_MS 70000     /* longer than the longest wait for another try */
+
+enum { N_RUNS = 24, N_STEPS = 250 };
+
+static struct model {
+        uint64_t seed;
+        uint64_t random;
+        unsigned int step;
+        unsigned int n_pods;
+        int64_t gathers_at; /* rig.clock: when a kubelet that has started knows its pods */
+        bool is_disk_full;
+        unsigned int n_started, n_refused, n_restarts;
+} model;
+
+#define check(condition)                                                                                               \
+        do {                                                                                                           \
+                if (!(condition))                                                                                      \
+                        fail_msg("WARPSHARE_SEED=%" PRIu64 " step %u: not true: %s; held: %s", model.seed, model.step, \
+                                #condition, rig_allocations());                                                        \
+        } while (0)
+
+static uint64_t draw(uint64_t below)
+{
+        model.random ^= model.random << 13;
+        model.random ^= model.random >> 7;
+        model.random ^= model.random << 17;
+        return (model.random >> 11) % below;
+}
+
+/* One in |n|. */
+static bool happens(uint64_t n)
+{
+        return draw(n) == 0;
+}
+
+/* ---- what has to be so ---- */
+
+static bool is_alive(const struct fake_container *container)
+{
+        return container->is_running && container->grant[0];
+}
+
+static void check_rooms(void)
+{
+        static const char *const units[GPUS] = {"GPU-0", "GPU-1"};
+
+        for (size_t i = 0; i < GPUS; i++) {
+                size_t used = 0;
+
+                for (size_t j = 0; j < kubelet.n_containers; j++)
+                        if (is_alive(&kubelet.containers[j]) && strcmp(kubelet.containers[j].unit, units[i]) == 0)
+                                used += kubelet.containers[j].n_ids;
+                check(used <= REPLICAS);
+        }
+}
+
+/* Of the container, by the ledger. */
+static const struct ledger_allocation *find(
+        const struct ledger_allocation *all, size_t count, const struct fake_container *container)
+{
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(all[i].grant->id, container->grant) == 0)
+                        return &all[i];
+        return NULL;
+}
+
+/* How many there are. */
+static size_t check_kept(void)
+{
+        const struct ledger_allocation *all;
+        size_t count = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        size_t alive = 0;
+
+        for (size_t i = 0; i < kubelet.n_containers; i++) {
+                const struct fake_container *container = &kubelet.containers[i];
+                const struct ledger_allocation *found;
+
+                if (!is_alive(container))
+                        continue;
+                alive++;
+                found = find(all, count, container);
+                check(found && strcmp(found->grant->unit, container->unit) == 0);
+                check(found && found->grant->n_devices == container->n_ids);
+                check(found && found->threads_permille == 250 * container->n_ids);
+        }
+        return alive;
+}
+
+static void check_supervisor(size_t alive)
+{
+        check(supervisor.is_told && supervisor.told.count == alive && supervisor.made.count == alive);
+        for (size_t i = 0; i < kubelet.n_containers; i++) {
+                const struct fake_container *container = &kubelet.containers[i];
+                const struct fake_grant *made;
+
+                if (!is_alive(container))
+                        continue;
+                made = fake_grants_find(&supervisor.made, container->grant);
+                check(fake_grants_find(&supervisor.told, container->grant) != NULL);
+                check(made && strcmp(made->unit, container->unit) == 0);
+                check(made && made->threads_permille == 250 * container->n_ids);
+        }
+}
+
+static void check_all(void)
+{
+        check_rooms();
+        check_kept();
+}
+
+/* ---- what kubelet does ---- */
+
+static void pass(int64_t ms)
+{
+        int64_t until = rig.clock + ms;
+
+        if (kubelet.is_starting && model.gathers_at <= until) {
+                rig_pass(MAX(model.gathers_at - rig.clock, 0));
+                fake_kubelet_gather();
+        }
+        rig_pass(until - rig.clock);
+}
+
+static bool is_free(const char *id)
+{
+        for (size_t i = 0; i < kubelet.n_containers; i++)
+                for (size_t j = 0; kubelet.containers[i].is_running && j < kubelet.containers[i].n_ids; j++)
+                        if (strcmp(kubelet.containers[i].ids[j], id) == 0)
+                                return false;
+        return true;
+}
+
+/* Of any GPUs, as when kubelet has no preference of ours. "" where there are not that many. */
+static const char *choose_ids(uint64_t count)
+{
+        const struct resource *resource = rig_resource();
+        const char *text = "";
+        size_t first = draw(resource->n_devices);
+
+        for (size_t i = 0; count > 0 && i < resource->n_devices; i++) {
+                const char *id = resource->devices[(first + i * 3) % resource->n_devices].id;
+
+                if (!is_free(id))
+                        continue;
+                text = arena_printf(&rig.arena, "%s%s%s", text, *text ? " " : "", id);
+                count--;
+        }
+        return count ? "" : text;
+}
+
+static void start_pod(void)
+{
+        const char *ids = choose_ids(1 + draw(3));
+        char name[24];
+        const struct fake_container *container;
+
+        if (!*ids || kubelet.n_containers + 2 >= FAKE_PODS)
+                return;
+        snprintf(name, sizeof(name), "pod-%u", model.n_pods++);
+        container = happens(5) ? rig_allocate_init(name, ids) : rig_allocate(name, ids);
+        pass(500); /* kubelet does one after the other */
+        /* It may wait for kubelet's list, and some more times for its record. */
+        for (int i = 0; i < 6 && !container->is_answered; i++) {
+                if (happens(4))
+                        fake_kubelet_refuse();
+                else
+                        fake_kubelet_answer();
+                pass(500);
+        }
+        check(container->is_answered);
+        model.n_started += container->is_running;
+        model.n_refused += !container->is_running;
+}
+
+static void end_pod(void)
+{
+        const struct fake_container *container;
+
+        if (kubelet.n_containers == 0)
+                return;
+        container = &kubelet.containers[draw(kubelet.n_containers)];
+        fake_kubelet_end_pod(container->pod);
+}
+
+/* ---- trouble ---- */
+
+static void disturb_kubelet(void)
+{
+        switch (draw(4)) {
+        case 0:
+                kubelet.to = FAKE_REFUSES;
+                break;
+        case 1:
+                kubelet.to = FAKE_ANSWERS;
+                break;
+        case 2:
+                kubelet.takes_lists = !kubelet.takes_lists;
+                break;
+        case 3:
+                fake_kubelet_restart();
+                model.gathers_at = rig.clock + (int64_t)draw(GATHERING_MS);
+                break;
+        }
+}
+
+/* Answers are late by some seconds, as long as kubelet may take. */
+static void be_slow(void)
+{
+        enum fake_answers before = kubelet.to;
+
+        kubelet.to = FAKE_IS_SILENT;
+        pass((int64_t)draw(4500));
+        if (happens(2))
+                end_pod();
+        else
+                start_pod();
+        while (kubelet.n_questions)
+                if (happens(2))
+                        fake_kubelet_answer_as_asked();
+                else
+                        fake_kubelet_answer();
+        kubelet.to = before;
+}
+
+static void disturb_supervisor(void)
+{
+        switch (draw(4)) {
+        case 0:
+                supervisor.grants = happens(2) ? FAKE_GRANTS_IT : happens(2) ? FAKE_GRANTS_NOT : FAKE_LOSES_IT;
+                break;
+        case 1:
+                supervisor.loses_releases = !supervisor.loses_releases;
+                break;
+        case 2:
+                fake_supervisor_restart();
+                break;
+        case 3:
+                supervisor.unit_at_fault = happens(2) ? NULL : happens(2) ? "GPU-0" : "GPU-1";
+                fake_supervisor_tell();
+                break;
+        }
+}
+
+static void fill_or_empty_disk(void)
+{
+        if (model.is_disk_full)
+                rig_empty_disk();
+        else
+                rig_fill_disk();
+        model.is_disk_full = !model.is_disk_full;
+}
+
+/* Without its file, or with one that is old, only where kubelet tells the new one at once what it is about. */
+static void restart_agent(void)
+{
+        bool loses_file = model.is_disk_full || happens(4);
+        bool is_killed = happens(2);
+
+        if (model.is_disk_full) {
+                fill_or_empty_disk();
+                is_killed = true;
+        }
+        if (is_killed)
+                rig_kill();
+        else
+                rig_stop();
+        if (loses_file && happens(2))
+                unlink(rig.file);
+        else if (loses_file && happens(2))
+                rig_write_file("{\"version\":1,\"grants\":[{\"id\":\"g1\",\"un");
+        if (happens(3))
+                end_pod();
+        rig.date += (int64_t)draw(7200000) - 3600000;
+        rig_start();
+        model.n_restarts++;
+        kubelet.to = FAKE_ANSWERS;
+        pass(0);
+}
+
+static void have_calm(void)
+{
+        kubelet.to = FAKE_ANSWERS;
+        kubelet.takes_lists = true;
+        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.loses_releases = false;
+        supervisor.unit_at_fault = NULL;
+        fake_supervisor_tell();
+        if (rig.unhealthy)
+                rig_set_health(rig.unhealthy, true);
+        if (model.is_disk_full)
+                fill_or_empty_disk();
+        pass(CALM_MS);
+        check_rooms();
+        if (kubelet.n_containers) {
+                size_t alive = check_kept();
+                const struct ledger_allocation *all;
+
+                check(holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all) == alive);
+                check_supervisor(alive);
+        }
+        check(*rig_kept_back() == '\0');
+}
+
+static void make_step(void)
+{
+        switch (draw(16)) {
+        case 0 ... 4:
+                start_pod();
+                break;
+        case 5 ... 7:
+                end_pod();
+                break;
+        case 8:
+                pass((int64_t)draw(12000));
+                break;
+        case 9:
+                disturb_kubelet();
+                break;
+        case 10:
+                be_slow();
+                break;
+        case 11:
+                disturb_supervisor();
+                break;
+        case 12:
+                if (happens(2))
+                        restart_agent();
+                break;
+        case 13:
+                fill_or_empty_disk();
+                break;
+        case 14:
+                rig.date += (int64_t)draw(7200000) - 3600000;
+                break;
+        case 15:
+                rig_set_health(rig.unhealthy ? rig.unhealthy : happens(2) ? "GPU-0" : "GPU-1", rig.unhealthy != NULL);
+                break;
+        }
+        rig_settle();
+}
+
+static void run(uint64_t seed, unsigned int n_steps)
+{
+        enum rig_shares shares = seed % 2 ? RIG_NAMESPACES : RIG_PARTITIONS;
+        void *state = &shares;
+
+        model = (struct model){.seed = seed, .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+        rig_begin(&state);
+        for (model.step = 0; model.step < n_steps && kubelet.n_containers + 4 < FAKE_PODS; model.step++) {
+                make_step();
+                check_all();
+                if (happens(20))
+                        have_calm();
+        }
+        have_calm();
+        rig_end(&state);
+}
+
+static void test_whatever_happens_who_runs_has_what_was_promised(void **state UNUSED)
+{
+        const char *one = getenv("WARPSHARE_SEED");
+        unsigned int n_started = 0;
+        unsigned int n_refused = 0;
+        unsigned int n_restarts = 0;
+
+        if (one) {
+                run(strtoull(one, NULL, 10), 10 * N_STEPS);
+                return;
+        }
+        for (uint64_t seed = 1; seed <= N_RUNS; seed++) {
+                run(seed, N_STEPS);
+                n_started += model.n_started;
+                n_refused += model.n_refused;
+                n_restarts += model.n_restarts;
+        }
+        print_message("# started %u, refused %u, agents started anew %u\n", n_started, n_refused, n_restarts);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_whatever_happens_who_runs_has_what_was_promised),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
