@@ -122,6 +122,20 @@ static void test_a_gpu_stays_unhealthy_when_the_plan_changes(void **state UNUSED
         assert_string_equal(rig_run("third", "GPU-1::1")->unit, "GPU-1");
 }
 
+/* New GPUs, and with them another health; the supervisor says nothing yet. */
+static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
+{
+        supervisor.unit_at_fault = "GPU-0";
+        fake_supervisor_tell();
+        rig.unhealthy = "GPU-1";
+        holdings_apply(rig.ledger, rig.plan);
+        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
+        assert_int_equal(rig_allocate("train", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
+        rig.unhealthy = NULL;
+        holdings_apply(rig.ledger, rig.plan);
+        assert_string_equal(rig_run("serve", "GPU-1::1")->unit, "GPU-1");
+}
+
 /* What is ready may be the daemon of before, which is about to end. */
 static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it(void **state UNUSED)
 {
@@ -146,6 +160,7 @@ int main(void)
                 RIG_TEST_WITH(test_both_survive_the_agent, RIG_NAMESPACES),
                 RIG_TEST(test_what_was_not_on_file_comes_there_after_a_change_too),
                 RIG_TEST(test_a_gpu_stays_unhealthy_when_the_plan_changes),
+                RIG_TEST(test_a_plan_begins_with_the_health_of_its_gpus),
                 RIG_TEST_WITH(test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it,
                         RIG_STRICT),
         };

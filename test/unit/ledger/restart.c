@@ -178,6 +178,8 @@ static void test_ids_that_the_file_has_for_another_container_are_its_own(void **
         end(true);
         rig_write_file(old);
         rig_start();
+        rig_pass(0);
+        assert_non_null(fake_grants_find(&supervisor.made, train->grant)); /* its namespace is never away */
         rig_pass(3 * GRACE_MS);
         assert_string_equal(rig_allocations(), "second GPU-0[0 1 2], train GPU-1[3 3]");
         assert_non_null(fake_grants_find(&supervisor.made, train->grant));

@@ -46,6 +46,7 @@ static void test_an_allocation_counts_from_its_answer_however_late_that_was(void
         rig_pass(GRACE_MS);
         supervisor.grants = FAKE_GRANTS_LATE;
         train = rig_allocate("train", "GPU-0::1");
+        kubelet.to = FAKE_REFUSES;
         rig_pass(5000);
         kubelet.to = FAKE_IS_SILENT;
         kubelet.books_late = true;
