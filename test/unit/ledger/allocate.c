@@ -191,6 +191,7 @@ static void test_a_partition_is_made_before_the_answer(void **state UNUSED)
         assert_true(train->is_running);
         assert_int_equal(train->tier, MPS_TIER_PARTITION);
         assert_string_equal(train->partition, train->grant);
+        assert_int_equal(train->sms, 40);
 
         made = fake_grants_find(&supervisor.made, train->grant);
         assert_non_null(made);
@@ -242,6 +243,12 @@ static void test_a_container_that_gets_no_namespace_starts_with_its_own_limits(v
         assert_string_equal(train->unit, "GPU-0");
 }
 
+static void test_what_was_made_counts_and_not_what_was_expected(void **state UNUSED)
+{
+        supervisor.tier = MPS_TIER_VERIFIED; /* since its last word */
+        assert_int_equal(rig_run("train", "GPU-0::0")->tier, MPS_TIER_VERIFIED);
+}
+
 static void test_nothing_is_made_where_the_daemon_can_do_less_than_the_plan(void **state UNUSED)
 {
         supervisor.tier = MPS_TIER_VERIFIED;
@@ -267,6 +274,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_partition_is_made_before_the_answer, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_a_container_is_refused_that_gets_no_partition, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_a_container_that_gets_no_namespace_starts_with_its_own_limits, RIG_NAMESPACES),
+                RIG_TEST_WITH(test_what_was_made_counts_and_not_what_was_expected, RIG_NAMESPACES),
                 RIG_TEST_WITH(test_nothing_is_made_where_the_daemon_can_do_less_than_the_plan, RIG_PARTITIONS),
         };
 

@@ -243,6 +243,7 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
                 snprintf(container->pipe, sizeof(container->pipe), "%s", binding->pipe ? binding->pipe : "");
                 snprintf(container->partition, sizeof(container->partition), "%s",
                         binding->partition ? binding->partition : "");
+                container->sms = binding->sms;
                 container->tier = binding->tier;
         }
         if (!kubelet.books_late)

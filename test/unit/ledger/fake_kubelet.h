@@ -31,6 +31,7 @@ struct fake_container {
         char unit[24];
         char pipe[64];
         char partition[64];
+        unsigned int sms;
         enum mps_tier tier;
 };
 

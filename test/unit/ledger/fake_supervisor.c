@@ -147,7 +147,6 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&daemons[i], &link->arena, &wanted->daemons[i]);
         link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
-        supervisor.n_daemons = wanted->n_daemons;
         assert_true(generation != supervisor.generation); /* by it the agent knows its own */
         supervisor.generation = generation;
 }
@@ -189,10 +188,13 @@ void mps_link_release(struct mps_link *link UNUSED, const char *id, mps_done_fn 
         assert_true(n_requests < FAKE_GRANTS);
 }
 
-void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon UNUSED, pid_t client,
-        const char *container_id UNUSED, mps_done_fn *done UNUSED, void *data UNUSED)
+void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon, pid_t client, const char *container_id UNUSED,
+        mps_done_fn *done, void *data)
 {
-        fail_msg("process %d is to be ended", (int)client);
+        assert_string_equal(daemon, "GPU-0");
+        supervisor.terminated = client;
+        requests[n_requests++] = (struct request){.done = done, .data = data};
+        assert_true(n_requests < FAKE_GRANTS);
 }
 
 /* ---- status ---- */
@@ -213,6 +215,10 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
                 units[i] = arena_strdup(arena, wanted->units[i].uuid);
                 if (supervisor.unit_at_fault && strcmp(units[i], supervisor.unit_at_fault) == 0)
                         status.state = MPS_FAULT;
+        }
+        if (strcmp(units[0], "GPU-0") == 0) {
+                status.clients = supervisor.clients;
+                status.n_clients = supervisor.n_clients;
         }
         return status;
 }

@@ -36,14 +36,16 @@ struct fake_supervisor {
         enum fake_granting grants;
         enum error_kind refusal;
         bool loses_releases;
-        enum mps_tier tier;        /* of its daemons */
-        uint64_t generation;       /* that it was told last */
-        bool is_behind;            /* its status is of the generation before */
-        const char *unit_at_fault; /* whose daemon is not ready, or NULL */
-        struct fake_grants made;   /* what there is */
-        bool is_told;              /* all that is held: the next */
-        struct fake_grants told;   /* with what was granted and released since */
-        size_t n_daemons;
+        enum mps_tier tier;               /* of its daemons */
+        uint64_t generation;              /* that it was told last */
+        bool is_behind;                   /* its status is of the generation before */
+        const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
+        struct fake_grants made;          /* what there is */
+        bool is_told;                     /* all that is held: the next */
+        struct fake_grants told;          /* with what was granted and released since */
+        const struct mps_client *clients; /* of the daemon of GPU-0 */
+        size_t n_clients;
+        pid_t terminated; /* 0: none was asked for since the test looked */
 };
 extern struct fake_supervisor supervisor;
 

@@ -207,6 +207,24 @@ static void test_what_cannot_be_written_is_written_when_there_is_room(void **sta
                 assert_non_null(strstr(file, containers[i]->grant));
 }
 
+/* A node that fills up allocates all the time. */
+static void test_changes_are_written_soon_though_more_follow(void **state UNUSED)
+{
+        static const char *const ids[] = {"GPU-0::0", "GPU-0::1", "GPU-0::2", "GPU-0::3"};
+        const struct fake_container *first = NULL;
+        _free_ char *file = NULL;
+
+        for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+                const struct fake_container *container = rig_run("train", ids[i]);
+
+                first = first ? first : container;
+                rig_pass(60);
+        }
+        file = rig_read_file();
+        assert_non_null(file);
+        assert_non_null(strstr(file, first->grant));
+}
+
 static void test_a_full_disk_costs_nothing_while_kubelet_is_there(void **state UNUSED)
 {
         const struct fake_container *containers[2];
@@ -285,6 +303,7 @@ int main(void)
                 RIG_TEST_WITH(test_without_file_and_record_the_list_is_enough_to_keep_the_room, RIG_NAMESPACES),
                 RIG_TEST_WITH(test_ids_that_the_file_has_for_another_container_are_its_own, RIG_NAMESPACES),
                 RIG_TEST(test_what_cannot_be_written_is_written_when_there_is_room),
+                RIG_TEST(test_changes_are_written_soon_though_more_follow),
                 RIG_TEST(test_a_full_disk_costs_nothing_while_kubelet_is_there),
                 RIG_TEST(test_agent_and_kubelet_may_start_anew_together),
                 RIG_TEST(test_the_time_of_day_may_go_back_between_two_agents),

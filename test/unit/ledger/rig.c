@@ -94,6 +94,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         node->section.reserve = shares == RIG_STRICT ? RESERVE_STRICT : RESERVE_NONE;
         node->shared.has_placement = true;
         node->shared.placement = PLACEMENT_SAME_GPU;
+        node->section.guard = GUARD_TERMINATE;
         node->section.max_per_request = shares == RIG_STRICT ? 2 : replicas;
         node->inventory.driver_version = shares == RIG_PARTITIONS   ? "590.10"
                                          : shares == RIG_NAMESPACES ? "615.10"

@@ -1,0 +1,153 @@
+/*
+ * What processes have against what their containers hold, as the supervisor sees the ones and kubelet knows the others. How it is judged is
+ * tested with the guard; this is what it is told, and what comes of it.
+ */
+#include "rig.h"
+
+#include <unistd.h>
+
+#define MIB ((uint64_t)1024 * 1024)
+
+static struct mps_client client;
+
+/* Of a process of the pod, with so much memory on GPU-0. */
+static void tell_of_process(const char *pod_uid, uint64_t mib)
+{
+        client = (struct mps_client){
+                .pid = 7,
+                .server = 5,
+                .uid = 1000,
+                .unit = "GPU-0",
+                .pod_uid = pod_uid,
+                .container_id = "0123456789ab",
+                .memory = mib * MIB,
+        };
+        supervisor.clients = &client;
+        supervisor.n_clients = 1;
+        fake_supervisor_tell();
+}
+
+static void tell_of_none(void)
+{
+        supervisor.n_clients = 0;
+        fake_supervisor_tell();
+}
+
+static struct ledger_measures measure(void)
+{
+        struct ledger_measures measures;
+
+        holdings_measure(rig.ledger, &measures);
+        return measures;
+}
+
+static void test_who_stays_below_the_limit_is_let_be(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        tell_of_process("uid-train", 1024);
+        rig_pass(GRACE_MS);
+        assert_int_equal(measure().n_standing, 0);
+        assert_int_equal(supervisor.terminated, 0);
+        assert_string_equal(measure().mps->daemons[0].name, "GPU-0");
+}
+
+static void test_who_has_more_memory_than_was_promised_is_ended(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        tell_of_process("uid-train", 20000);
+        rig_pass(GRACE_MS);
+        assert_int_equal(supervisor.terminated, 7);
+        assert_int_equal(measure().n_standing, 1);
+        assert_int_equal(measure().standing[0]->kind, GUARD_MEMORY);
+        assert_int_equal(measure().findings_total[GUARD_MEMORY], 1);
+        assert_int_equal(measure().clients_ended_total, 1);
+        tell_of_none();
+        rig_pass(GRACE_MS);
+        assert_int_equal(measure().n_standing, 0);
+}
+
+/* kubelet may have given the memory to it a moment ago. */
+static void test_nobody_is_ended_by_what_was_known_before_the_newest_allocation(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        tell_of_process("uid-train", 20000);
+        kubelet.to = FAKE_IS_SILENT;
+        rig_pass(1900);
+        rig_run("serve", "GPU-1::0");
+        while (kubelet.n_questions)
+                fake_kubelet_answer_as_asked();
+        rig_pass(2000);
+        fake_supervisor_answer();
+        assert_int_equal(supervisor.terminated, 0);
+        kubelet.to = FAKE_ANSWERS;
+        rig_pass(GRACE_MS);
+        assert_int_equal(supervisor.terminated, 7);
+}
+
+static void test_without_a_word_of_kubelet_nobody_is_ended(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        kubelet.to = FAKE_REFUSES;
+        tell_of_process("uid-train", 20000);
+        rig_pass(10 * GRACE_MS);
+        assert_int_equal(supervisor.terminated, 0);
+}
+
+static void test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        tell_of_process("uid-thief", 100);
+        rig_pass(GRACE_MS);
+        assert_int_equal(measure().n_standing, 1);
+        assert_int_equal(measure().standing[0]->kind, GUARD_STRANGER);
+        assert_int_equal(supervisor.terminated, 7);
+}
+
+/* An init container is in kubelet's record alone. */
+static void test_an_init_container_is_no_stranger(void **state UNUSED)
+{
+        rig_allocate_init("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        tell_of_process("uid-train", 100);
+        rig_pass(GRACE_MS);
+        assert_int_equal(measure().n_standing, 0);
+        assert_int_equal(supervisor.terminated, 0);
+}
+
+/* While an agent has not heard yet who holds what, that of a container is not known. */
+static void test_a_new_agent_ends_nobody_before_it_knows_who_holds_what(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
+        rig_pass(GRACE_MS);
+        rig_kill();
+        unlink(rig.file);
+        kubelet.to = FAKE_IS_SILENT;
+        rig_start();
+        tell_of_process("uid-train", 20000);
+        rig_pass(GRACE_MS);
+        assert_int_equal(supervisor.terminated, 0);
+        kubelet.to = FAKE_ANSWERS;
+        rig_pass(GRACE_MS);
+        assert_int_equal(supervisor.terminated, 0);
+        assert_int_equal(measure().n_standing, 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                RIG_TEST(test_who_stays_below_the_limit_is_let_be),
+                RIG_TEST(test_who_has_more_memory_than_was_promised_is_ended),
+                RIG_TEST(test_nobody_is_ended_by_what_was_known_before_the_newest_allocation),
+                RIG_TEST(test_without_a_word_of_kubelet_nobody_is_ended),
+                RIG_TEST(test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger),
+                RIG_TEST(test_an_init_container_is_no_stranger),
+                RIG_TEST(test_a_new_agent_ends_nobody_before_it_knows_who_holds_what),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
