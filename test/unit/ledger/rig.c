@@ -104,6 +104,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         node->config.kubelet_socket = rig.socket;
         node->config.pod_resources = rig.socket;
         node->config.mps_directory = rig.mps;
+        node->config.cdi_root = rig.mps; /* no CDI device of a container is there */
         node->config.mps_control = "";
         assert_ok(node_plan(node), &node->err);
 }
