@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "agent/keeper.h"
+#include "cli/keeper.h"
 #include "config/option.h"
 
 /* Before the first line. */

@@ -34,7 +34,7 @@ struct agent_metrics {
         size_t n_hangs;
         uint64_t hangs_total;
         uint64_t now_ms;        /* monotonic */
-        uint64_t crashes_total; /* of agents before this one, in its container: agent/keeper.h */
+        uint64_t crashes_total; /* of agents before this one, in its container: cli/keeper.h */
 };
 
 /* The caller frees. */

@@ -333,8 +333,8 @@ const struct option option_table[] = {
                 .choices = restart_words,
                 .fallback = "auto",
                 .argument = "WORD",
-                .help = "whether a parent process starts the agent again at once when a signal has ended it: auto (in a "
-                        "container, where it is PID 1), always or never"},
+                .help = "whether a parent process starts this one again at once when a signal has ended it: auto (where it is "
+                        "the first of a container), always or never"},
         {.flag = "pod-name",
                 .environment = {"POD_NAME"},
                 .type = OPTION_STRING,

@@ -46,7 +46,7 @@ enum node_event {
         NODE_EVENT_POD_GETS_LESS,       /* a container of several resources: share/several.h */
         NODE_EVENT_DECLARATION_IGNORED, /* what a pod says of its share cannot be read: share/declared.h */
         NODE_EVENT_DECLARED_TOO_MUCH,   /* more memory than the GPU has */
-        NODE_EVENT_AGENT_RESTARTED,     /* after a crash, by its parent: agent/keeper.h */
+        NODE_EVENT_AGENT_RESTARTED,     /* after a crash, by its parent: cli/keeper.h */
 };
 #define NODE_EVENT_COUNT ((size_t)NODE_EVENT_AGENT_RESTARTED + 1)
 

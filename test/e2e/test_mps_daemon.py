@@ -104,6 +104,33 @@ def test_a_supervisor_that_is_killed_leaves_its_daemons_to_the_next(mps):
     assert client.poll() is None and mps.exists('.ready')
 
 
+def children(pid):
+    with open('/proc/%d/task/%d/children' % (pid, pid), encoding='ascii') as file:
+        return [int(word) for word in file.read().split()]
+
+
+def test_in_a_container_a_supervisor_that_is_killed_is_started_again_and_clients_live(mps):
+    """Its parent keeps the container, and with it the daemons."""
+    parent = mps.start('--restart-after-crash=always')
+    peer = mps.connect().watch()
+    peer.apply(daemon(0))
+    pid = peer.wait_ready(UUIDS[0])['pid']
+    client = mps.client(UUIDS[0])
+    first, = children(parent.pid)
+    os.kill(first, signal.SIGKILL)
+    parent.wait_log('the supervisor was ended by a signal, and is started again signal=Killed times=1')
+    mps.wait_socket(parent)
+    peer = mps.connect().watch()
+    adopted = peer.wait_ready(UUIDS[0])
+    assert adopted['pid'] == pid and adopted['adopted']
+    peer.wait_daemon(UUIDS[0], lambda one: [c['pid'] for c in one['clients']] == [client.pid], 'the client is still there')
+    os.kill(pid, signal.SIGKILL)  # a child of the parent's now
+    peer.wait_daemon(UUIDS[0], lambda one: one['state'] == 'ready' and one['pid'] != pid, 'another daemon')
+    wait(lambda: not os.path.exists('/proc/%d' % pid), 'the dead one is reaped')
+    os.kill(parent.pid, signal.SIGTERM)
+    assert parent.wait() == 0 and not mps.processes()
+
+
 def test_a_daemon_that_dies_is_started_again_and_the_other_is_not_touched(mps):
     supervisor = mps.start()
     peer = mps.connect().watch()

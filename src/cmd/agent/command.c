@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
-#include "agent/keeper.h"
+#include "cli/keeper.h"
 #include "agent/restart.h"
 #include "base/log.h"
 #include "cmd/agent/command.h"
@@ -120,7 +120,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
         agent_setup_log(&options);
         /* One that replaced its own program has its parent already. */
         if (!getenv(RESTART_VARIABLE) && keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
-                int rc = keeper_run(&crashes, &status, &err);
+                int rc = keeper_run("the agent", &crashes, &status, &err);
 
                 if (rc < 0)
                         log_warn("the agent runs without a parent that would start it again", LOG_ERR(&err));

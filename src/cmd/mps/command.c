@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/init.h"
+#include "cli/keeper.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/process.h"
@@ -56,7 +57,7 @@ static const struct option run_own[RUN_COUNT] = {
 };
 
 static const char *const run_shared[] = {"mps-directory", "mps-control", "driver-root-ctr-path", "system-root",
-        "nvml-library", "log-level", "log-format", NULL};
+        "nvml-library", "restart-after-crash", "log-level", "log-format", NULL};
 
 static const char run_help[] =
         "usage: warpshare mps [OPTION...]\n"
@@ -70,7 +71,8 @@ static const char run_help[] =
         "\n"
         "MPS clients live as long as their daemon. So SIGTERM ends the daemons (after --grace), but a supervisor that\n"
         "is killed or crashes leaves them alive, and the next one takes them over; clients notice nothing. In a\n"
-        "container that needs hostPID, as MPS itself does. An agent may come and go at any time.\n"
+        "container a parent starts it again at once (--restart-after-crash), since with the container all of it would\n"
+        "end. It needs hostPID there, as MPS itself does. An agent may come and go at any time.\n"
         "\n"
         "SIGHUP writes the state of every daemon into the log. At --log-level debug the log has what the daemons write\n"
         "into their control.log, too.\n"
@@ -83,6 +85,27 @@ const struct command_line command_mps_line = {
         .program = "warpshare mps",
         .help = run_help,
 };
+
+/* Returns 1 in the process that is to do the work; else |*ret_status| is ours. */
+static int begin(const struct option_set *set, int *ret_status)
+{
+        struct keeper_crashes crashes = {0};
+        struct error err;
+        int rc;
+
+        if (!keeper_is_wanted(command_line_get(set, "restart-after-crash"))) {
+                init_if_first();
+                return 1;
+        }
+        rc = keeper_run("the supervisor of MPS", &crashes, ret_status, &err);
+        if (rc < 0)
+                log_warn("nobody would start the supervisor again", LOG_ERR(&err));
+        if (crashes.total)
+                log_error("the supervisor was ended by a signal, and is started again",
+                        LOG_STR("signal", strsignal(crashes.signal)), LOG_UINT("times", crashes.total),
+                        LOG_INT("lived_ms", crashes.lived_ms));
+        return rc != 0;
+}
 
 static int run_supervisor(const struct option_set *set, const char *const *values)
 {
@@ -100,6 +123,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         uint64_t grace = 0;
         uint64_t shm_mib = 0;
         struct error err;
+        int status = EXIT_FAILED;
 
         if (!text_to_uint(values[RUN_GRACE], 86400, &grace)) {
                 error_raise(&err, ERROR_INVALID, "grace: '%.20s' is no number of seconds from 0 to 86400",
@@ -114,7 +138,8 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         options.grace_ms = grace * 1000;
         options.shm_kib = shm_mib * 1024;
         command_line_setup_log(set, NULL);
-        init_if_first();
+        if (!begin(set, &status))
+                return status;
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
         if (mps_process_start(&process, &options, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));

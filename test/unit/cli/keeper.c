@@ -1,10 +1,11 @@
 #include "unit.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/keeper.h"
+#include "cli/keeper.h"
 
 static void test_a_crash_is_followed_by_a_start_at_once_and_a_loop_of_them_by_ever_longer_waits(void **state UNUSED)
 {
@@ -20,6 +21,16 @@ static void test_a_parent_is_wanted_in_a_container_or_where_it_is_asked_for(void
         assert_true(keeper_is_wanted("always"));
         assert_false(keeper_is_wanted("never"));
         assert_int_equal(keeper_is_wanted("auto"), getpid() == 1);
+        if (geteuid() == 0) { /* with the PIDs of the host: the parent has other mounts */
+                pid_t pid = fork();
+                int status;
+
+                assert_true(pid >= 0);
+                if (pid == 0)
+                        _exit(unshare(CLONE_NEWNS) == 0 && !keeper_is_wanted("auto"));
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+                assert_int_equal(status, 0);
+        }
 }
 
 /* What the child does, by how many came before it; the status that the parent ends with. */
@@ -33,7 +44,7 @@ static int keep(void (*child)(const struct keeper_crashes *crashes))
                 struct error err;
                 int result = -1;
 
-                if (keeper_run(&crashes, &result, &err) == 1)
+                if (keeper_run("a child", &crashes, &result, &err) == 1)
                         child(&crashes);
                 _exit(result);
         }

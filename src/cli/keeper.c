@@ -1,9 +1,11 @@
-#include "agent/keeper.h"
+#include "cli/keeper.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 static const int passed_on[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
 
 struct keeper {
+        const char *what;
         sigset_t before; /* the signals that were blocked when it was called */
         sigset_t heard;
         pid_t child; /* 0: none */
@@ -37,10 +40,21 @@ int64_t keeper_wait_ms(unsigned int quick_ends)
         return MIN(wait, KEEPER_WAIT_MAX_MS);
 }
 
+/* Of another mount namespace: what runs the container. */
+static bool has_parent_outside(void)
+{
+        char path[40];
+        struct stat ours;
+        struct stat theirs;
+
+        snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)getppid());
+        return stat("/proc/self/ns/mnt", &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino != theirs.st_ino;
+}
+
 bool keeper_is_wanted(const char *choice)
 {
         if (strcmp(choice, "auto") == 0)
-                return getpid() == 1;
+                return getpid() == 1 || has_parent_outside();
         return strcmp(choice, "always") == 0;
 }
 
@@ -82,9 +96,9 @@ static int start_child(struct keeper *keeper, struct error *err)
         pid_t pid = fork();
 
         if (pid < 0)
-                return error_errno(err, errno, "start the agent in a child process");
+                return error_errno(err, errno, "start %s in a child process", keeper->what);
         if (pid == 0) {
-                /* No agent is left behind where the parent is not PID 1. */
+                /* Nobody is left behind where the parent is not PID 1. */
                 prctl(PR_SET_PDEATHSIG, SIGTERM);
                 if (getppid() != parent)
                         _exit(EXIT_SUCCESS);
@@ -96,7 +110,7 @@ static int start_child(struct keeper *keeper, struct error *err)
         return 0;
 }
 
-/* All that have ended, since orphans of a container are PID 1's. True when the agent is one of them. */
+/* All that have ended, since orphans of a container are PID 1's. True when the child is one of them. */
 static bool reap(const struct keeper *keeper, int *ret_status)
 {
         bool is_over = false;
@@ -147,9 +161,9 @@ static bool wait_for_next(const struct keeper *keeper)
         int status;
 
         if (wait)
-                log_error("the agent ends by a signal again and again; waiting before the next start",
-                        LOG_STR("signal", strsignal(keeper->crashes.signal)), LOG_UINT("in_a_row", keeper->quick_ends),
-                        LOG_INT("wait_ms", wait));
+                log_error("ended by a signal again and again; waiting before the next start",
+                        LOG_STR("process", keeper->what), LOG_STR("signal", strsignal(keeper->crashes.signal)),
+                        LOG_UINT("in_a_row", keeper->quick_ends), LOG_INT("wait_ms", wait));
         for (;;) {
                 int number = wait_signal(keeper, deadline);
 
@@ -161,15 +175,16 @@ static bool wait_for_next(const struct keeper *keeper)
         }
 }
 
-int keeper_run(struct keeper_crashes *ret, int *ret_status, struct error *err)
+int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err)
 {
-        struct keeper keeper = {0};
+        struct keeper keeper = {.what = what};
 
         sigemptyset(&keeper.heard);
         sigaddset(&keeper.heard, SIGCHLD);
         for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
                 sigaddset(&keeper.heard, passed_on[i]);
         sigprocmask(SIG_BLOCK, &keeper.heard, &keeper.before);
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
         for (;;) {
                 int rc = start_child(&keeper, err);
                 int status;
