@@ -58,7 +58,7 @@ def count(path, word):
 def test_whom_a_tenant_names_as_a_server_is_not_ended(served, tenants, bystander):  # noqa: F811
     """It puts its own daemon behind the doors, which names a process of the node as its server, and ends the true daemon."""
     pipe = served.path(FIRST, 'pipe')
-    own, real = os.path.join(served.folder, 'own'), served.path('real')  # what is renamed stays on its mount
+    own, real = (served.path(name) for name in ('own', 'real'))  # on the mount of the doors
     os.mkdir(own)
     os.mkdir(real)
     scenario = os.path.join(served.folder, 'hostile.conf')
