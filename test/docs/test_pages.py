@@ -251,3 +251,19 @@ def test_the_index_names_every_page():
     listed = {target.partition('#')[0] for _, target in Page(os.path.join(SOURCE, 'docs/README.md')).links()}
     missing = {os.path.basename(path) for path in glob.glob(os.path.join(SOURCE, 'docs/*.md'))} - listed - {'README.md'}
     assert not missing, missing
+
+
+def test_each_function_of_the_tour_is_where_it_says():
+    with open(os.path.join(SOURCE, 'docs/architecture.md'), encoding='utf-8') as file:
+        named = re.findall(r'`([a-z_/]+\.c): ([a-z_]+)`', file.read())
+    assert len(named) > 20
+    for path, function in named:
+        with open(os.path.join(SOURCE, 'src', path), encoding='utf-8') as file:
+            assert re.search(r'^(?!\s)[^;\n]*\b%s\((?:[^;]|;(?=[^\n]))*?\)\n\{' % function, file.read(), re.MULTILINE), \
+                '%s has no function %s' % (path, function)
+
+
+def test_a_request_and_an_event_take_no_more_than_twelve_steps():
+    with open(os.path.join(SOURCE, 'docs/architecture.md'), encoding='utf-8') as file:
+        steps = [int(number) for number in re.findall(r'^\| (\d+) \| `', file.read(), re.MULTILINE)]
+    assert steps.count(1) == 2 and max(steps) <= 12
