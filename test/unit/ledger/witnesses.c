@@ -111,6 +111,23 @@ static void test_what_was_asked_for_is_held_before_kubelet_has_it(void **state U
         assert_string_equal(rig.held, "told:");
 }
 
+/* kubelet asks for the next container, so it has this one by now; the list was asked for before. */
+static void test_a_list_that_is_older_than_the_booking_hides_nobody(void **state UNUSED)
+{
+        lose_record();
+        kubelet.books_late = true;
+        rig_run("train", "GPU-0::0");
+        kubelet.to = FAKE_IS_SILENT;
+        holdings_ask(rig.ledger);
+        rig_run("serve", "GPU-0::1");
+        fake_kubelet_answer_as_asked();
+        assert_string_equal(rig.held, "told: GPU-0::0 GPU-0::1");
+        fake_kubelet_end_pod("train");
+        holdings_ask(rig.ledger);
+        fake_kubelet_answer();
+        assert_string_equal(rig.held, "told: GPU-0::1");
+}
+
 static void test_a_request_that_came_to_nothing_is_forgotten(void **state UNUSED)
 {
         kubelet.books_late = true;
@@ -186,6 +203,7 @@ int main(void)
                 RIG_TEST(test_with_its_record_neither),
                 RIG_TEST(test_but_when_it_has_grown_up_who_is_missing_has_ended),
                 RIG_TEST(test_what_was_asked_for_is_held_before_kubelet_has_it),
+                RIG_TEST(test_a_list_that_is_older_than_the_booking_hides_nobody),
                 RIG_TEST(test_a_request_that_came_to_nothing_is_forgotten),
                 RIG_TEST(test_who_was_missing_in_a_list_once_is_over_whatever_the_record_says),
                 RIG_TEST(test_what_is_over_stays_so_for_its_container_only),
