@@ -109,6 +109,20 @@ static void test_what_was_not_on_file_comes_there_after_a_change_too(void **stat
         assert_non_null(strstr(file, train->grant));
 }
 
+static void test_the_file_is_read_once(void **state UNUSED)
+{
+        _free_ char *old = NULL;
+
+        rig_run("train", "GPU-0::3");
+        rig_pass(GRACE_MS);
+        old = rig_read_file();
+        fake_kubelet_end_pod("train");
+        rig_pass(GRACE_MS);
+        rig_write_file(old); /* as if the disk had been full */
+        rig_apply(rig.plan);
+        assert_string_equal(rig_allocations(), "");
+}
+
 /* No inventory comes with it, and so no word on health. */
 static void test_a_gpu_stays_unhealthy_when_the_plan_changes(void **state UNUSED)
 {
@@ -151,6 +165,16 @@ static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor
         assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-1");
 }
 
+/* Nothing changes for the daemons, so there is nothing that the supervisor would have to hear first. */
+static void test_a_plan_with_the_same_daemons_leaves_them_ready(void **state UNUSED)
+{
+        supervisor.hides_settings = true; /* as NVIDIA's own daemons do */
+        fake_supervisor_tell();
+        supervisor.is_behind = true;
+        rig_apply(rig.plan);
+        assert_string_equal(rig_kept_back(), "");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -159,10 +183,12 @@ int main(void)
                 RIG_TEST(test_the_unit_is_as_wanted_when_its_last_holder_has_ended),
                 RIG_TEST_WITH(test_both_survive_the_agent, RIG_NAMESPACES),
                 RIG_TEST(test_what_was_not_on_file_comes_there_after_a_change_too),
+                RIG_TEST(test_the_file_is_read_once),
                 RIG_TEST(test_a_gpu_stays_unhealthy_when_the_plan_changes),
                 RIG_TEST(test_a_plan_begins_with_the_health_of_its_gpus),
                 RIG_TEST_WITH(test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it,
                         RIG_STRICT),
+                RIG_TEST(test_a_plan_with_the_same_daemons_leaves_them_ready),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

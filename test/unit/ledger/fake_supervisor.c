@@ -208,7 +208,7 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
                 .n_units = wanted->n_units,
                 .state = MPS_READY,
                 .pid = 1,
-                .settings = mps_daemon_digest(wanted),
+                .settings = supervisor.hides_settings ? 0 : mps_daemon_digest(wanted),
                 .tier = supervisor.tier};
 
         for (size_t i = 0; i < wanted->n_units; i++) {

@@ -38,6 +38,7 @@ struct fake_supervisor {
         bool loses_releases;
         enum mps_tier tier;               /* of its daemons */
         uint64_t generation;              /* that it was told last */
+        bool hides_settings;              /* of its daemons */
         bool is_behind;                   /* its status is of the generation before */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
         struct fake_grants made;          /* what there is */

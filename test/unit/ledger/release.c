@@ -112,6 +112,19 @@ static void test_an_ended_pod_of_the_record_that_no_list_had_goes_when_the_recor
         assert_string_equal(rig_allocations(), "");
 }
 
+static void test_once_the_record_is_written_kubelet_is_asked_within_a_second(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        fake_kubelet_end_pod("train");
+        assert_int_equal(kubelet.n_repeats, 0);
+        while (kubelet.n_repeats == 0)
+                rig_pass(100);
+        assert_string_equal(rig_allocations(), "uid-train GPU-0[0]");
+        rig.clock += GRACE_MS; /* as if it were an old one */
+        rig_pass(1000);
+        assert_string_equal(rig_allocations(), "");
+}
+
 /* Each makes kubelet write a file. */
 static void test_kubelet_is_made_to_write_its_record_at_longer_and_longer_intervals(void **state UNUSED)
 {
@@ -187,6 +200,7 @@ int main(void)
                 RIG_TEST(test_an_init_container_keeps_its_allocation_while_it_runs),
                 RIG_TEST(test_a_container_takes_the_ids_of_its_init_container_over_on_the_same_gpu),
                 RIG_TEST(test_an_ended_pod_of_the_record_that_no_list_had_goes_when_the_record_is_written),
+                RIG_TEST(test_once_the_record_is_written_kubelet_is_asked_within_a_second),
                 RIG_TEST(test_kubelet_is_made_to_write_its_record_at_longer_and_longer_intervals),
                 RIG_TEST(test_an_ended_pod_that_a_list_had_is_gone_whatever_the_record_says),
                 RIG_TEST(test_kubelet_is_asked_as_long_as_anything_is_held_and_no_longer),

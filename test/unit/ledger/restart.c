@@ -285,8 +285,11 @@ static void test_an_agent_that_leaves_writes_and_says_nothing_more(void **state 
         holdings_leave(rig.ledger);
         assert_string_equal(rig_kept_back(), "");
         unlink(rig.file);
+        kubelet.to = FAKE_IS_SILENT;
         rig_pass(100000);
+        assert_int_equal(kubelet.n_questions, 0);
         assert_null(rig_read_file());
+        kubelet.to = FAKE_ANSWERS;
         assert_false(supervisor.is_told);
         rig_apply(rig.node.plan);
         rig_pass(GRACE_MS);
