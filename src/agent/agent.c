@@ -176,7 +176,7 @@ static void follow(struct agent *agent, const struct handover *next)
                 agent_handover_follow(agent->handover, next);
 }
 
-/* First the plugins, which ask nothing before this turn ends: the ledger reads health there. */
+/* First the plugins: there every unit is healthy again until the inventory's own health follows, and the ledger reads it. */
 static void apply(struct agent *agent, const struct plan *plan)
 {
         plugins_apply(agent->plugins, plan);
@@ -252,11 +252,11 @@ static void put_in_force(struct agent *agent, struct generation *next)
 
 /* ---- what kubelet says of who holds what ---- */
 
-/* No inventory comes with it: health stays as it is. */
+/* First the ledger: the plugins ask it. No inventory comes with it, and health stays as it is. */
 static void apply_again(struct agent *agent, const struct plan *plan)
 {
-        plugins_apply_again(agent->plugins, plan);
         apply_holdings(agent, plan);
+        plugins_apply_again(agent->plugins, plan);
 }
 
 static void on_change_told(const struct handover_pending *pending, bool is_pending, void *data)

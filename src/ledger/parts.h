@@ -133,9 +133,10 @@ struct bind {
 
 /* ---- ledger.c ---- */
 
-int64_t holdings_clock(
-        const struct holdings *holdings); /* milliseconds; never goes back, whatever becomes of the time of day */
-int64_t holdings_now(const struct holdings *holdings); /* seconds since the epoch */
+/* Milliseconds; never goes back, whatever becomes of the time of day. */
+int64_t holdings_clock(const struct holdings *holdings);
+/* Seconds since the epoch. */
+int64_t holdings_now(const struct holdings *holdings);
 
 /* ---- allocations.c: what is held, by the books and by kubelet ---- */
 
