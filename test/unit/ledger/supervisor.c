@@ -37,6 +37,16 @@ static void test_it_is_told_what_containers_hold_and_with_which_limits(void **st
         assert_made(1);
 }
 
+/* What the container's own variables limit, nobody makes. */
+static void test_it_hears_nothing_of_containers_for_which_nothing_is_made(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0 GPU-0::1");
+        rig_pass(GRACE_MS);
+        assert_string_equal(rig_allocations(), "train GPU-0[0 1]");
+        assert_true(supervisor.is_told);
+        assert_int_equal(supervisor.told.count, 0);
+}
+
 /* kubelet's list, made before, comes late, too: what the container will have must not be taken away before it starts. */
 static void test_an_allocation_counts_from_its_answer_however_late_that_was(void **state UNUSED)
 {
@@ -160,6 +170,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(test_it_is_told_what_containers_hold_and_with_which_limits, RIG_NAMESPACES),
+                RIG_TEST(test_it_hears_nothing_of_containers_for_which_nothing_is_made),
                 RIG_TEST_WITH(test_an_allocation_counts_from_its_answer_however_late_that_was, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_an_allocation_is_not_over_while_its_answer_is_awaited, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_what_was_made_without_an_answer_is_taken_back, RIG_PARTITIONS),
