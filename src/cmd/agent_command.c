@@ -21,25 +21,32 @@
 #define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
 
 static const char more_help[] =
-        "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
-        "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n";
+        "\n"
+        "DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment list Xids, or 'all': the first names\n"
+        "those that do not make a GPU unhealthy, the second those that do. Without them every critical Xid makes it\n"
+        "unhealthy, except for errors of applications.\n";
 
 const struct command_line command_agent_line = {
         .program = "warpshare agent",
-        .help = "usage: warpshare agent [OPTION...]\n\n"
-                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
-                "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
-                "change of the configuration file; SIGTERM stops.\n\n" PRECEDENCE,
+        .help = "usage: warpshare agent [OPTION...]\n"
+                "\n"
+                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
+                "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
+                "of the configuration file; SIGTERM ends the agent.\n"
+                "\n" PRECEDENCE,
         .more_help = more_help,
         .is_agent = true,
 };
 
 const struct command_line command_device_plugin_line = {
         .program = "nvidia-device-plugin",
-        .help = "usage: nvidia-device-plugin [OPTION...]\n\n"
-                "Warpshare in the place of NVIDIA's k8s-device-plugin: the same options, variables, configuration file and\n"
-                "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
-                "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n\n" PRECEDENCE,
+        .help = "usage: nvidia-device-plugin [OPTION...]\n"
+                "\n"
+                "Warpshare as a drop-in for NVIDIA's k8s-device-plugin: the same options, variables,\n"
+                "configuration file and resources. SIGHUP reads the configuration and the GPUs again, and so does\n"
+                "a change of the configuration file; SIGTERM ends it. Log lines have klog's format; all else is\n"
+                "as in 'warpshare agent'.\n"
+                "\n" PRECEDENCE,
         .more_help = more_help,
         .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
         .is_agent = true,
