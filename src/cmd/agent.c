@@ -191,7 +191,7 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy)
 static void lose(struct agent *agent, const char *uuid)
 {
         set_health(agent, uuid, false);
-        node_report_health(agent->report, uuid, false, "the GPU is no longer present");
+        node_report_health(agent->report, uuid, false, "it is no longer present");
 }
 
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */

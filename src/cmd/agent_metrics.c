@@ -16,9 +16,8 @@ static double yes_or_no(bool value)
 
 static void put_build(struct exposition *to, const struct agent_metrics *metrics)
 {
-        exposition_family(to, "warpshare_build_info", EXPOSITION_GAUGE,
-                "Always 1; its labels name version, commit "
-                "and driver.");
+        exposition_family(
+                to, "warpshare_build_info", EXPOSITION_GAUGE, "Always 1; its labels name version, commit and driver.");
         exposition_sample(to,
                 EXPOSITION_LABELS({"version", metrics->version}, {"commit", metrics->commit},
                         {"driver_version", metrics->driver_version}),
@@ -31,9 +30,8 @@ static void put_config(struct exposition *to, const struct config_status *config
 {
         if (!config)
                 return;
-        exposition_family(to, "warpshare_config_info", EXPOSITION_GAUGE,
-                "Always 1; its labels name the "
-                "configuration in force.");
+        exposition_family(
+                to, "warpshare_config_info", EXPOSITION_GAUGE, "Always 1; its labels name the configuration in force.");
         if (config->name)
                 exposition_sample(to,
                         EXPOSITION_LABELS({"name", config->name}, {"source", config->source}, {"by", config->by},
@@ -165,9 +163,7 @@ static const struct {
         {"warpshare_allocation_active_thread_ratio",
                 "Part of the unit's threads that the container may use, from 0 to 1.", grant_threads},
         {"warpshare_allocation_since_seconds",
-                "When the container got its replicas, in seconds since the epoch; 0: "
-                "unknown.",
-                grant_since},
+                "When the container got its replicas, in seconds since the epoch; 0: unknown.", grant_since},
 };
 
 static void put_grant(
@@ -317,8 +313,7 @@ static void put_guard(struct exposition *to, const struct agent_metrics *metrics
 {
         put_standing(to, metrics);
         exposition_family(to, "warpshare_limit_violations_total", EXPOSITION_COUNTER,
-                "Limit violations that appeared since "
-                "the agent started.");
+                "Limit violations that appeared since the agent started.");
         for (size_t kind = 0; kind < AGENT_METRICS_GUARD_KINDS; kind++)
                 exposition_sample(to, EXPOSITION_LABELS({"kind", guard_kind_name((enum guard_kind)kind)}),
                         (double)metrics->findings_total[kind]);

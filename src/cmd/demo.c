@@ -190,8 +190,7 @@ static void tell_of_any_parts(struct demo *demo)
                 return;
 
         demo_heading(demo,
-                "6. The MPS daemon that serves training is killed (-9): only its GPU is unhealthy, and not for "
-                "long");
+                "6. The MPS daemon that serves training is killed (-9): only its GPU is unhealthy, and not for long");
         kill_daemon(demo);
 
         demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");

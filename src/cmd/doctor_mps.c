@@ -395,6 +395,5 @@ void doctor_check_automatic_mount(struct doctor *doctor)
                 has_trap = check_default_pipe(doctor, driver) || has_trap;
         if (!has_trap)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL,
-                        "there is no /tmp/nvidia-mps, which every GPU container "
-                        "would get");
+                        "there is no /tmp/nvidia-mps, which every GPU container would get");
 }

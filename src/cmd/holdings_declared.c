@@ -271,8 +271,7 @@ int holdings_check_declared(struct holdings *holdings, const char *pod_uid, cons
                 return error_set(err, ERROR_EXHAUSTED,
                         "the container %.63s declares %llu MiB of %s (GPU %s), but other containers declare %llu of "
                         "its %llu MiB: declare at most %llu MiB (annotation " DECLARED_MEMORY
-                        "), end other containers, or set "
-                        "sharing.mps.declaredOvercommit: true",
+                        "), end other containers, or set sharing.mps.declaredOvercommit: true",
                         name, (unsigned long long)own, unit->uuid, unit->index, (unsigned long long)others,
                         (unsigned long long)usable, (unsigned long long)(usable > others ? usable - others : 0));
         }

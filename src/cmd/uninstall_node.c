@@ -78,9 +78,7 @@ static void tell_node(struct node_removal *removal)
         else
                 removals_add(removals, removal->has_taint ? REMOVAL_DONE : REMOVAL_ABSENT, "taint", removal->node,
                         "%s%s", removal->taint,
-                        removal->has_taint ? ""
-                                           : ": it was changed or removed by another "
-                                             "client");
+                        removal->has_taint ? "" : ": it was changed or removed by another client");
         if (removal->annotations)
                 removals_add(removals, REMOVAL_DONE, "annotations", removal->node, "%s", removal->annotations);
         else

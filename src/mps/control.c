@@ -243,9 +243,8 @@ static int judge(const struct mps_control *control, const char *words, const str
                         control->pipe_directory, (unsigned long long)control->timeout_ms);
         if (result->too_long)
                 return error_set(err, ERROR_INVALID,
-                        "'%s': the MPS control daemon in '%s' answered with more than "
-                        "%zu bytes",
-                        words, control->pipe_directory, MPS_ANSWER_MAX);
+                        "'%s': the MPS control daemon in '%s' answered with more than %zu bytes", words,
+                        control->pipe_directory, MPS_ANSWER_MAX);
         if (result->status == 1 && strstr(answer, NO_DAEMON))
                 return error_set(err, ERROR_NOT_FOUND, "'%s': no MPS control daemon answers in '%s'", words,
                         control->pipe_directory);

@@ -408,7 +408,7 @@ static void on_process_exit(int status, int signal, void *data)
         run->can = 0;
         run->misses = 0;
         if (unknown) {
-                log_info("the MPS control program does not know an option: it is started without it it it",
+                log_info("the MPS control program does not know an option: it is started without it",
                         LOG_STR("name", run->name), LOG_UINT("option", unknown));
                 run->context->unknown_options |= unknown;
                 run->options &= ~unknown;

@@ -67,8 +67,7 @@ struct guard_proof {
 };
 
 enum guard_kind { GUARD_MEMORY, GUARD_LIMIT, GUARD_STRANGER, GUARD_CLAIM, GUARD_VARIABLE, GUARD_UNKNOWN };
-const char *guard_kind_name(
-        enum guard_kind kind); /* "memory", "limit", "unallocated", "claim", "variable", "unknown" */
+const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "unallocated" and so on */
 
 struct guard_finding {
         enum guard_kind kind;

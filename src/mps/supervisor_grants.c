@@ -577,8 +577,7 @@ void grants_describe(const struct mps_supervisor *supervisor, struct arena *aren
                         n_void);
         else if (first && !daemon->notice)
                 daemon->notice = arena_printf(arena,
-                        "the partitions or namespaces of %zu containers cannot be created, will "
-                        "try again: %s",
+                        "the partitions or namespaces of %zu containers cannot be created, will try again: %s",
                         n_missing, first->problem);
 }
 

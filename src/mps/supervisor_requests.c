@@ -160,8 +160,7 @@ static void on_looked(struct mps_observation *seen, const struct error *err, voi
                 request_end(request, &problem);
         } else if (!is_same_container(client->container_id, request->container_id)) {
                 error_raise(&problem, ERROR_DENIED,
-                        "MPS client %d belongs to the container %s, not to %s: it is not "
-                        "terminated",
+                        "MPS client %d belongs to the container %s, not to %s: it is not terminated",
                         (int)request->client, client->container_id ? client->container_id : "(none)",
                         request->container_id ? request->container_id : "(none)");
                 request_end(request, &problem);
