@@ -33,7 +33,7 @@ offers() { # node
                 }
                 END {
                         for (name in names)
-                                print name, count[name, "healthy"] + 0, count[name, "hidden"] + 0, count[name, "unhealthy"] + 0
+                                print name, count[name, "healthy"] + 0, count[name, "reserved"] + 0, count[name, "unhealthy"] + 0
                 }' <<<"$text" | sort
 }
 

@@ -260,7 +260,7 @@ missing() { # node
         case $told in
         "$config accepted") ;;
         "$config "* | *" refused: "*) echo "the agent says: ${told#* }" && return ;;
-        *) echo "the agent has not told yet that it has the configuration $config" && return ;;
+        *) echo "the agent has not reported yet that it has the configuration $config" && return ;;
         esac
         compare_counts "$1" "$pattern" >"$work/counts.$1"
         while read -r status what; do

@@ -89,7 +89,7 @@ static void kill_daemon(struct demo *demo)
                 changed += before[i] != after[i];
         printf("\n  It has PID %d now; %zu of the %u daemons were touched.\n", (int)after[killed], changed, DEMO_GPUS);
         if (changed != 1 || before[killed] == after[killed] || !demo->fault)
-                demo_fail(demo, "one daemon should have been started anew, and no other");
+                demo_fail(demo, "one daemon should have been restarted, and no other");
 }
 
 static void tell_of_equal_parts(struct demo *demo)
@@ -132,14 +132,16 @@ static void tell_of_declared(struct demo *demo)
 
 static void tell_of_any_parts(struct demo *demo)
 {
-        demo_heading(demo, "4. The same GPUs by another configuration: 10 parts each, and a pod may have several");
+        demo_heading(demo, "4. The same GPUs with another configuration: 10 parts each, and a pod may have several");
         demo_show_daemons(demo);
         demo_show_counts(demo, demo->offered, 5000);
         if (demo->wrong)
                 return;
-        printf("\n  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler only counts, so as many are kept\n"
-               "  back as it takes to keep that promise to every pod that it admits: here %zu of %u. With equal parts, as above,\n"
-               "  with one resource for each GPU (scope: individual), or with reserve: none, nothing is kept back.\n",
+        printf("\n"
+               "  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler only counts them, so\n"
+               "  some are reserved, here %zu of %u: then every pod that it admits finds its replicas on one GPU.\n"
+               "  With equal parts, as above, with one resource for each GPU (scope: individual), or with\n"
+               "  reserve: none, none are reserved.\n",
                 DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
 
         demo_heading(demo, "5. Three pods ask for 70 %, 30 % and 20 % of a GPU");
@@ -147,8 +149,8 @@ static void tell_of_any_parts(struct demo *demo)
         if (demo->wrong)
                 return;
 
-        demo_heading(
-                demo, "6. The MPS daemon that serves training is killed (-9): only its GPU waits, and not for long");
+        demo_heading(demo,
+                "6. The MPS daemon that serves training is killed (-9): only its GPU is unhealthy, and not for long");
         kill_daemon(demo);
 
         demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");

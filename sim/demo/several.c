@@ -69,8 +69,10 @@ void demo_show_pod_of_two_gpus(struct demo *demo)
         struct demo_limits got;
 
         if (demo_pod_run(demo, &pod)) {
-                printf("  It asks for %s: %zu and %s: %zu. kubelet allocates each by itself and keeps the first value\n"
-                       "  of a variable; what each start needs comes by CDI. The container runtime resolves it:\n\n",
+                printf("  It asks for %s: %zu and %s: %zu. kubelet allocates each by itself and keeps the\n"
+                       "  first value of a variable, so what each container needs comes by CDI. The container runtime\n"
+                       "  resolves it:\n"
+                       "\n",
                         pod.requests[0].resource, pod.requests[0].count, pod.requests[1].resource,
                         pod.requests[1].count);
                 show_container(demo, &pod.container);

@@ -95,7 +95,7 @@ static void end_row(struct picture *picture)
                 printf("%s%u unhealthy%s\n", demo_style(demo, DEMO_RED), picture->unhealthy,
                         demo_style(demo, DEMO_PLAIN));
         else
-                printf("%u in use, %u kept back\n", picture->held, picture->unhealthy);
+                printf("%u in use, %u reserved\n", picture->held, picture->unhealthy);
         *picture = (struct picture){.demo = demo};
 }
 

@@ -87,7 +87,7 @@ static void start_anew(struct agent *agent)
         struct error err;
 
         if (restart_now(&agent->restarts, &err) < 0)
-                log_error("cannot start anew", LOG_ERR(&err));
+                log_error("cannot restart", LOG_ERR(&err));
         _exit(EXIT_FAILED);
 }
 
@@ -116,7 +116,7 @@ static void on_deadline(uv_timer_t *timer)
 
         if (agent->restarting)
                 start_anew(agent);
-        log_warn("an NVML call does not return; leaving without it");
+        log_warn("an NVML call does not return; exiting without waiting for it");
         _exit(agent->status);
 }
 
@@ -192,7 +192,7 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy)
 static void lose(struct agent *agent, const char *uuid)
 {
         set_health(agent, uuid, false);
-        node_report_health(agent->report, uuid, false, "it is not there any more");
+        node_report_health(agent->report, uuid, false, "it is no longer present");
 }
 
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
@@ -265,8 +265,8 @@ static void on_change_told(const struct handover_pending *pending, bool is_pendi
 
         if (is_pending)
                 node_events_tell(agent->events, NODE_EVENT_CHANGE_PENDING,
-                        "%s: %s is held as it was (%s) and becomes \"%s\" when its containers have ended: %s",
-                        pending->resource, pending->unit, pending->from, pending->to, pending->holders);
+                        "%s: %s stays \"%s\" and becomes \"%s\" when its containers have ended: %s", pending->resource,
+                        pending->unit, pending->from, pending->to, pending->holders);
         else
                 node_events_tell(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now", pending->resource,
                         pending->unit, pending->to);
@@ -383,7 +383,7 @@ static void on_unheard(const char *reason, void *data)
 
         if (reason) {
                 (void)!error_set(&err, ERROR_UNAVAILABLE, "%s", reason);
-                complain(&agent->bad_events, "Xids are not heard of; the GPUs are probed meanwhile", &err);
+                complain(&agent->bad_events, "Xid events are not received; the GPUs are probed meanwhile", &err);
         } else {
                 complaint_settle(&agent->bad_events);
                 log_info("health events arrive again");
@@ -483,8 +483,8 @@ static void on_serving(bool is_serving, void *data)
 
 static void on_stranded(void *data)
 {
-        log_error("kubelet's directory was removed on the host and cannot be seen from here any more; "
-                  "leaving, so that a new container sees the new one");
+        log_error("kubelet's directory was removed on the host and cannot be seen from this container any more; "
+                  "exiting, so that a new container sees the new one");
         stop(data, EXIT_FAILED);
 }
 
@@ -555,7 +555,7 @@ static void consider_restart(struct agent *agent)
         struct error err;
 
         if (wait > 0) {
-                log_warn("a restart is needed again so soon; it waits", LOG_INT("seconds", wait));
+                log_warn("another restart is needed already; delaying it", LOG_INT("seconds", wait));
                 uv_timer_start(&agent->restart, on_restart, (uint64_t)wait * 1000, 0);
                 return;
         }
@@ -565,7 +565,7 @@ static void consider_restart(struct agent *agent)
                 return;
         }
         settings_unref(settings);
-        log_info("starting anew in the same process");
+        log_info("restarting in the same process");
         signals_hold();
         agent->restarting = true;
         stop(agent, EXIT_FAILED);
@@ -582,7 +582,7 @@ static void on_stale_library(void *data)
 
         if (agent->stopping)
                 return;
-        log_info("the driver was replaced, and its old library cannot leave this process");
+        log_info("the driver was replaced, and its old library cannot be unloaded from this process");
         consider_restart(agent);
 }
 
@@ -667,7 +667,7 @@ static void serve_metrics(struct agent *agent)
         if (!*options.address)
                 return;
         if (metrics_http_new(&agent->metrics, &options, &err) < 0)
-                log_error("no metrics are served", LOG_ERR(&err));
+                log_error("metrics cannot be served", LOG_ERR(&err));
         else
                 log_info("metrics", LOG_STR("address", options.address),
                         LOG_UINT("port", metrics_http_port(agent->metrics)));

@@ -60,14 +60,13 @@ static void read_record(struct agent_handover *handover)
         free(TAKE_PTR(handover->recorded));
         if (file_read_private(handover->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
-                        log_warn("the record of what was promised cannot be read", LOG_STR("file", handover->record),
+                        log_warn("the record of sharing policies cannot be read", LOG_STR("file", handover->record),
                                 LOG_ERR(&err));
                 return;
         }
         if (mps_terms_read(&handover->terms, &handover->names, &handover->n_names, &handover->arena, text.data,
                     text.size, &err) < 0) {
-                log_warn("the record of what was promised is left aside", LOG_STR("file", handover->record),
-                        LOG_ERR(&err));
+                log_warn("the record of sharing policies is ignored", LOG_STR("file", handover->record), LOG_ERR(&err));
                 return;
         }
         handover->is_known = true;
@@ -88,7 +87,7 @@ static void write_record(struct agent_handover *handover)
         if (file_write_private(handover->record, text, strlen(text), &err) < 0) {
                 if (handover->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
                         complain(&handover->bad_record,
-                                "the record of what was promised cannot be written, will try again", &err);
+                                "the record of sharing policies cannot be written, will try again", &err);
                 else
                         handover->write_ms = 0;
                 return;
@@ -195,9 +194,9 @@ static struct handover *judge_blindly(
         const char *folder = holdings_list_folder(handover->options.holdings);
 
         if (!handover->was_unchecked)
-                log_warn(
-                        "the change takes effect at once, also where pods hold what was before: kubelet's list does not tell "
-                        "which pods have ended, mount its folder into this container event=ChangeUnchecked",
+                log_warn("the change takes effect at once, also on units that pods still hold: without kubelet's "
+                         "pod-resources list the agent cannot tell which pods have ended; mount its folder into this "
+                         "container event=ChangeUnchecked",
                         LOG_STR("folder", folder ? folder : "(--pod-resources-socket is empty)"));
         handover->was_unchecked = true;
         return handover_new(wanted, before, NULL, 0);

@@ -12,10 +12,10 @@
 static const char *effect(const struct gpu_hang *hang)
 {
         if (hang->is_waited_for)
-                return "until it does nothing is heard of any GPU, and what is known of them stays";
+                return "until it does, no GPU is monitored, and the last known health of each stays";
         if (hang->call.subject == CALL_ON_GPU)
-                return "until it does this GPU is unhealthy; the others are watched by another thread";
-        return "the GPUs are watched by another thread";
+                return "until it does, this GPU is unhealthy; another thread monitors the others";
+        return "another thread monitors the GPUs";
 }
 
 static void tell(const struct gpu_hang *hang, struct node_events *events, uint64_t now_ms)

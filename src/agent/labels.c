@@ -39,7 +39,7 @@ static bool can_publish(enum labels_output output, const struct kube_client *cli
                 return false;
         if (output == LABELS_FILE || client)
                 return true;
-        log_error("no labels: they are to go to the API server, which is not spoken to",
+        log_error("no labels: they go to the API server, which is not used",
                 LOG_STR("labels-output", labels_output_words[output]));
         return false;
 }

@@ -16,7 +16,8 @@ static double yes_or_no(bool value)
 
 static void put_build(struct exposition *to, const struct agent_metrics *metrics)
 {
-        exposition_family(to, "warpshare_build_info", EXPOSITION_GAUGE, "1; what runs, on which driver.");
+        exposition_family(
+                to, "warpshare_build_info", EXPOSITION_GAUGE, "Always 1; its labels name version, commit and driver.");
         exposition_sample(to,
                 EXPOSITION_LABELS({"version", metrics->version}, {"commit", metrics->commit},
                         {"driver_version", metrics->driver_version}),
@@ -29,17 +30,18 @@ static void put_config(struct exposition *to, const struct config_status *config
 {
         if (!config)
                 return;
-        exposition_family(to, "warpshare_config_info", EXPOSITION_GAUGE, "1; which configuration is in force.");
+        exposition_family(
+                to, "warpshare_config_info", EXPOSITION_GAUGE, "Always 1; its labels name the configuration in force.");
         if (config->name)
                 exposition_sample(to,
                         EXPOSITION_LABELS({"name", config->name}, {"source", config->source}, {"by", config->by},
                                 {"hash", config->hash}),
                         1);
         exposition_family(to, "warpshare_config_generation", EXPOSITION_GAUGE,
-                "Configurations that were put in force, this one included; 0: none is.");
+                "Configurations put in force so far, including this one; 0: none is in force.");
         exposition_sample(to, EXPOSITION_LABELS(), config->name ? (double)config->generation : 0);
         exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
-                "1 for what became of the newest configuration: accepted, refused or waiting; else 0.");
+                "1 for the status of the newest configuration, accepted, refused or waiting; 0 for the others.");
         for (unsigned int i = 0; i <= CONFIG_REFUSED; i++)
                 exposition_sample(to, EXPOSITION_LABELS({"status", config_verdict_name((enum config_verdict)i)}),
                         yes_or_no(config->verdict == (enum config_verdict)i));
@@ -56,12 +58,13 @@ static void put_device_count(
 static void put_resources(struct exposition *to, const struct agent_metrics *metrics)
 {
         exposition_family(to, "warpshare_resource_devices", EXPOSITION_GAUGE,
-                "Devices of the resource, each once: healthy, hidden (kept back, of healthy units), unhealthy.");
+                "Devices of the resource, each once: healthy, reserved (of healthy units, advertised as unhealthy), "
+                "unhealthy.");
         for (size_t i = 0; i < metrics->n_resources; i++) {
                 const struct agent_metrics_resource *resource = &metrics->resources[i];
 
                 put_device_count(to, resource, "healthy", resource->devices.healthy);
-                put_device_count(to, resource, "hidden", resource->devices.hidden);
+                put_device_count(to, resource, "reserved", resource->devices.hidden);
                 put_device_count(to, resource, "unhealthy", resource->devices.unhealthy);
         }
         exposition_family(to, "warpshare_resource_units", EXPOSITION_GAUGE, "Units of the resource.");
@@ -75,7 +78,7 @@ static void put_resources(struct exposition *to, const struct agent_metrics *met
 static void put_pending(struct exposition *to, const struct agent_metrics *metrics)
 {
         exposition_family(to, "warpshare_change_pending_devices", EXPOSITION_GAUGE,
-                "Devices of the unit that containers hold otherwise than the configuration has it; the change waits for them.");
+                "Devices of the unit that containers hold under an earlier configuration; the change waits for them.");
         for (size_t i = 0; i < metrics->n_pending; i++) {
                 const struct handover_pending *pending = &metrics->pending[i];
 
@@ -109,7 +112,7 @@ static const struct {
         double (*value)(const struct agent_metrics_resource *of, size_t unit);
 } unit_families[] = {
         {"warpshare_unit_healthy", "1 if the unit can be used, else 0.", unit_healthy},
-        {"warpshare_unit_replicas", "Replicas that the unit is shared into; 1: not shared.", unit_replicas},
+        {"warpshare_unit_replicas", "Replicas of the unit; 1: not shared.", unit_replicas},
         {"warpshare_unit_memory_bytes", "Memory of the unit; 0: unknown.", unit_memory},
 };
 
@@ -154,12 +157,13 @@ static const struct {
         const char *help;
         double (*value)(const struct ledger_allocation *grant);
 } grant_families[] = {
-        {"warpshare_grant_replicas", "Replicas that the container holds.", grant_replicas},
-        {"warpshare_grant_memory_limit_bytes", "Device memory that the container may have on the unit; 0: no limit.",
-                grant_limit},
-        {"warpshare_grant_active_thread_ratio", "Part of the unit's threads that the container may use, from 0 to 1.",
-                grant_threads},
-        {"warpshare_grant_since_seconds", "When it was granted, since the epoch; 0: unknown.", grant_since},
+        {"warpshare_allocation_replicas", "Replicas that the container holds.", grant_replicas},
+        {"warpshare_allocation_memory_limit_bytes",
+                "Device memory that the container may use on the unit; 0: no limit.", grant_limit},
+        {"warpshare_allocation_active_thread_ratio",
+                "Part of the unit's threads that the container may use, from 0 to 1.", grant_threads},
+        {"warpshare_allocation_since_seconds",
+                "When the container got its replicas, in seconds since the epoch; 0: unknown.", grant_since},
 };
 
 static void put_grant(struct exposition *to, const char *resource, const struct ledger_allocation *grant, double value)
@@ -168,9 +172,9 @@ static void put_grant(struct exposition *to, const char *resource, const struct 
         const struct holder *holder = grant->holder ? grant->holder : &nobody;
 
         exposition_sample(to,
-                EXPOSITION_LABELS({"resource", resource}, {"unit", grant->grant->unit}, {"grant", grant->grant->id},
-                        {"namespace", holder->pod_namespace}, {"pod", holder->pod}, {"container", holder->container},
-                        {"tier", mps_tier_name(grant->tier)}),
+                EXPOSITION_LABELS({"resource", resource}, {"unit", grant->grant->unit},
+                        {"allocation", grant->grant->id}, {"namespace", holder->pod_namespace}, {"pod", holder->pod},
+                        {"container", holder->container}, {"tier", mps_tier_name(grant->tier)}),
                 value);
 }
 
@@ -190,7 +194,8 @@ static void put_grants(struct exposition *to, const struct agent_metrics *metric
 static void put_faults(struct exposition *to, const struct mps_faults *faults)
 {
         exposition_family(to, "warpshare_mps_faults_total", EXPOSITION_COUNTER,
-                "Times that the daemon came to be at fault, by what was to be seen: server, gone or stuck.");
+                "Faults of the daemon by kind: server (a server reports FAULT), gone (no process), stuck (a process "
+                "that does not respond).");
         for (size_t i = 0; faults && i < faults->n_counts; i++)
                 for (size_t kind = 0; kind < MPS_FAULT_KINDS; kind++)
                         exposition_sample(to,
@@ -222,7 +227,7 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
         _cleanup_(map_done) struct map seen = MAP_INIT;
 
         exposition_family(to, "warpshare_mps_fault_pod", EXPOSITION_GAUGE,
-                "1 for each pod that holds a part of a unit whose daemon is at fault, while it is.");
+                "1 for each pod that holds replicas of a unit while the MPS daemon of the unit is at fault.");
         for (size_t i = 0; metrics->ledger.mps && i < metrics->n_resources; i++)
                 for (size_t j = 0; j < metrics->resources[i].n_grants; j++) {
                         const struct ledger_allocation *grant = &metrics->resources[i].grants[j];
@@ -238,7 +243,7 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
 static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 {
         exposition_family(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE,
-                "1 if the agent hears from `warpshare mps`, else 0.");
+                "1 if the agent receives the status of `warpshare mps`, else 0.");
         exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->ledger.mps));
         if (metrics->ledger.mps)
                 mps_status_expose(to, metrics->ledger.mps);
@@ -298,8 +303,8 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
                 }
                 counted->count++;
         }
-        exposition_family(to, "warpshare_guard_findings", EXPOSITION_GAUGE,
-                "Findings of the guard that stand now: a process has more than its container was granted.");
+        exposition_family(to, "warpshare_limit_violations", EXPOSITION_GAUGE,
+                "Limit violations at present: a process uses more than its container's allocation.");
         for (size_t i = 0; i < n_counts; i++)
                 put_finding(to, &arena, &counts[i]);
 }
@@ -307,23 +312,24 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
 static void put_guard(struct exposition *to, const struct agent_metrics *metrics)
 {
         put_standing(to, metrics);
-        exposition_family(
-                to, "warpshare_guard_findings_total", EXPOSITION_COUNTER, "Findings since the agent started.");
+        exposition_family(to, "warpshare_limit_violations_total", EXPOSITION_COUNTER,
+                "Limit violations that appeared since the agent started.");
         for (size_t kind = 0; kind < GUARD_KINDS; kind++)
                 exposition_sample(to, EXPOSITION_LABELS({"kind", guard_kind_name((enum guard_kind)kind)}),
                         (double)metrics->ledger.findings_total[kind]);
-        exposition_family(to, "warpshare_guard_clients_ended_total", EXPOSITION_COUNTER,
-                "MPS clients that the guard has ended since the agent started.");
+        exposition_family(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
+                "MPS clients that the limit monitor has terminated since the agent started.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
 }
 
 static void put_events(struct exposition *to, const struct node_events_counts *counts)
 {
         exposition_family(to, "warpshare_events_sent_total", EXPOSITION_COUNTER,
-                "Kubernetes events that the API server took, new ones and counts of old ones, since the agent started.");
+                "Kubernetes events that the API server accepted since the agent started: new events and repetitions.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)counts->sent);
         exposition_family(to, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
-                "Kubernetes events that nobody will see: too many at once, or refused or never taken by the API server.");
+                "Kubernetes events that were dropped: too many at once, or refused or never accepted by the API "
+                "server.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
 }
 
@@ -355,7 +361,7 @@ static void put_hangs(struct exposition *to, const struct agent_metrics *metrics
         const struct gpu_hang *hangs = metrics->hangs;
 
         exposition_family(to, "warpshare_nvml_call_hanging_seconds", EXPOSITION_GAUGE,
-                "For how long a call into NVML has not returned; only those that hang, 10 s and more.");
+                "How long a call into NVML has not returned, in seconds; only for calls of 10 s and more.");
         for (size_t i = 0; i < metrics->n_hangs; i++) {
                 const struct call_info *call = &hangs[i].call;
                 bool has_gpu = call->subject == CALL_ON_GPU;

@@ -205,7 +205,7 @@ int devices_check(const struct cdi_context *context, const struct spec *spec, st
         }
         if (n_found)
                 return 0;
-        return error_set(err, ERROR_NOT_FOUND, "CDI: not one unit has a device: %s", why);
+        return error_set(err, ERROR_NOT_FOUND, "CDI: no unit has a device: %s", why);
 }
 
 /* ---- the devices of before ---- */

@@ -302,8 +302,8 @@ static int find_folders(struct finder *finder, struct error *err)
                         "restart the node",
                         finder->search->version, root, other);
         return error_set(err, ERROR_NOT_FOUND,
-                "below '%.150s' is neither libcuda%.50s nor libnvidia-ml%.50s: mount the root of the driver there, or say "
-                "with --driver-root-ctr-path where it is",
+                "below '%.150s' is neither libcuda%.50s nor libnvidia-ml%.50s: mount the root of the driver there, "
+                "or set --driver-root-ctr-path",
                 root, finder->suffix, finder->suffix);
 }
 

@@ -41,9 +41,10 @@ static bool add_unit(
 
                 if (!edits) {
                         cdi_warn(context,
-                                "%s: variables of a pod replace those of its share (CUDA_MPS_PIPE_DIRECTORY, "
-                                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), since there is no CDI "
-                                "device '%s' to prevent that: %s",
+                                "%s: variables of a pod override the variables of its share "
+                                "(CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "
+                                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), since there is no CDI device '%s' to prevent "
+                                "that: %s",
                                 resource->name, name,
                                 spec_is_name(name)
                                         ? arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES)

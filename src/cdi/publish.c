@@ -160,11 +160,11 @@ static int go_without(struct plan *plan, config_warn_fn *warn, void *warn_data, 
         plan->adds_cdi = false;
         if (warn)
                 warn(arena_printf(&arena,
-                             "no CDI specification can be written, so a container that asks for several resources will see the "
-                             "GPUs of one of them%s: %s",
+                             "no CDI specification can be written, so a container that asks for several resources "
+                             "will see only the GPUs of one of them%s: %s",
                              plan->config->sharing.mps &&
                                              plan->config->sharing.mps->provisioning == PROVISIONING_DECLARED
-                                     ? ", and annotations of pods do not count as what they declare"
+                                     ? ", and what annotations of pods declare is ignored"
                                      : "",
                              err->text),
                         warn_data);

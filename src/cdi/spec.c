@@ -348,7 +348,7 @@ int spec_print(const struct spec *spec, struct strbuf *ret, struct error *err)
 
         if (is_bad(spec))
                 return error_set(err, ERROR_INVALID,
-                        "CDI specification %s: a path is not UTF-8; look at the driver root and the path of the hook",
+                        "CDI specification %s: a path is not UTF-8; check the driver root and the path of the hook",
                         kind);
         if (spec->n_devices == 0)
                 return error_set(err, ERROR_INTERNAL, "CDI specification %s: no device", kind);

@@ -120,7 +120,7 @@ static size_t read_lists(struct reader *reader, const char *root)
                         continue;
                 if (file_read(path, TEGRA_LIST_LIMIT, &content, &err) < 0) {
                         if (err.kind != ERROR_NOT_FOUND)
-                                cdi_warn(reader->context, "CDI: a list of Tegra's files is left out: %s", err.text);
+                                cdi_warn(reader->context, "CDI: a list of Tegra's files is ignored: %s", err.text);
                         continue;
                 }
                 n_read++;

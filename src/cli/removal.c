@@ -41,7 +41,7 @@ static const char *word(const struct removals *removals, enum removal_outcome ou
                 [REMOVAL_DONE] = "removed",
                 [REMOVAL_LEFT] = "left",
                 [REMOVAL_ABSENT] = "was not there",
-                [REMOVAL_UNSEEN] = "not looked at",
+                [REMOVAL_UNSEEN] = "not checked",
         };
 
         return outcome == REMOVAL_DONE && removals->is_dry ? "would be removed" : words[outcome];

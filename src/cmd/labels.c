@@ -26,24 +26,25 @@ static const struct option own[] = {
         [REMOVE] = {.flag = "remove",
                 .type = OPTION_BOOL,
                 .fallback = "false",
-                .help = "take away what this program published for this node: file, NodeFeature and labels of the node"},
+                .help = "remove what this program published for this node: file, NodeFeature and labels of the node"},
         [DRY_RUN] = {.flag = "dry-run",
                 .type = OPTION_BOOL,
                 .fallback = "false",
-                .help = "with --remove: only say what would go"},
+                .help = "with --remove: only show what would be removed"},
         [NAMESPACE] = {.flag = "namespace",
                 .environment = {"NAMESPACE"},
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "NAME",
-                .help = "with --remove: namespace of the NodeFeature; empty: that of the pod or the kubeconfig"},
+                .help = "with --remove: namespace of the NodeFeature; empty: the namespace of the pod or the "
+                        "kubeconfig"},
 };
 
 static const char help[] =
         "usage: warpshare labels [OPTION...]\n"
         "\n"
-        "Shows the labels that the agent would give this node, by its GPUs and the configuration, and changes nothing. With\n"
-        "--remove it takes away those that were published. docs/labels.md says what each label means.\n"
+        "Shows the labels that the agent would give this node, by its GPUs and the configuration, and changes\n"
+        "nothing. With --remove it removes the published labels. docs/labels.md says what each label means.\n"
         "\n"
         "  warpshare labels --config-file /etc/warpshare/config.yaml --mps-root /run/nvidia/mps\n"
         "  warpshare labels --remove --node-name node-7 --kubeconfig ~/.kube/config\n"
@@ -137,7 +138,7 @@ static void tell_removal(enum labels_removal outcome, const char *what, const ch
         static const char *const words[] = {[LABELS_REMOVED] = "removed",
                 [LABELS_LEFT] = "left",
                 [LABELS_ABSENT] = "not there",
-                [LABELS_UNSEEN] = "not looked for"};
+                [LABELS_UNSEEN] = "not checked"};
         struct removed *removed = data;
         const char *word = outcome == LABELS_REMOVED && removed->is_dry ? "would be removed" : words[outcome];
 

@@ -130,10 +130,11 @@ static void judge_mps(
                         *granted->pipe ? granted->pipe : "/tmp/nvidia-mps");
         else if (mps < 0)
                 find(verdict, false,
-                        "MPS: this driver does not tell whether it is in use; a control daemon's socket is there");
+                        "MPS: this driver does not report whether it is in use; a control daemon's socket is there");
         else if (mps == 0)
                 find(verdict, true,
-                        "MPS: not in use, so no limit is in force (CUDA goes on without it where no control daemon answers%s%s)",
+                        "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
+                        "answers%s%s)",
                         *granted->pipe ? " in " : ": CUDA_MPS_PIPE_DIRECTORY is not set", granted->pipe);
 }
 
@@ -183,15 +184,16 @@ static void judge_sms(
                 return;
         if (verdict->sms == 0) {
                 find(verdict, false,
-                        "SMs: what %u.%u %% come to is not known here, as NVML is not there to tell the whole",
+                        "SMs: how many SMs %u.%u %% are is unknown, since NVML is not available to report how many "
+                        "the GPU has",
                         granted->threads_permille / 10, granted->threads_permille % 10);
                 return;
         }
         if (at_once > verdict->sms + GRANTED_SM_TOLERANCE)
-                find(verdict, true, "SMs: %u were ours at one time, %u are granted", at_once, verdict->sms);
+                find(verdict, true, "SMs: %u could be used at one time, %u are allocated", at_once, verdict->sms);
         else if (MAX(at_once, told) + GRANTED_SM_TOLERANCE < verdict->sms)
-                find(verdict, true, "SMs: only %u were ours at one time and CUDA says %u, %u are granted", at_once,
-                        told, verdict->sms);
+                find(verdict, true, "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated",
+                        at_once, told, verdict->sms);
         else if (at_once + GRANTED_SM_TOLERANCE < verdict->sms)
                 find(verdict, false, "SMs: %u of %u were free at the time of measuring, neighbours had the others",
                         at_once, verdict->sms);
@@ -204,5 +206,5 @@ void granted_judge(struct granted_verdict *ret, const struct granted *granted, c
         judge_memory(ret, granted, measured);
         judge_sms(ret, granted, measured);
         if (!granted->mps)
-                find(ret, false, "nothing in the environment promises anything");
+                find(ret, false, "the environment names no share");
 }

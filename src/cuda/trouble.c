@@ -31,11 +31,14 @@ static const struct cuda_trouble table[] = {
         TROUBLE(UNSUPPORTED_PTX_VERSION, "the driver is too old for the program",
                 "a driver of 2017 or later is needed"),
         TROUBLE(OPERATING_SYSTEM, "a call of the operating system failed",
-                "often /dev/shm of the MPS daemon is not that of this container, or too few descriptors are allowed"),
+                "often this container does not have the /dev/shm of the MPS daemon, or too few descriptors are "
+                "allowed"),
         TROUBLE(ILLEGAL_ADDRESS, "a kernel touched memory that is not its own",
-                "if it was not ours: under MPS a neighbour's fault reaches every client of the GPU. Start the program again"),
+                "if this program did not cause it: under MPS a neighbour's fault reaches every client of the GPU. "
+                "Start the program again"),
         TROUBLE(LAUNCH_FAILED, "a kernel failed on the GPU",
-                "if it was not ours: under MPS a neighbour's fault reaches every client of the GPU. Start the program again"),
+                "if this program did not cause it: under MPS a neighbour's fault reaches every client of the GPU. "
+                "Start the program again"),
         TROUBLE(NOT_PERMITTED, "the driver does not permit it",
                 "on GPUs before Volta MPS serves one user only; else look at the container's security profile"),
         TROUBLE(NOT_SUPPORTED, "this GPU or driver cannot do it", "see the driver's release notes"),
@@ -59,7 +62,7 @@ static const struct cuda_trouble table[] = {
         TROUBLE(MPS_MAX_CONNECTIONS_REACHED, "the GPU has no more hardware connections for MPS clients",
                 "lower CUDA_DEVICE_MAX_CONNECTIONS (2 under MPS) in the containers, or use fewer processes"),
         TROUBLE(MPS_CLIENT_TERMINATED, "this client was terminated through the MPS control daemon",
-                "the guard or an admin did so: see the events of the pod"),
+                "the limit monitor or an admin did so: see the events of the pod"),
         TROUBLE(INVALID_RESOURCE_CONFIGURATION, "the SMs asked for cannot be given",
                 "under static partitioning each client needs CUDA_MPS_SM_PARTITION with a partition that exists"),
         TROUBLE(UNKNOWN, "the driver does not say why", "the kernel's log (dmesg, lines with NVRM) may"),

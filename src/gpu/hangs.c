@@ -64,10 +64,10 @@ void skips_add(struct skips *skips, const struct call_info *call, bool is_over)
         snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->gpu);
         if (is_over)
                 snprintf(gpu->reason, sizeof(gpu->reason),
-                        "%s took too long again and again; this GPU is asked again in a while", call->call);
+                        "%s took too long again and again; this GPU is polled again later", call->call);
         else
-                snprintf(gpu->reason, sizeof(gpu->reason),
-                        "%s does not return; nothing is asked of this GPU until it does", call->call);
+                snprintf(gpu->reason, sizeof(gpu->reason), "%s does not return; this GPU is not polled until it does",
+                        call->call);
 }
 
 /* The one of this GPU, or else a free one, or else the oldest. */

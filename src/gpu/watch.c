@@ -211,8 +211,8 @@ static int read_inventory(struct watch *watch, struct inventory **ret, struct er
                 inventory_keep(fresh, watch->inventory);
         if (is_too_early(watch, fresh)) {
                 inventory_free(fresh);
-                return error_set(err, ERROR_UNAVAILABLE, "NVML shows none of the %zu GPUs that there were",
-                        watch->inventory->n_gpus);
+                return error_set(
+                        err, ERROR_UNAVAILABLE, "NVML no longer shows any of the %zu GPUs", watch->inventory->n_gpus);
         }
         *ret = fresh;
         return 0;

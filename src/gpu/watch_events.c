@@ -69,7 +69,7 @@ static int register_gpu(struct watch *watch, struct watch_ears *ears, size_t pos
         }
         if (nvml_is_unknown(code))
                 return 0;
-        return nvml_fail(nvml, code, "its health events cannot be had: nvmlDeviceRegisterEvents", err);
+        return nvml_fail(nvml, code, "its health events are not available: nvmlDeviceRegisterEvents", err);
 }
 
 /* ---- probing ---- */
@@ -225,7 +225,7 @@ static void create_set(struct watch *watch, struct watch_ears *ears)
         ears->set = NULL;
         if (!nvml_is_unknown(code))
                 (void)!nvml_fail(
-                        watch->nvml, code, "no health events can be had: nvmlEventSetCreate", &watch->set_error);
+                        watch->nvml, code, "health events are not available: nvmlEventSetCreate", &watch->set_error);
 }
 
 /* Nothing would be heard of this GPU. */

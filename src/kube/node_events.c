@@ -46,8 +46,8 @@ static const struct {
         [NODE_EVENT_MPS_DAEMON_RECOVERED] = {"MPSDaemonRecovered", false},
         [NODE_EVENT_MPS_NOTICE] = {"MPSNotice", true},
         [NODE_EVENT_MPS_SHARED_MEMORY_FULL] = {"MPSSharedMemoryFull", true},
-        [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSGrantViolated", true},
-        [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSGrantHolds", false},
+        [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSLimitViolated", true},
+        [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSLimitHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
         [NODE_EVENT_POD_GETS_LESS] = {"PodGetsLess", true},
         [NODE_EVENT_DECLARATION_IGNORED] = {"DeclarationIgnored", true},
@@ -71,7 +71,7 @@ static void on_answer(const struct error *err, void *data)
         struct node_events *events = data;
 
         if (err)
-                complain(&events->bad_answer, "an event cannot be told to the API server", err);
+                complain(&events->bad_answer, "an event cannot be sent to the API server", err);
         else
                 complaint_settle(&events->bad_answer);
 }

@@ -366,7 +366,7 @@ static void publish(struct plugin *plugin)
         for_each_stream(plugin, send_list);
         if (counts.hidden)
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
-                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("hidden", counts.hidden));
+                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("reserved", counts.hidden));
         else
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
                         LOG_UINT("unhealthy", counts.unhealthy));

@@ -276,8 +276,8 @@ static void on_timer(uv_timer_t *timer)
                 struct error err;
 
                 error_raise(&err, ERROR_TIMEOUT,
-                        "resource '%s': no place was made ready for the container within %g s; the log of warpshare on "
-                        "this node says more",
+                        "resource '%s': the container's allocation was not ready within %g s; the log of warpshare "
+                        "on this node says more",
                         requests->options.resource_name, (double)requests->options.bind_timeout_ms / 1000);
                 fail(first, &err);
         }

@@ -121,7 +121,7 @@ static const struct part *leading_part(struct label_set *set, const char *resour
         for (size_t i = 0; i < parts->count; i++)
                 if (strcmp(texts[i], texts[leading]) != 0) {
                         label_set_warn(set,
-                                "labels %s.*: units are shared differently; told is what most of them have: %s",
+                                "labels %s.*: units are shared differently; the labels describe most of them: %s",
                                 resource, texts[leading]);
                         break;
                 }
@@ -224,7 +224,8 @@ static void put_products(struct label_set *set, const struct parts *all, const c
                         continue;
                 label_set_put_of(set, LABELS_PREFIX "product", key, "%zu", count_product(all, name));
                 if (strcmp(name, told) != 0)
-                        label_set_warn(set, "labels nvidia.com/gpu.*: this node has %s, too; told is %s", name, told);
+                        label_set_warn(set, "labels nvidia.com/gpu.*: this node also has %s; the labels describe %s",
+                                name, told);
         }
 }
 

@@ -121,7 +121,7 @@ static bool save_book(struct holdings *holdings, const struct book *book)
         struct error err;
 
         if (file_write_private(path, text, strlen(text), &err) < 0) {
-                complain(&holdings->bad_book, "the record of who holds what cannot be written, will try again", &err);
+                complain(&holdings->bad_book, "the allocation record cannot be written, will try again", &err);
                 return false;
         }
         complaint_settle(&holdings->bad_book);
@@ -152,11 +152,11 @@ void holdings_load_book(struct holdings *holdings, struct book *book)
 
         if (file_read_private(path, GRANTS_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
-                        log_warn("the record of who holds what cannot be read", LOG_STR("file", path), LOG_ERR(&err));
+                        log_warn("the allocation record cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;
         }
         if (grants_read(book->grants, text.data, text.size, holdings_clock(holdings), &err) < 0)
-                log_warn("the record of who holds what is left aside", LOG_STR("file", path), LOG_ERR(&err));
+                log_warn("the allocation record is ignored", LOG_STR("file", path), LOG_ERR(&err));
 }
 
 /* ---- what kubelet says ---- */

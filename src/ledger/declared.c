@@ -269,9 +269,9 @@ int holdings_check_declared(struct holdings *holdings, const char *pod_uid, cons
                 if (container)
                         container->is_refused = true;
                 return error_set(err, ERROR_EXHAUSTED,
-                        "the container %.63s declares %llu MiB of %s (GPU %s), of which %llu of %llu MiB are declared by others: "
-                        "declare at most %llu MiB (annotation " DECLARED_MEMORY "), end others, or set "
-                        "sharing.mps.declaredOvercommit: true",
+                        "the container %.63s declares %llu MiB of %s (GPU %s), but other containers declare %llu of "
+                        "its %llu MiB: declare at most %llu MiB (annotation " DECLARED_MEMORY
+                        "), end other containers, or set sharing.mps.declaredOvercommit: true",
                         name, (unsigned long long)own, unit->uuid, unit->index, (unsigned long long)others,
                         (unsigned long long)usable, (unsigned long long)(usable > others ? usable - others : 0));
         }
@@ -282,8 +282,8 @@ static void tell_excess(struct holdings *holdings, const struct unit *unit, uint
 {
         const char *reason = node_event_reason(NODE_EVENT_DECLARED_TOO_MUCH);
         _free_ char *text = xasprintf(
-                "GPU %s (%s): its containers declare %llu MiB of %llu MiB of memory: %.700s. Who comes last to use what it declared may find "
-                "none left.",
+                "GPU %s (%s): its containers declare %llu MiB of %llu MiB of memory: %.700s. A container that "
+                "allocates late may find too little memory left.",
                 unit->index, unit->uuid, (unsigned long long)sum, (unsigned long long)budget_usable_mib(unit), pods);
 
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
@@ -340,7 +340,7 @@ static void free_ask(struct declared_ask *ask)
 static void tell_ignored(
         struct holdings *holdings, const struct node_event_pod *pod, const char *name, const char *fault)
 {
-        log_warn("what a container declares does not count",
+        log_warn("a container's declaration is ignored",
                 LOG_STR("event", node_event_reason(NODE_EVENT_DECLARATION_IGNORED)),
                 LOG_STR("pod", pod->name ? pod->name : "-"),
                 LOG_STR("namespace", pod->namespace ? pod->namespace : "-"), LOG_STR("container", name),
@@ -391,12 +391,12 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                 if (reason && ask->started)
                         tell_ignored(holdings, &ask->pod, entry->container,
                                 arena_printf(&arena, "%s; %s", reason,
-                                        container->said.is_known ? "what was known before counts"
-                                                                 : "it starts with what its replicas are worth"));
+                                        container->said.is_known ? "the previous declaration applies"
+                                                                 : "it starts with the share of its replicas"));
                 else if (container->said.fault)
                         tell_ignored(holdings, &ask->pod, entry->container, container->said.fault);
                 if (pod)
-                        log_info("what a container declares is known", LOG_STR("pod", ask->pod.name),
+                        log_info("a container's declaration was read", LOG_STR("pod", ask->pod.name),
                                 LOG_STR("namespace", ask->pod.namespace), LOG_STR("container", entry->container),
                                 LOG_UINT("threads_permille", container->said.threads_permille),
                                 LOG_UINT("memory_mib", container->said.memory_mib),
@@ -485,7 +485,7 @@ static void on_listed(const struct error *err, void *data)
         for (size_t i = 0; i < ask->n_ids && !err && holdings->holders && !holder; i++)
                 holder = holders_find(holdings->holders, ask->resource, ask->ids[i]);
         if (!holder || !holder->pod) {
-                finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have it");
+                finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
                 return;
         }
         read_pod(ask, holder);
@@ -536,10 +536,10 @@ void holdings_start_declared(struct holdings *holdings, const char *resource, co
         for (size_t i = 0; i < n_ids; i++)
                 ask->ids[ask->n_ids++] = arena_strdup(&ask->arena, ids[i]);
         if (!holdings->options.client)
-                finish(ask, NULL, "the agent does not speak to the API server (--node-name, --kubeconfig)");
+                finish(ask, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
         else if (!holdings->pods)
                 finish(ask, NULL,
-                        "kubelet's pod-resources socket is not used, so nobody tells which pod it is (--pod-resources-socket)");
+                        "kubelet's pod-resources socket is not used, so the pod is unknown (--pod-resources-socket)");
         else if (is_fresh(ask))
                 finish(ask, NULL, NULL);
         else

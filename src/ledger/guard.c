@@ -15,7 +15,7 @@ const char *guard_kind_name(enum guard_kind kind)
         static const char *const names[] = {
                 [GUARD_MEMORY] = "memory",
                 [GUARD_LIMIT] = "limit",
-                [GUARD_STRANGER] = "stranger",
+                [GUARD_STRANGER] = "unallocated",
                 [GUARD_CLAIM] = "claim",
                 [GUARD_VARIABLE] = "variable",
                 [GUARD_UNKNOWN] = "unknown",

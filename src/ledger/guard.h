@@ -11,7 +11,7 @@
  *             GUARD_TOLERANCE_MIB a process are let pass, since the driver rounds up to blocks.
  *   limit     what the server allows a process, by its log, is above its grant by more than rounding makes of it (GUARD_TOLERANCE_MIB,
  *             GUARD_TOLERANCE_PERMILLE); only in the default tier, where the server's limits are the grant's. In the others a client's own variables, its partition or its namespace lower them, which no log tells. It never ends anybody.
- *   stranger  processes of a pod that has no grant on the unit, and that kubelet's record does not know
+ *   unallocated  processes of a pod that has no grant on the unit, and that kubelet's record does not know
  *   claim     a process claims a grant that is not its pod's
  *   variable  a program was started without the grant's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one, where nothing else
  *             keeps it to its threads (tier verified): it may have up to what the daemon allows. Told of what /proc shows,
@@ -69,7 +69,7 @@ struct guard_proof {
 enum guard_kind { GUARD_MEMORY, GUARD_LIMIT, GUARD_STRANGER, GUARD_CLAIM, GUARD_VARIABLE, GUARD_UNKNOWN };
 #define GUARD_KINDS ((size_t)GUARD_UNKNOWN + 1)
 
-const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "stranger", "claim", "variable", "unknown" */
+const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "unallocated", "claim", "variable", "unknown" */
 
 struct guard_finding {
         enum guard_kind kind;

@@ -302,8 +302,8 @@ static struct guard_finding *add(struct judge *judge, enum guard_kind kind, cons
 
 static const char *grant_text(const struct judge *judge, const struct account *account)
 {
-        return account->kind == ACCOUNT_GRANT ? arena_printf(judge->arena, "grant %s", account->grant->id)
-                                              : "the pod's grants together";
+        return account->kind == ACCOUNT_GRANT ? arena_printf(judge->arena, "allocation %s", account->grant->id)
+                                              : "all allocations of the pod";
 }
 
 static void judge_memory(struct judge *judge, const struct account *account)
@@ -318,8 +318,8 @@ static void judge_memory(struct judge *judge, const struct account *account)
         finding->measured = account->memory / MIB;
         finding->granted = account->limit_mib;
         finding->text = arena_printf(judge->arena,
-                "%s has %" PRIu64 " MiB in %u processes, granted are %" PRIu64
-                " MiB (%s); process %d has most, %" PRIu64 " MiB",
+                "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
+                " MiB (%s); process %d uses most, %" PRIu64 " MiB",
                 who(judge, account, account->top), finding->measured, account->n_clients, finding->granted,
                 grant_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
 }
@@ -331,8 +331,8 @@ static void judge_stranger(struct judge *judge, const struct account *account)
 
         finding->measured = account->memory / MIB;
         finding->text = arena_printf(judge->arena,
-                "%s has no grant there, and has %u processes with %" PRIu64 " MiB; process %d has most, %" PRIu64
-                " MiB",
+                "%s has no allocation on this unit but %u processes with %" PRIu64
+                " MiB; process %d uses most, %" PRIu64 " MiB",
                 who(judge, account, account->top), account->n_clients, finding->measured, (int)account->top->pid,
                 memory_of(account->top) / MIB);
 }
@@ -344,13 +344,13 @@ static void judge_unknown(struct judge *judge, const struct account *account)
 
         finding->measured = account->n_clients;
         finding->text = arena_printf(judge->arena,
-                "%u MPS clients of daemon %s with %" PRIu64
-                " MiB cannot be told whose they are, one of them process %d: %s",
+                "%u MPS clients of daemon %s with %" PRIu64 " MiB have no known owner, one of them process %d: %s",
                 account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
                 account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
                 : !account->top->pod_uid ? "no pod is in their cgroups"
                 : account->is_on_record  ? "kubelet's record has their pod, but no share of this unit for it"
-                                         : "their pod has no grant there, but the owner of some is not known yet");
+                                         : "their pod has no allocation there, but some allocations have no known "
+                                           "owner yet");
 }
 
 static void judge_account(struct judge *judge, const struct account *account)
@@ -382,7 +382,8 @@ static void judge_limits(struct judge *judge, const struct account *account, con
                 finding->measured = client->threads_permille;
                 finding->granted = account->threads_permille;
                 finding->text = arena_printf(judge->arena,
-                        "%s: process %d may use %u.%u %% of the threads by the log of its server, granted are %u.%u %% (%s)",
+                        "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
+                        "%u.%u %% (%s)",
                         who(judge, account, client), (int)client->pid, client->threads_permille / 10,
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
                         grant_text(judge, account));
@@ -394,8 +395,8 @@ static void judge_limits(struct judge *judge, const struct account *account, con
                 finding->measured = client->limit_mib;
                 finding->granted = account->limit_mib;
                 finding->text = arena_printf(judge->arena,
-                        "%s: process %d may allocate %" PRIu64 " MiB by the log of its server, granted are %" PRIu64
-                        " MiB (%s)",
+                        "%s: process %d may allocate %" PRIu64
+                        " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
                         who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
                         grant_text(judge, account));
         }
@@ -419,7 +420,7 @@ static void judge_variable(struct judge *judge, const struct account *account, c
         how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
                     : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
         finding->text = arena_printf(judge->arena,
-                "%s: process %d was started %s, granted are %u.%u %% (%s): it may use what its daemon allows at most",
+                "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
                 who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
                 account->threads_permille % 10, grant_text(judge, account));
 }
@@ -436,8 +437,9 @@ static void judge_claim(struct judge *judge, const struct account *account, cons
         finding = add(judge, GUARD_CLAIM, account, client,
                 arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
         finding->grant = arena_strdup(judge->arena, client->grant);
-        finding->text = arena_printf(judge->arena, "%s: process %d claims grant %.64s, which is %s%s",
-                who(judge, account, client), (int)client->pid, client->grant, claimed ? "that of pod " : "not known",
+        finding->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
+                who(judge, account, client), (int)client->pid, client->grant,
+                claimed ? "belongs to pod " : "is unknown",
                 !claimed       ? ""
                 : claimed->pod ? claimed->pod
                                : claimed->pod_uid);

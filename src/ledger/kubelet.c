@@ -57,7 +57,7 @@ bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *are
         if (file_read(holdings->checkpoint, CHECKPOINT_MAX, &text, &err) == 0 &&
                 checkpoint_read(ret, arena, "", text.data, text.size, &err) == 0)
                 return true;
-        log_debug("kubelet's record of devices is not looked at", LOG_ERR(&err));
+        log_debug("kubelet's record of devices is ignored", LOG_ERR(&err));
         return false;
 }
 
@@ -114,7 +114,8 @@ static void take_list(struct holdings *holdings, const struct pod_list *list, in
         complaint_settle(&holdings->bad_list);
         holdings->is_refused = false;
         holdings->retry_ms = 0;
-        log_debug("kubelet has told which container holds what", LOG_UINT("containers", list->n_containers));
+        log_debug(
+                "kubelet has reported which container holds which devices", LOG_UINT("containers", list->n_containers));
         sync_all(holdings);
         holdings_renew_record(holdings, false);
         holdings_read_declared(holdings);
@@ -132,7 +133,8 @@ static void take_record(struct holdings *holdings)
 
 static void take_refusal(struct holdings *holdings, const struct error *err)
 {
-        complain(&holdings->bad_list, "kubelet does not tell which container holds what, will ask again", err);
+        complain(&holdings->bad_list, "kubelet does not report which container holds which devices, will ask again",
+                err);
         if (!holdings->is_refused)
                 holdings->refused_since = holdings_clock(holdings);
         holdings->is_refused = true;

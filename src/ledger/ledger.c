@@ -295,7 +295,7 @@ int holdings_new(struct holdings **ret, const struct holdings_options *options, 
         holdings->listed_at = holdings->allocated_at = NEVER;
         holdings->generation = (uint64_t)date_of(holdings);
         if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
-                error_raise_errno(err, errno, "random bytes for the ids of grants");
+                error_raise_errno(err, errno, "random bytes for the ids of allocations");
                 goto failed;
         }
         if (*config->pod_resources && pod_resources_new(&holdings->pods, options->loop, config->pod_resources, err) < 0)

@@ -92,11 +92,12 @@ static void tell_state(const struct mps_report *report, const struct mps_daemon_
         if (before && before->state == daemon->state)
                 return;
         if (daemon->state == MPS_FAULT) {
-                log_warn("MPS daemon at fault, its replicas wait",
+                log_warn("MPS daemon at fault, its replicas are unhealthy",
                         LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_FAULT)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
-                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas wait", daemon->reason);
+                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas are unhealthy",
+                        daemon->reason);
         } else if (daemon->state == MPS_READY && before && before->had_fault) {
                 log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
@@ -115,10 +116,10 @@ static void tell_notice(const struct mps_report *report, const struct mps_daemon
 {
         if (!daemon->notice || (before && text_is_same(before->notice, daemon->notice)))
                 return;
-        log_warn("MPS needs a look", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
+        log_warn("MPS needs attention", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
                 LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                 LOG_STR("notice", daemon->notice), LOG_STR("pods", *pods ? pods : "-"));
-        tell_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs a look", daemon->notice);
+        tell_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
 }
 
 /* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
@@ -202,10 +203,11 @@ static bool report_shm(const struct mps_report *report, const struct mps_status 
 
 static void tell_nobody(const struct mps_report *report, const char *reason)
 {
-        log_warn("no MPS daemon answers, its replicas wait",
+        log_warn("no MPS daemon answers, the replicas under MPS are unhealthy",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_UNAVAILABLE)), LOG_STR("reason", reason));
         node_events_tell(report->options.events, NODE_EVENT_MPS_UNAVAILABLE,
-                "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS wait: %s", reason);
+                "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS are unhealthy: %s",
+                reason);
 }
 
 void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed)
@@ -254,7 +256,7 @@ static void tell_finding(const struct mps_report *report, enum log_level level, 
         _free_ char *text = xasprintf("%s: %s", message, finding->text);
 
         LOG_AT(level, message, LOG_STR("event", node_event_reason(event)),
-                LOG_STR("finding", guard_kind_name(finding->kind)), LOG_STR("unit", finding->unit),
+                LOG_STR("violation", guard_kind_name(finding->kind)), LOG_STR("unit", finding->unit),
                 LOG_STR("pod", finding->pod ? finding->pod : finding->pod_uid),
                 LOG_STR("container", finding->container_id), LOG_INT("client", finding->client),
                 LOG_STR("text", finding->text));
@@ -265,11 +267,10 @@ static void tell_finding(const struct mps_report *report, enum log_level level, 
 void mps_report_guard(const struct mps_report *report, const struct guard_report *guard)
 {
         for (size_t i = 0; i < guard->n_appeared; i++)
-                tell_finding(
-                        report, LOG_WARN, "a grant does not hold", NODE_EVENT_MPS_GRANT_VIOLATED, guard->appeared[i]);
+                tell_finding(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_GRANT_VIOLATED, guard->appeared[i]);
         for (size_t i = 0; i < guard->n_gone; i++)
-                tell_finding(report, LOG_INFO, "the grant holds again", NODE_EVENT_MPS_GRANT_HOLDS, guard->gone[i]);
+                tell_finding(report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_GRANT_HOLDS, guard->gone[i]);
         for (size_t i = 0; i < guard->n_ending; i++)
-                tell_finding(
-                        report, LOG_WARN, "ending an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED, guard->ending[i]);
+                tell_finding(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
+                        guard->ending[i]);
 }

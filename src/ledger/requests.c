@@ -96,8 +96,8 @@ static void on_granted(const struct error *err, const struct mps_grant *made, vo
                 holdings_refuse(bind, &refusal);
                 return;
         }
-        log_warn("no namespace could be made, the container's own limits count instead",
-                LOG_STR("resource", bind->resource), LOG_STR("grant", bind->grant), LOG_ERR(err));
+        log_warn("no MPS namespace could be created, the limits in the container's environment apply instead",
+                LOG_STR("resource", bind->resource), LOG_STR("allocation", bind->grant), LOG_ERR(err));
         bind->tier = MPS_TIER_VERIFIED;
         answer(bind, NULL);
 }
@@ -212,7 +212,7 @@ static void on_listed_for(const struct error *listing, void *data)
         if (settle(bind, &err) == 0)
                 return;
         if (listing)
-                error_raise_prefix(&err, "kubelet does not tell what was given back (%.200s)", listing->text);
+                error_raise_prefix(&err, "kubelet does not report which devices were released (%.200s)", listing->text);
         holdings_refuse(bind, &err);
 }
 

@@ -18,7 +18,7 @@ static void tell(struct holdings *holdings, const struct checkpoint_entry *entry
                 holdings->holders ? holders_find(holdings->holders, entry->resource, entry->devices[0]) : NULL;
         bool is_named = holder && holder->pod;
 
-        log_warn("a container does not get all that it has",
+        log_warn("a container sees less than it was allocated",
                 LOG_STR("event", node_event_reason(NODE_EVENT_POD_GETS_LESS)),
                 LOG_STR("pod", is_named ? holder->pod : "-"),
                 LOG_STR("namespace", is_named ? holder->pod_namespace : "-"), LOG_STR("pod_uid", entry->pod_uid),

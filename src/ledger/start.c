@@ -149,7 +149,7 @@ static int make_devices(struct starting *starting, struct error *err)
                 if (start_device_write(
                             starting->holdings->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
                         return -1;
-                log_info("limits of a container that starts", LOG_STR("grant", starting->grants[i]),
+                log_info("limits of a container that starts", LOG_STR("allocation", starting->grants[i]),
                         LOG_UINT("gpus", starting->n_parts),
                         LOG_UINT("threads_permille", mps_parts_threads(starting->parts, starting->n_parts)),
                         LOG_STR("memory", memory ? memory : ""));
@@ -220,12 +220,12 @@ static int make_by_books(
 
         if (!grant)
                 return error_set(err, ERROR_UNAVAILABLE,
-                        "resource '%s': which limits the container has is not known: its devices are neither in kubelet's record '%.200s' "
-                        "nor in the agent's; kubelet will ask again",
+                        "resource '%s': the container's limits are not known: its devices are neither in kubelet's "
+                        "record '%.200s' nor in the agent's; kubelet will ask again",
                         resource, holdings->checkpoint);
-        log_warn(
-                "kubelet's record does not have a container that starts: what else it holds does not count in its limits",
-                LOG_STR("resource", resource), LOG_STR("grant", grant->id), LOG_STR("record", holdings->checkpoint));
+        log_warn("kubelet's record does not have a container that starts: its limits leave out its other devices",
+                LOG_STR("resource", resource), LOG_STR("allocation", grant->id),
+                LOG_STR("record", holdings->checkpoint));
         begin(&node, holdings, &arena, true, 1);
         add_allocation(&node, resource, ids, n_ids, grant->id);
         begin(&alone, holdings, &arena, false, 1);

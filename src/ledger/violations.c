@@ -100,7 +100,7 @@ static void on_terminated(const struct error *err, void *data)
         struct holdings *holdings = data;
 
         if (err)
-                log_warn("the MPS client could not be ended", LOG_ERR(err));
+                log_warn("the MPS client could not be terminated", LOG_ERR(err));
         else
                 holdings->clients_ended_total++;
 }

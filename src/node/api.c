@@ -62,7 +62,7 @@ static int try_to_connect(struct agent_api *api, struct error *err)
 
         if (rc >= 0)
                 return rc;
-        complain(&api->trouble, "the API server is not spoken to, will try again", err);
+        complain(&api->trouble, "cannot use the API server, will try again", err);
         uv_timer_start(&api->retry, on_retry, backoff_next(&api->backoff, 0, (uint32_t)uv_hrtime()), 0);
         return -1;
 }
@@ -84,9 +84,9 @@ struct agent_api *agent_api_new(const struct agent_api_options *options)
         int rc = check_node(config, &err);
 
         if (rc < 0)
-                log_error("the API server is not spoken to", LOG_ERR(&err));
+                log_error("cannot use the API server", LOG_ERR(&err));
         else if (rc > 0)
-                log_text(LOG_INFO, "the API server is not spoken to: %s", err.text);
+                log_text(LOG_INFO, "the API server is not used: %s", err.text);
         if (rc != 0)
                 return NULL;
         api = xcalloc(1, sizeof(*api));
@@ -100,7 +100,7 @@ struct agent_api *agent_api_new(const struct agent_api_options *options)
         api->retry.data = api;
         if (try_to_connect(api, &err) <= 0)
                 return api;
-        log_text(LOG_INFO, "the API server is not spoken to: %s", err.text);
+        log_text(LOG_INFO, "the API server is not used: %s", err.text);
         return agent_api_close(api);
 }
 

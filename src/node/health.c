@@ -239,12 +239,12 @@ static void judge_plan(const struct node_health *health, struct node_verdict *re
         struct tally tally = count_units(health);
 
         if (tally.n_units == 0)
-                set(ret, NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration lets it give out");
+                set(ret, NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
         else if (tally.n_ill == tally.n_units)
                 set(ret, NODE_NOT_READY, "NoHealthyGPU", "none of %zu units is healthy; %s: %s", tally.n_units,
                         tally.first_ill->name, tally.first_ill->reason);
         else if (health->refused)
-                set(ret, NODE_READY, "ChangeRefused", "the plan before stays in force: %s", health->refused);
+                set(ret, NODE_READY, "ChangeRefused", "the previous plan stays in force: %s", health->refused);
         else if (tally.n_ill > 0)
                 set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s", tally.n_ill,
                         tally.n_units, tally.first_ill->name, tally.first_ill->reason);

@@ -57,7 +57,7 @@ static void on_timer(uv_timer_t *timer)
                 return;
         }
         node_mend_count(&mend->pace, uv_now(mend->options.loop));
-        log_info("what the agent keeps on its node was taken away or changed, and is set again",
+        log_info("what the agent keeps on its Node object was removed or changed, and is restored",
                 LOG_STR("what", mend->options.what));
 }
 

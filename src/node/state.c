@@ -91,10 +91,12 @@ static void finish(struct node_state *state, const struct kube_answer *answer)
                 state->backoff.failures = 0;
                 plan_next(state);
         } else if (is_denied && !has_marks(state)) {
-                log_debug("whether the node has marks of an earlier agent cannot be seen", LOG_ERR(answer->error));
+                log_debug("whether an earlier agent left a condition or taint on the node cannot be checked",
+                        LOG_ERR(answer->error));
                 state->is_sent = true; /* nobody asked for marks, and nobody may have granted the right to set any */
         } else {
-                complain(&state->trouble, "the node cannot be marked, will try again", answer->error);
+                complain(&state->trouble, "the condition and taint of the node cannot be set, will try again",
+                        answer->error);
                 uv_timer_start(&state->timer, on_timer,
                         backoff_next(&state->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
         }

@@ -82,7 +82,7 @@ static void note_uid(struct node_watch *watch, const json_t *node)
         if (!uid || text_is_same(watch->uid, uid))
                 return;
         if (watch->uid)
-                log_info("the node's object was made anew", LOG_STR("node", watch->name), LOG_STR("uid", uid));
+                log_info("the Node object was created anew", LOG_STR("node", watch->name), LOG_STR("uid", uid));
         free(watch->uid);
         watch->uid = xstrdup(uid);
 }

@@ -118,7 +118,7 @@ static const char *mislead(const struct config_known *known, const struct config
 static const char *why_none(const struct config_known *known, const struct config_rules *rules, struct arena *arena)
 {
         const char *label =
-                is_set(known->label) ? "the node's label names none that is there" : "the node has no label";
+                is_set(known->label) ? "the node's label names no existing configuration" : "the node has no label";
 
         return arena_printf(arena, "%s, %s and no fallback strategy applies; there are: %s", label,
                 is_set(rules->default_name) ? "the default is not there" : "no default is set",

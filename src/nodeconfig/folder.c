@@ -71,7 +71,7 @@ int config_place_read(const char *place, struct strbuf *content, struct error *e
 
         if (stat(place, &status) < 0)
                 return errno == ENOENT || errno == ENOTDIR ? CONFIG_PLACE_NOTHING
-                                                           : error_errno(err, errno, "look at '%s'", place);
+                                                           : error_errno(err, errno, "inspect '%s'", place);
         if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) /* /dev/null is one */
                 return error_set(err, ERROR_INVALID, "'%s' is no file", place);
         return file_read(place, CONFIG_FILE_LIMIT, content, err);

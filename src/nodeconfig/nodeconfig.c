@@ -222,8 +222,8 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
 
         if ((*path != 0) + (*folder != 0) + (*map != 0) > 1)
                 return error_set(err, ERROR_INVALID,
-                        "config-file, config-dir and config-map exclude each other: a file is one configuration for the node, the "
-                        "others hold several, of which the node's label names one");
+                        "config-file, config-dir and config-map exclude each other: a file is one configuration for "
+                        "the node, the others hold several, of which the node's label selects one");
         config = xcalloc(1, sizeof(*config));
         config->options = *options;
         uv_timer_init(options->loop, &config->patience);

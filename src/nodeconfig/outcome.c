@@ -22,7 +22,7 @@ bool agent_config_status(const struct agent_config *config, struct config_status
         *ret = (struct config_status){.verdict = config->verdict, .why = config->why};
         if (!config->is_serving && ret->verdict == CONFIG_ACCEPTED) {
                 ret->verdict = CONFIG_WAITING;
-                ret->why = "it is not this agent's turn to serve";
+                ret->why = "another agent serves";
         }
         if (!config->current.name)
                 return true;
@@ -121,7 +121,7 @@ void agent_config_begin_with_record(struct agent_config *config)
         settings_unref(settings);
         strbuf_append(&content, record.content, record.size);
         config_version_set(&config->wanted, record.name, record.source, BY_RECORD, &content);
-        log_info("beginning with the last good configuration", LOG_STR("config", config_version_name(&config->wanted)),
+        log_info("starting with the last good configuration", LOG_STR("config", config_version_name(&config->wanted)),
                 LOG_STR("source", record.source));
 }
 

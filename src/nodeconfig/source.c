@@ -160,7 +160,7 @@ static int list_map(
         size_t count = 0;
 
         if (!source->is_known)
-                return error_set(err, ERROR_UNAVAILABLE, "%s: the API server has not told yet", source->name);
+                return error_set(err, ERROR_UNAVAILABLE, "%s: the API server has not answered yet", source->name);
         if (!source->data)
                 return error_set(err, ERROR_NOT_FOUND, "%s: there is none", source->name);
         names = ARENA_ARRAY(arena, const char *, CONFIG_FOLDER_MAX);

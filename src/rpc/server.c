@@ -324,7 +324,7 @@ static int bind_socket(struct rpc_server *server, int *ret_fd, struct error *err
         if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
                 return error_errno(err, errno, "bind '%s'", server->path);
         if (lstat(server->path, &status) < 0)
-                return error_errno(err, errno, "look at '%s'", server->path);
+                return error_errno(err, errno, "inspect '%s'", server->path);
         server->device = status.st_dev;
         server->inode = status.st_ino;
         *ret_fd = TAKE_FD(fd);

@@ -142,8 +142,8 @@ static int bind_parts(const struct request *request, struct error *err)
         unit = resource_find_unit(resource, request->binding->unit);
         if (!unit)
                 return error_set(err, ERROR_NOT_FOUND,
-                        "invalid request for resource '%s': it has no longer the unit '%.100s', which was chosen for this "
-                        "container",
+                        "invalid request for resource '%s': it no longer has the unit '%.100s', which was chosen for "
+                        "this container",
                         resource->name, request->binding->unit);
         for (size_t i = 0; i < allocation->n_parts; i++)
                 replicas += allocation->parts[i].replicas;
@@ -197,8 +197,8 @@ static int check_units(const struct request *request, struct error *err)
                 !mps_has_own_daemon(resource->daemon_scope, shared->uuid))
                 return 0;
         return error_set(err, ERROR_INVALID,
-                "invalid request for resource '%s': devices of %zu units, but %s a container has those of one; set "
-                "sharing.mps.placement to same-gpu%s",
+                "invalid request for resource '%s': devices of %zu units, but %s a container gets devices of one "
+                "unit only; set sharing.mps.placement to same-gpu%s",
                 resource->name, request->allocation->n_parts, shared->mig ? "under MPS on MIG" : "with daemonScope gpu",
                 shared->mig ? "" : ", or sharing.mps.daemonScope to resource");
 }

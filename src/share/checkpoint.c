@@ -84,7 +84,7 @@ int checkpoint_read(struct checkpoint *ret, struct arena *arena, const char *pre
 
         if (length > CHECKPOINT_MAX)
                 return error_set(
-                        err, ERROR_INVALID, "%zu bytes are more than the %zu that are taken", length, CHECKPOINT_MAX);
+                        err, ERROR_INVALID, "%zu bytes are more than the limit of %zu", length, CHECKPOINT_MAX);
         root = json_loadb(text, length, 0, &fault);
         data = json_object_get(root, "Data");
         list = json_object_get(data, "PodDeviceEntries");

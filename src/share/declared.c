@@ -113,8 +113,7 @@ static bool read_quantity(const char *text, uint64_t *ret_mib)
 static const char *say_fault(
         struct arena *arena, const char *kind, const char *key, const char *value, const char *expected)
 {
-        char *text = arena_printf(
-                arena, "%s %.200s: '%.64s' is not %s, so it counts for nothing", kind, key, value, expected);
+        char *text = arena_printf(arena, "%s %.200s: '%.64s' is not %s, so it is ignored", kind, key, value, expected);
 
         text_make_utf8(text);
         return text;

@@ -86,7 +86,8 @@ bool grants_reserved_is_much(const struct resource *resource);
 
 /* What an admin can do about it: for logs and tables. */
 #define GRANTS_LEVER                                                                                                   \
-        "fewer with a smaller maxPerRequest; none with scope: individual, or with reserve: none, by which a pod may be refused"
+        "to reserve fewer, set a smaller maxPerRequest; to reserve none, set scope: individual, or reserve: none, "    \
+        "with which a pod may be refused"
 
 /*
  * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,

@@ -102,14 +102,14 @@ int grants_read(struct grants *grants, const char *text, size_t length, int64_t 
         const json_t *list;
 
         if (length > GRANTS_TEXT_MAX)
-                return error_set(err, ERROR_INVALID, "%zu bytes are more than the %zu that a record of grants may have",
+                return error_set(err, ERROR_INVALID, "%zu bytes are more than the limit of %zu of an allocation record",
                         length, GRANTS_TEXT_MAX);
         root = json_loadb(text, length, 0, &fault);
         list = json_object_get(root, "grants");
         if (!json_is_array(list)) {
                 json_decref(root);
                 return error_set(
-                        err, ERROR_INVALID, "no record of grants: %s", root ? "it has no list 'grants'" : fault.text);
+                        err, ERROR_INVALID, "no allocation record: %s", root ? "it has no list 'grants'" : fault.text);
         }
         for (size_t i = 0; i < grants->n_all; i++)
                 map_add(&ids, grants->all[i]->id, grants->all[i]);

@@ -293,7 +293,8 @@ int mps_terms_read(struct mps_terms_list *ret, const char *const **ret_names, si
 
         if (!json_is_array(units) || !json_is_array(resources)) {
                 json_decref(root);
-                return error_set(err, ERROR_INVALID, "no record of terms: it has no lists 'mps' and 'resources'");
+                return error_set(
+                        err, ERROR_INVALID, "no record of sharing policies: it has no lists 'mps' and 'resources'");
         }
         items = ARENA_ARRAY(arena, struct mps_terms, n_units);
         names = ARENA_ARRAY(arena, const char *, n_names);

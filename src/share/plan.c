@@ -179,8 +179,8 @@ static int settle(const struct plan_builder *builder, struct resource *resource)
                 difference = entry == first ? NULL : find_difference(builder, first, entry);
                 if (difference)
                         return error_set(builder->err, ERROR_INVALID,
-                                "%s: its %s is not that of %s (line %d), and both are '%s': give one of them a rename of "
-                                "its own",
+                                "%s: its %s differs from the one of %s (line %d), and both are named '%s': give one "
+                                "of them a rename of its own",
                                 plan_entry_place(builder, entry), difference, first->path, first->line, resource->name);
         }
         if (!first)

@@ -80,8 +80,8 @@ static int check_sms(const struct plan_builder *builder, const struct unit *unit
                 return 0;
         if (sm_count(unit) == 0)
                 return error_set(builder->err, ERROR_UNSUPPORTED,
-                        "%s: provisioning sm: %s (%.100s) does not tell how many SMs it has: use provisioning weighted, or "
-                        "leave it out by devices",
+                        "%s: provisioning sm: %s (%.100s) does not report how many SMs it has: use provisioning "
+                        "weighted, or leave it out by devices",
                         plan_entry_place(builder, unit->shared), plan_unit_text(builder, unit), product(unit));
         if (check_chunks(builder, unit) < 0)
                 return -1;

@@ -207,7 +207,7 @@ static void drop_twins(struct plan_builder *builder)
                 if (map_add(&seen, builder->units[i].uuid, &builder->units[i]))
                         builder->units[kept++] = builder->units[i];
                 else
-                        plan_warn(builder, "%s is left out: its UUID is that of another",
+                        plan_warn(builder, "%s is left out: another GPU has the same UUID",
                                 plan_unit_text(builder, &builder->units[i]));
         }
         builder->n_units = kept;
@@ -221,7 +221,7 @@ int plan_find_units(struct plan_builder *builder)
         size_t room = 0;
 
         for (size_t i = 0; i < inventory->n_unnamed_failures; i++)
-                plan_warn(builder, "a GPU is left out, since it does not tell its UUID: %s",
+                plan_warn(builder, "a GPU is left out, since NVML does not report its UUID: %s",
                         inventory->unnamed_failures[i]);
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 room += 1 + inventory->gpus[i].n_mig_devices;

@@ -37,7 +37,7 @@ static int collect(
                         continue;
                 if (choice->n_ids == request->size)
                         return error_set(err, ERROR_INVALID,
-                                "resource '%s': %zu devices are wanted, but more than that must be among them",
+                                "resource '%s': %zu devices are asked for, but more devices than that must be included",
                                 resource->name, request->size);
                 is_required[device - resource->devices] = true;
                 note_unit(choice, device->unit);
@@ -57,8 +57,8 @@ static int collect(
         choice->needed = request->size - choice->n_ids;
         if (choice->n_candidates < choice->needed)
                 return error_set(err, ERROR_INVALID,
-                        "resource '%s': not enough available devices: %zu are wanted, %zu are there", resource->name,
-                        request->size, choice->n_ids + choice->n_candidates);
+                        "resource '%s': not enough available devices: %zu are asked for, %zu are available",
+                        resource->name, request->size, choice->n_ids + choice->n_candidates);
         return 0;
 }
 

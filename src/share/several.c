@@ -62,8 +62,8 @@ static const char *judge(struct arena *arena, const struct plan *plan, const cha
         }
         if (!(lists & (DEVICE_LIST_CDI | DEVICE_LIST_VOLUME_MOUNTS)))
                 return arena_printf(arena,
-                        "it has devices of %s and sees those of one of them, since a variable names them, of which kubelet hands on one: " USE_CDI
-                        ", or use volume-mounts",
+                        "it has devices of %s but sees only those of one of them: an environment variable names "
+                        "them, and kubelet passes on only one value of it: " USE_CDI ", or use volume-mounts",
                         join(arena, names, n));
         if (!mps)
                 return NULL;
@@ -75,15 +75,16 @@ static const char *judge(struct arena *arena, const struct plan *plan, const cha
         }
         if (other)
                 return arena_printf(arena,
-                        "it has devices of %s, and a program that uses CUDA there sees those of one MPS control daemon, which does not serve "
-                        "them all: %s",
+                        "it has devices of %s, but a program that uses CUDA there sees only the devices of one MPS "
+                        "control daemon, and no daemon serves all of them: %s",
                         join(arena, names, n),
                         other->strategy != SHARING_MPS ? "share all of them by MPS, or none that one container asks for"
                         : is_mig ? "MPS has a daemon for each MIG device; ask for one in a container"
                                  : "set sharing.mps.daemonScope: node");
         if (mps->provisioning != PROVISIONING_UNIFORM && !(lists & DEVICE_LIST_CDI))
                 return arena_printf(arena,
-                        "it has shares of %s and the limits of one of them, since variables have them, of which kubelet hands on one: " USE_CDI,
+                        "it has shares of %s but the limits of only one of them: environment variables carry the "
+                        "limits, and kubelet passes on only one value of each: " USE_CDI,
                         join(arena, names, n));
         return NULL;
 }

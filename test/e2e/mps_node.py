@@ -170,9 +170,9 @@ class MpsNode(Node):
 
     def admit(self, pod, count=1, resource=GPU, **more):
         """What the pod's container was given; returns when the agent knows whose it is."""
-        before = self.agent.count('kubelet has told which container holds what')
+        before = self.agent.count('kubelet has reported which container holds which devices')
         self.kubelet.admit(pod, resource, count, **more)
-        self.agent.wait_log('kubelet has told which container holds what', before + 1)
+        self.agent.wait_log('kubelet has reported which container holds which devices', before + 1)
         return self.answer(pod, resource)
 
     def answer(self, pod, resource=GPU):

@@ -22,7 +22,7 @@ def has_libcurl(agent):
 @pytest.mark.parametrize('arguments, missing', [([], 'no node name'), (['--node-name', 'n1'], 'no credentials')])
 def test_without_name_or_credentials_the_agent_serves_and_loads_no_libcurl(node, arguments, missing):
     node.start_all(sharing('mps', 20), *arguments)
-    node.agent.wait_log(f'info  the API server is not spoken to: {missing}: ')
+    node.agent.wait_log(f'info  the API server is not used: {missing}: ')
     assert not has_libcurl(node.agent)
 
 
@@ -38,7 +38,7 @@ def test_with_both_it_says_to_whom_and_as_whom(node, api):
 
 def test_a_name_that_no_node_has_is_an_error_and_the_agent_serves(node):
     node.start_all(sharing('mps', 20), '--node-name', 'N 1')
-    node.agent.wait_log("error the API server is not spoken to error=.*node name 'N 1': must be lower-case letters")
+    node.agent.wait_log("error cannot use the API server error=.*node name 'N 1': must be lower-case letters")
     assert not has_libcurl(node.agent)
 
 
@@ -48,15 +48,15 @@ def test_a_kubeconfig_that_comes_late_starts_everything_and_nothing_was_lost(nod
     late = api.folder / 'late'
     node.start_all(sharing('timeSlicing', 4), '--kubeconfig', late, '--node-name', 'n1', '--labels-output', 'nodefeature',
                    '--node-condition', 'GPUSharingReady')
-    node.agent.wait_log("error the API server is not spoken to, will try again error=.*open '%s': No such file" % late)
+    node.agent.wait_log("error cannot use the API server, will try again error=.*open '%s': No such file" % late)
     node.scenario([{**gpu, 'lost': i == 2} for i, gpu in enumerate(v100s())], events=[{'gpu': 2, 'xid': 79}])
     node.wait_counts(12, 16)
     wrong = api.folder / 'wrong'
     wrong.write_text('current-context: none\n', encoding='ascii')
     wrong.rename(late)
-    node.agent.wait_log('error the API server is not spoken to, will try again error=.*has no context')
+    node.agent.wait_log('error cannot use the API server, will try again error=.*has no context')
     node.agent.hang_up()  # who asks is answered at once
-    node.agent.wait_log('error the API server is not spoken to, will try again error=.*has no context', count=2)
+    node.agent.wait_log('error cannot use the API server, will try again error=.*has no context', count=2)
     assert not has_libcurl(node.agent) and not api.requests
     api.kubeconfig(late.name)
     node.agent.wait_log(f'info  API server server={api.url} as="kubeconfig .*late.*" node=n1')
@@ -65,13 +65,13 @@ def test_a_kubeconfig_that_comes_late_starts_everything_and_nothing_was_lost(nod
     api.wait_for(lambda: api.get(features, 'nvidia-features-for-n1'))
     api.wait_for(lambda: (cluster.condition('GPUSharingReady') or {}).get('reason') == 'SomeUnhealthy')
     cluster.wait_configured()
-    assert node.agent.count('error the API server is not spoken to') == 3, 'once for each reason, and once for who asked'
+    assert node.agent.count('error cannot use the API server') == 3, 'once for each reason, and once for who asked'
     assert node.agent.stop() == 0
 
 
 def test_an_agent_that_has_no_credentials_yet_ends_at_once(node):
     node.start_all(sharing('mps', 20), '--node-name', 'n1', '--kubeconfig', '/nonexistent/kubeconfig', '--labels-output', 'node')
-    node.agent.wait_log('the API server is not spoken to, will try again')
+    node.agent.wait_log('cannot use the API server, will try again')
     assert node.agent.stop() == 0
 
 

@@ -89,7 +89,7 @@ def start_late(node, kubeconfig, *more):
     """With a kubeconfig that is not there yet."""
     node.kubelet.start()
     agent = node.start('--kubeconfig', kubeconfig, '--node-name', 'n1', *more)
-    agent.wait_log("error the API server is not spoken to, will try again error=.*open '%s'" % kubeconfig)
+    agent.wait_log("error cannot use the API server, will try again error=.*open '%s'" % kubeconfig)
     return agent
 
 
@@ -263,7 +263,7 @@ def test_annotations_that_go_come_back_with_the_node_or_without(node, cluster, s
     cluster.api.delete(NODES, 'n1')
     cluster.api.put(NODES, {'metadata': {'name': 'n1', 'labels': {LABEL: 'small'}}})
     cluster.wait_status('accepted', hash=short_hash(SMALL), generation='1')
-    node.agent.wait_log("the node's object was made anew")
+    node.agent.wait_log("the Node object was created anew")
 
 
 # ---- while the API server is away ----
@@ -292,7 +292,7 @@ def test_without_anything_to_begin_with_it_waits_and_says_so(node, cluster):
     cluster.map(**CONFIGS)
     fault = cluster.away()
     agent = start(node, cluster)
-    agent.wait_log('waiting for a configuration .*ConfigMap gpu/configs: the API server has not told yet')
+    agent.wait_log('waiting for a configuration .*ConfigMap gpu/configs: the API server has not answered yet')
     agent.wait_log("the node's label cannot be read, will try again")
     agent.wait_log('GPUs found')
     assert not node.kubelet.attempts

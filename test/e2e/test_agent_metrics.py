@@ -49,11 +49,11 @@ def test_a_containers_share_is_told_with_its_name(node):
 
     def is_named():
         text = get(node.agent, '/metrics')[1]
-        return re.search(r'^warpshare_grant_replicas\{[^}]*pod="train"[^}]*\} 3$', text, re.MULTILINE)
+        return re.search(r'^warpshare_allocation_replicas\{[^}]*pod="train"[^}]*\} 3$', text, re.MULTILINE)
 
     node.wait(is_named, 'the grant is told with its pod')
     text = get(node.agent, '/metrics')[1]
-    assert value(text, 'warpshare_grant_active_thread_ratio', pod='train') == 0.15
+    assert value(text, 'warpshare_allocation_active_thread_ratio', pod='train') == 0.15
 
 
 def test_an_agent_that_does_not_know_the_gpus_yet_is_alive_and_not_ready(node):

@@ -199,13 +199,13 @@ def test_without_the_api_server_an_init_container_keeps_what_lies_there(bench):
     bench.run()
     bench.api.fault('status', resource='nodes', code=503, times=1000000)
     log = bench.run(DEFAULT_CONFIG='big')
-    assert '"the configuration of before stays"' in log and bench.has('small')
+    assert '"the previous configuration stays"' in log and bench.has('small')
 
 
 def test_a_bad_configuration_is_refused_and_what_lies_there_stays(bench):
     bad = 'version: v1\nsharing: 5\n'
     bench.configs.swap(**{**CONFIGS, 'small': bad})
-    assert "configuration refused, the one of before stays" in bench.run(expected_status=1)
+    assert "configuration refused, the previous one stays" in bench.run(expected_status=1)
     assert not os.path.lexists(bench.place)
     bench.configs.swap(**CONFIGS)
     bench.run()
@@ -257,7 +257,7 @@ def test_the_sidecar_follows_the_content_of_the_configmap(bench):
     bench.listener.wait_signals(1)
     assert bench.content() != before
     bench.configs.swap(**{**CONFIGS, 'small': 'version: v2\n'})
-    manager.wait_log("configuration refused, the one of before stays.*config 'small' line 1: version: 'v2'")
+    manager.wait_log("configuration refused, the previous one stays.*config 'small' line 1: version: 'v2'")
     with open(bench.configs.path('small'), encoding='utf-8') as file:
         assert bench.content() != file.read()
     bench.configs.swap(**{**CONFIGS, 'small': OTHER})
@@ -273,7 +273,7 @@ def test_what_the_label_names_may_go_and_come(bench):
     manager.wait_log(r'] Successfully updated to config: \(empty\)$')  # the operator's fallback
     assert os.readlink(bench.place) == '/dev/null'
     bench.configs.swap()
-    manager.wait_log('no configuration can be chosen, the one of before stays.*there is no configuration at all')
+    manager.wait_log('no configuration can be chosen, the previous one stays.*there is no configuration at all')
     bench.configs.swap(**CONFIGS)
     bench.wait_updated('small')
     bench.listener.wait_signals(2)
@@ -310,7 +310,7 @@ def test_a_place_that_cannot_be_written_is_tried_again(bench):
     folder = os.path.dirname(bench.place)
     os.rmdir(folder)
     manager = bench.start()
-    manager.wait_log('the configuration cannot be put in its place, the one of before stays')
+    manager.wait_log('the configuration cannot be put in its place, the previous one stays')
     os.mkdir(folder)
     bench.wait_updated('small')
     bench.listener.wait_signals(1)
@@ -319,7 +319,7 @@ def test_a_place_that_cannot_be_written_is_tried_again(bench):
 def test_a_process_that_is_not_there_is_no_error(bench):
     manager = bench.start(PROCESS_TO_SIGNAL=bench.listener.name + '-not')
     bench.wait_updated('small')
-    manager.wait_log('there is no process to be signalled; it will begin with the new configuration')
+    manager.wait_log('there is no process to signal; it will start with the new configuration')
     bench.label('big')
     bench.wait_updated('big')
     assert bench.listener.signals == 0
@@ -384,7 +384,7 @@ def test_the_plugin_beside_it_serves_what_the_label_says(bench, node):
     node.agent.wait_log('"signal received" signal="Hangup"')
     # The content changes, and is bad: the plugin does not even see it.
     bench.configs.swap(**{**CONFIGS, 'big': 'version: v2\n'})
-    manager.wait_log('configuration refused, the one of before stays')
+    manager.wait_log('configuration refused, the previous one stays')
     bench.label('small')
     node.wait_counts(8, 20)
     assert node.agent.count('configuration refused') == 0

@@ -91,7 +91,7 @@ def test_a_value_that_cannot_be_used_is_told_to_the_pod_and_counts_for_nothing(n
     event = cluster.wait_event('DeclarationIgnored', kind='Pod')
     assert event['involvedObject']['name'] == 'pod'
     assert event['message'] == ("Container main: the annotation warpshare.dev/threads: '150' is not a percentage above 0 and at most 100, "
-                                "for example 60 or 2.5, so it counts for nothing.")
+                                "for example 60 or 2.5, so it is ignored.")
 
 
 @pytest.mark.parametrize('how', ['no API server', 'the pod is gone', 'another pod of its name', 'no pod-resources'])
@@ -108,8 +108,8 @@ def test_what_cannot_be_read_does_not_count_and_the_container_starts(node, clust
     kubelet.admit('pod', GPU, 2)
     # Its own variable counts all the same: nobody needs to know it.
     assert limits(run(node, 'pod', {MEMORY: '0=3G'})) == ('0=3G', '20')
-    line = node.agent.wait_log('what a container declares does not count.*').group(0)
-    assert 'event=DeclarationIgnored' in line and 'it starts with what its replicas are worth' in line
+    line = node.agent.wait_log("a container's declaration is ignored.*").group(0)
+    assert 'event=DeclarationIgnored' in line and 'it starts with the share of its replicas' in line
 
 
 def test_without_kubelets_record_a_containers_own_variable_counts_all_the_same(node, cluster):
@@ -126,7 +126,7 @@ def test_an_api_server_that_does_not_answer_holds_a_start_up_for_seconds_only(no
     kubelet.admit('pod', GPU, 2)
     cluster.api.fault('hang', verb='get', resource='pods', times=1000)
     assert run(node, 'pod').envs[PERCENT] == '20'
-    node.agent.wait_log('what a container declares does not count.*')
+    node.agent.wait_log("a container's declaration is ignored.*")
 
 
 def test_more_memory_than_the_gpu_has_is_told_with_the_pods(node, cluster):

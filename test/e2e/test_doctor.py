@@ -560,7 +560,7 @@ def test_without_that_right_annotations_do_not_count(site, api):
 
 def test_an_api_server_is_needed_to_know_what_pods_declare(site):
     declare(site)
-    expect(site, 'declared', 'the API server is not spoken to: ')
+    expect(site, 'declared', 'the API server is not used: ')
 
 
 def test_devices_without_cdi_carry_no_declaration(site, api):

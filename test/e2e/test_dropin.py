@@ -218,7 +218,7 @@ def without_list(node):
     return {'WARPSHARE_POD_RESOURCES_SOCKET': os.path.join(node.folder, 'not-mounted', 'kubelet.sock')}
 
 
-BLIND = r'^W.*takes effect at once, also where pods hold .* mount its folder .*folder="?\S*%s'
+BLIND = r'^W.*takes effect at once, also on units that pods still hold.* mount its folder .*folder="?\S*%s'
 
 
 def test_without_kubelets_list_a_change_takes_effect_at_once(node):
@@ -404,7 +404,7 @@ def test_a_replaced_driver_is_loaded_by_the_same_process_started_anew(stuck):
     kubelet, agent = stuck.kubelet, stuck.agent
     ids = kubelet.ids(GPU)
     replace_driver(stuck)
-    agent.wait_log('] starting anew in the same process$')
+    agent.wait_log('] restarting in the same process$')
     agent.wait_log('"warpshare agent" .*restarts=1$')
     stuck.wait(lambda: len(kubelet.registered) == 2 and kubelet.allocatable(GPU) == 4, 'it is registered again')
     assert kubelet.ids(GPU) == ids
@@ -412,7 +412,7 @@ def test_a_replaced_driver_is_loaded_by_the_same_process_started_anew(stuck):
         assert cmdline.read() == b'nvidia-device-plugin\0'
     # Once more at once: that may be a loop.
     replace_driver(stuck)
-    agent.wait_log('"a restart is needed again so soon; it waits" seconds=(60|5\\d)')
+    agent.wait_log('"another restart is needed already; delaying it" seconds=(60|5\\d)')
     assert agent.stop() == 0
     agent.wait_log('stopped')
 

@@ -93,7 +93,7 @@ def test_events_wait_for_an_api_server_that_is_away_and_come_as_one(node, cluste
     event = cluster.wait_event('GPUUnhealthy')
     assert event['count'] == 1 and len(cluster.events()) == 1
     assert [one.status for one in cluster.api.asked('create', 'events')] == [503, 503, 503, 201]
-    node.agent.wait_log('an event cannot be told to the API server')
+    node.agent.wait_log('an event cannot be sent to the API server')
 
 
 def test_an_event_that_the_server_never_takes_holds_up_no_other(node, cluster):
@@ -104,7 +104,7 @@ def test_an_event_that_the_server_never_takes_holds_up_no_other(node, cluster):
     cluster.api.wait_for(lambda: [one for one in cluster.api.asked('create', 'events') if one.namespace == 'team'])
     node.scenario(v100s(), events=[{'gpu': 2, 'xid': 79}])
     cluster.wait_event('GPUHealthy')
-    node.agent.wait_log('an event cannot be told to the API server .*namespaces/team/events')
+    node.agent.wait_log('an event cannot be sent to the API server .*namespaces/team/events')
     assert not cluster.events(namespace='team')
 
 
@@ -123,14 +123,14 @@ def test_without_the_right_to_events_nothing_else_suffers(node, cluster):
     kubelet = node.start_all(sharing('timeSlicing', 4), *cluster.options())
     fail(node, 2)
     node.wait_counts(12, 16)
-    node.agent.wait_log('an event cannot be told to the API server .*events is forbidden')
+    node.agent.wait_log('an event cannot be sent to the API server .*events is forbidden')
     assert kubelet.admit('pod', GPU, 1)
     cluster.api.requests.clear()
 
 
 def test_an_agent_outside_a_cluster_speaks_to_nobody(node):
     node.start_all(sharing('timeSlicing', 4))
-    node.agent.wait_log('the API server is not spoken to')
+    node.agent.wait_log('the API server is not used')
     fail(node, 2)
     node.wait_counts(12, 16)
 

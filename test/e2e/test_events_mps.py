@@ -29,7 +29,8 @@ def test_a_fault_of_a_daemon_and_its_end_are_told_to_the_pods_on_its_unit(node, 
     assert struck != node.unit('two')
     kill(node.daemon(struck)['pid'])
     event = messages(cluster, 'MPSDaemonFault', 'team-one')
-    assert event['message'].startswith("MPS daemon '%s' of %s is at fault, its replicas wait: " % (struck, GPU))
+    assert event['message'].startswith(
+        "MPS daemon '%s' of %s is at fault, its replicas are unhealthy: " % (struck, GPU))
     assert event['type'] == 'Warning' and event['involvedObject']['uid'] == node.kubelet.pods['one'].uid
     event = messages(cluster, 'MPSDaemonRecovered', 'team-one')
     assert (event['type'], event['message']) == ('Normal', "MPS daemon '%s' of %s is ready again" % (struck, GPU))
@@ -46,11 +47,11 @@ def test_what_the_guard_finds_is_told_to_the_pod_that_has_more_than_its_share(no
     for client, amount in zip(greedy, (4500, 4000)):
         client.connected()
         assert client.allocate(amount) == amount
-    event = messages(cluster, 'MPSGrantViolated', 'team')
-    assert event['message'].startswith('a grant does not hold: ') and '8500 MiB in 2 processes' in event['message']
+    event = messages(cluster, 'MPSLimitViolated', 'team')
+    assert event['message'].startswith('limit violated: ') and '8500 MiB in 2 processes' in event['message']
     assert event['involvedObject']['uid'] == node.kubelet.pods['greedy'].uid
-    assert messages(cluster, 'MPSClientTerminated', 'team')['message'].startswith('ending an MPS client: ')
-    assert messages(cluster, 'MPSGrantHolds', 'team')['type'] == 'Normal'
+    assert messages(cluster, 'MPSClientTerminated', 'team')['message'].startswith('terminating an MPS client: ')
+    assert messages(cluster, 'MPSLimitHolds', 'team')['type'] == 'Normal'
 
 
 def test_a_node_without_warpshare_mps_says_so_once(node, cluster):

@@ -352,7 +352,7 @@ def test_the_agents_file_stays_when_it_stops(node, labels_file):
 
 def test_without_the_api_server_the_agent_says_so_and_serves(node):
     node.start_all(None, '--labels-output', 'nodefeature')
-    node.agent.wait_log('no labels: they are to go to the API server')
+    node.agent.wait_log('no labels: they go to the API server')
     node.wait_counts(4)
 
 

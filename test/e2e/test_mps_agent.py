@@ -34,7 +34,7 @@ def test_replicas_are_there_when_their_daemon_is_and_at_once_after_a_restart(nod
 def test_without_warpshare_mps_there_is_no_replica_and_the_log_says_why(node):
     node.start_agent(share(20))
     node.wait_counts(0, 40)
-    node.agent.wait_log('no MPS daemon answers, its replicas wait event=MPSUnavailable reason=".*')
+    node.agent.wait_log('no MPS daemon answers, the replicas under MPS are unhealthy event=MPSUnavailable reason=".*')
     node.start_mps()
     node.wait_counts(40)
 
@@ -249,10 +249,10 @@ def overdraw(node, guard):
 
 def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
     good, greedy = overdraw(node, 'report')
-    told = node.agent.wait_log('a grant does not hold event=MPSGrantViolated finding=memory .*').group(0)
+    told = node.agent.wait_log('limit violated event=MPSLimitViolated violation=memory .*').group(0)
     assert 'pod=team/greedy' in told and 'client=%d' % greedy[0].pid in told and '8500 MiB in 2 processes' in told
     greedy[0].order('leave')
-    node.agent.wait_log('the grant holds again event=MPSGrantHolds finding=memory .*pod=team/greedy')
+    node.agent.wait_log('limit holds again event=MPSLimitHolds violation=memory .*pod=team/greedy')
     assert good.is_alive() and greedy[1].is_alive()
     assert node.agent.count('MPSClientTerminated|neighbour.*MPSGrant') == 0
 
@@ -273,7 +273,7 @@ def test_who_is_only_in_kubelets_record_keeps_its_share_and_is_no_stranger(node)
     assert on_record(node) == {node.variables('pod')['WARPSHARE_GRANT']: node.unit('pod')}
     # Longer than anything is taken for held without proof.
     node.stays(lambda: client.is_alive() and len(on_record(node)) == 1, 'it has its share', 12.0)
-    assert node.agent.count('MPSGrantViolated|MPSClientTerminated') == 0
+    assert node.agent.count('MPSLimitViolated|MPSClientTerminated') == 0
     client.end()
     node.kubelet.remove_pod('pod')
     node.wait(lambda: not on_record(node), 'its share is free, though kubelet allocates nothing')
@@ -306,8 +306,9 @@ def test_no_process_is_judged_by_an_old_list(node):
     client.connected()
     node.wait(lambda: node.kubelet.list_calls >= calls + 3, 'kubelet is asked again and again')
     node.kubelet.list_refusal = None
-    node.agent.wait_log('kubelet has told which container holds what', node.agent.count('kubelet has told which') + 2)
-    assert client.is_alive() and node.agent.count('MPSGrantViolated|MPSClientTerminated') == 0
+    listed = 'kubelet has reported which container holds which devices'
+    node.agent.wait_log(listed, node.agent.count(listed) + 2)
+    assert client.is_alive() and node.agent.count('MPSLimitViolated|MPSClientTerminated') == 0
 
 
 def test_books_that_cannot_be_written_are_written_later(node):
@@ -320,10 +321,10 @@ def test_books_that_cannot_be_written_are_written_later(node):
     for folder in (path, terms):
         os.mkdir(folder)  # so that nothing can be put in its place
     node.kubelet.admit('pod', GPU, 3)
-    node.agent.wait_log('the record of who holds what cannot be written, will try again')
+    node.agent.wait_log('the allocation record cannot be written, will try again')
     node.config(share(10, provisioning='weighted', maxPerRequest=7))
     node.agent.hang_up()
-    node.agent.wait_log('the record of what was promised cannot be written, will try again')
+    node.agent.wait_log('the record of sharing policies cannot be written, will try again')
     for folder in (path, terms):
         os.rmdir(folder)
     node.wait(lambda: os.path.isfile(terms), 'what was promised is on file')
@@ -361,8 +362,8 @@ def test_who_takes_over_knows_at_once_which_daemons_are_ready(node):
 
 def test_the_guard_ends_the_right_one_and_its_neighbour_lives(node):
     good, greedy = overdraw(node, 'terminate')
-    node.agent.wait_log('ending an MPS client event=MPSClientTerminated .*client=%d ' % greedy[0].pid)
+    node.agent.wait_log('terminating an MPS client event=MPSClientTerminated .*client=%d ' % greedy[0].pid)
     assert greedy[0].wait() == 4
-    node.agent.wait_log('the grant holds again event=MPSGrantHolds')
+    node.agent.wait_log('limit holds again event=MPSLimitHolds')
     assert good.is_alive() and greedy[1].is_alive() and good.allocate(100) == 100
     assert node.agent.count('MPSClientTerminated') == 1

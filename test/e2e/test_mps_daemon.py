@@ -413,7 +413,7 @@ def test_what_nobody_else_would_see_is_not_mounted(mps):
     peer = mps.connect().watch()
     peer.apply(daemon(0))
     assert 'sharedMemory' not in peer.wait_ready(UUIDS[0])
-    supervisor.wait_log('MPS daemons have the shared memory of the node in common')
+    supervisor.wait_log('all MPS daemons use one shared memory of the node')
 
 
 @pytest.mark.parametrize('size', ['-1', 'much', '1073741825'])
@@ -459,7 +459,7 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
             pass
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 0, done
-    assert 'MPS daemons: 2 on record, 2 compute modes put back\n' in done.stdout
+    assert 'MPS daemons: 2 on record, 2 compute modes restored\n' in done.stdout
     assert not mps.processes() and os.listdir(mps.root) == ['notes.txt']
     again = mps.run('mps', 'uninstall')
     assert (again.returncode, again.stdout) == (0, "nothing of MPS is left below '%s'\n" % mps.root)
@@ -476,7 +476,7 @@ def test_uninstall_takes_memory_limits_of_containers_away(mps, tmp_path):
             {'unit': UUIDS[0], 'cgroup': '/../../..%s' % tmp_path, 'grant': 'g1', 'limitMib': 2048}]}, file)
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 0 and not limit.exists(), done
-    assert 'memory limits of containers: 1 taken away\n' in done.stdout
+    assert 'memory limits of containers: 1 removed\n' in done.stdout
 
 
 def test_uninstall_of_nothing_is_no_error(mps):

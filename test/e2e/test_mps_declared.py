@@ -22,15 +22,15 @@ def create(cluster, node, pod, **env):
 def test_who_declares_more_than_its_replicas_is_no_violator_and_who_has_more_than_it_declares_is(node, cluster):
     start(node, cluster)
     create(cluster, node, 'pod', **{PERCENT: '60', MEMORY: '0=12G'})
-    node.agent.wait_log('what a container declares is known.*pod=pod')
+    node.agent.wait_log("a container's declaration was read.*pod=pod")
     client = node.client('pod', **{PERCENT: '60', MEMORY: '0=12G'})
     assert client.connected()['percentage'] == '60.0'
     assert client.allocate(11000) == 11000
     second = node.client('pod', **{PERCENT: '60', MEMORY: '0=12G'})
     second.connected()
-    assert not cluster.events('MPSGrantViolated')
+    assert not cluster.events('MPSLimitViolated')
     assert second.allocate(11000) == 11000
-    event = cluster.wait_event('MPSGrantViolated', 'team', 'Pod')
+    event = cluster.wait_event('MPSLimitViolated', 'team', 'Pod')
     assert '22000 MiB in 2 processes' in event['message'] and '12288 MiB' in event['message']
 
 

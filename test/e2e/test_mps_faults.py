@@ -24,7 +24,7 @@ class Stage:
             node.kubelet.admit(pod, GPU, 1, namespace='team')
         self.struck, self.other = node.unit('one'), node.unit('two')
         assert self.struck != self.other
-        node.agent.wait_log('kubelet has told which container holds what containers=2')
+        node.agent.wait_log('kubelet has reported which container holds which devices containers=2')
         self.daemon = node.daemon(self.struck)
         self.untouched = node.daemon(self.other)['pid']
         self.told = len(node.kubelet.messages_of(GPU))
@@ -44,7 +44,7 @@ class Stage:
     def falls(self, reason):
         """It is told with its pod, and only its replicas go."""
         told = self.node.agent.wait_log(
-            'MPS daemon at fault, its replicas wait event=MPSDaemonFault daemon=%s .*' % self.struck).group(0)
+            'MPS daemon at fault, its replicas are unhealthy event=MPSDaemonFault daemon=%s .*' % self.struck).group(0)
         assert reason in told and 'pods=team/one' in told
         self.node.wait_replicas(self.struck, 0)
         assert self.node.has_told(unit=self.other) == 10
@@ -153,7 +153,7 @@ def test_warpshare_mps_that_is_killed_leaves_clients_alone_and_comes_back_to_the
     node = stage.node
     client = stage.client()
     node.supervisor.kill()
-    node.agent.wait_log('no MPS daemon answers, its replicas wait event=MPSUnavailable reason=')
+    node.agent.wait_log('no MPS daemon answers, the replicas under MPS are unhealthy event=MPSUnavailable reason=')
     node.wait_counts(0, 20)
     assert client.is_alive() and client.allocate(1) == 1
     node.start_mps()
@@ -188,6 +188,6 @@ def test_a_client_of_another_user_that_waits_is_told(node):  # noqa: F811
     os.chmod(node.programs.folder, 0o755)
     node.client('one').connected()
     node.client('one', '--uid=65534').hears('^waiting')
-    told = node.agent.wait_log('MPS needs a look event=MPSNotice .*').group(0)
+    told = node.agent.wait_log('MPS needs attention event=MPSNotice .*').group(0)
     assert 'pods=default/one' in told and '65534' in told
     assert node.kubelet.allocatable(GPU) == 10

@@ -122,7 +122,7 @@ def test_marks_that_somebody_takes_away_or_changes_come_back(node, cluster):
     wait_taints(cluster, THEIRS, TAINT)
     cluster.api.patch(NODES, NAME, {'status': {'conditions': []}}, subresource='status')
     wait_condition(cluster, 'False', 'NoHealthyGPU')
-    node.agent.wait_log('what the agent keeps on its node was taken away or changed, and is set again')
+    node.agent.wait_log('what the agent keeps on its Node object was removed or changed, and is restored')
 
 
 def test_an_agent_without_marks_asks_once_and_changes_nothing(node, cluster):

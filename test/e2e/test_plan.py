@@ -86,7 +86,8 @@ def test_the_driver_decides_how_shares_hold_and_how_many_clients(config):
 def test_what_a_container_may_declare_is_told(config, ceilings, expected):
     done = simulate(config(sharing('mps', 10, provisioning='declared', **ceilings)), '--model', 'A100-40GB', '--replicas', '1')
     assert done.returncode == 0 and not done.stderr
-    assert 'That is what a container has that declares nothing. It may declare up to %s.' % expected in done.stdout
+    ceiling = 'A container that declares nothing has that share. A container may declare up to %s.' % expected
+    assert ceiling in done.stdout
     assert re.search(r'^ +0 +1 of 10 +\d+ MiB +10\.0 %$', done.stdout, re.M)
 
 

@@ -54,23 +54,24 @@ def test_a_share_that_is_kept_holds(probe):
     told = done.json
     assert told['holds'] is True and told['findings'] == [] and told['mps'] is True
     sms = told['multiprocessors']
-    assert (sms['granted'], sms['told'], sms['affinity'], sms['atOnce']) == (46, 46, 46, 46)
+    assert (sms['allocated'], sms['reported'], sms['affinity'], sms['atOnce']) == (46, 46, 46, 46)
     memory = told['memory']
     assert memory['totalMib'] == 81559 and memory['refused'] is True
     assert memory['triedMib'] == 11411 + 64
     assert 11411 - 300 - 2 < memory['allocatedMib'] <= 11411 - 300
-    assert told['granted'] == {'threadPercentage': 35.0, 'memoryMib': 11411, 'multiprocessors': 46, 'tier': 'verified',
-                               'replicas': '7/20', 'fraction': None}
+    assert told['allocation'] == {'threadPercentage': 35.0, 'memoryMib': 11411, 'multiprocessors': 46,
+                                  'tier': 'verified', 'replicas': '7/20', 'fraction': None}
     assert told['device']['uuid'] == '5c89852c-d268-4c3f-9b07-0022ad3fdd14'
 
 
 def test_the_table_says_the_same_to_people(probe):
     done = probe(scenario={'mps': 'always'}, **SHARE)
     assert done.status == 0, done
-    assert 'What was granted holds.' in done.out
+    assert 'The allocation holds.' in done.out
     assert re.search(r'^MPS +in use$', done.out, re.MULTILINE)
-    assert re.search(r'^grant +7/20 replicas, 35\.0 % of the threads, 11411 MiB, tier verified$', done.out, re.MULTILINE)
-    assert re.search(r'^SMs +46 at one time .* 46 granted; CUDA says 46', done.out, re.MULTILINE)
+    assert re.search(
+        r'^allocation +7/20 replicas, 35\.0 % of the threads, 11411 MiB, tier verified$', done.out, re.MULTILINE)
+    assert re.search(r'^SMs +46 at one time .* 46 allocated; CUDA reports 46', done.out, re.MULTILINE)
     assert re.search(r'^memory .* then it was refused', done.out, re.MULTILINE)
 
 
@@ -79,7 +80,7 @@ def test_limits_that_are_not_in_force_are_found(probe):
     assert done.status == 1, done
     broken = [finding['text'] for finding in done.json['findings'] if finding['broken']]
     assert broken == ['memory: 11474 MiB could be allocated, the limit is 11411 MiB',
-                      'SMs: 132 were ours at one time, 46 are granted']
+                      'SMs: 132 could be used at one time, 46 are allocated']
 
 
 def test_a_share_without_mps_is_found(probe):

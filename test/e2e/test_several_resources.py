@@ -192,7 +192,7 @@ def test_what_nobody_knows_is_not_started_and_the_reason_is_told(node):
         kubelet.plugin('nvidia.com/gpu0').pre_start(
             pb.PreStartContainerRequest(devices_ids=['GPU-x::1']), timeout=30)
     assert error.value.code() == grpc.StatusCode.UNAVAILABLE
-    assert 'which limits the container has is not known' in error.value.details()
+    assert "the container's limits are not known" in error.value.details()
 
 
 def test_a_container_is_not_made_before_its_devices_are(node):
@@ -207,16 +207,16 @@ def test_a_container_is_not_made_before_its_devices_are(node):
 
 
 @pytest.mark.parametrize('strategy, more, reason', [
-    ('envvar', {}, 'sees those of one of them, since a variable names them'),
+    ('envvar', {}, 'sees only those of one of them: an environment variable names them'),
     ('cdi-cri', {'daemonScope': 'gpu'}, 'set sharing.mps.daemonScope: node')])
 def test_a_container_that_does_not_get_all_is_told_with_the_way_out(node, strategy, more, reason):
     kubelet = start(node, individual(**more), '--device-list-strategy=' + strategy)
     admit(kubelet, 'single', gpu0=2)
     admit(kubelet, 'pair', gpu0=2, gpu1=2)
-    line = node.agent.wait_log('a container does not get all that it has.*').group(0)
+    line = node.agent.wait_log('a container sees less than it was allocated.*').group(0)
     assert 'event=PodGetsLess' in line and 'pod=pair namespace=default' in line and reason in line
     admit(kubelet, 'other', gpu0=2, gpu1=2)
-    node.agent.wait_log('a container does not get all that it has.*pod=other')
+    node.agent.wait_log('a container sees less than it was allocated.*pod=other')
     assert node.agent.count('event=PodGetsLess') == 2  # each once
 
 
@@ -225,7 +225,7 @@ def test_without_a_driver_to_describe_the_default_goes_on_without_cdi(node):
     kubelet = node.start_all(individual(), '--mps-root=/run/nvidia/mps', '--cdi-root=' + cdi_root(node),
                              '--container-driver-root=' + node.folder)
     wait_for_both(node)
-    node.agent.wait_log('a container that asks for several resources will see the GPUs of one of them')
+    node.agent.wait_log('a container that asks for several resources will see only the GPUs of one of them')
     admit(kubelet, 'pod', gpu0=5)
     options = kubelet.run_options('pod')
     assert options.cdi_devices == []

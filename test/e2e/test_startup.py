@@ -121,7 +121,7 @@ def test_a_call_that_hangs_does_not_keep_the_agent_from_leaving(node):
     # The monitor is stuck once a second at the latest, when its wait for events has ended.
     node.stays(lambda: node.kubelet.allocatable(GPU) == 80, '80 allocatable', 1.5)
     assert node.agent.stop() == 0
-    node.agent.wait_log('an NVML call does not return; leaving without it')
+    node.agent.wait_log('an NVML call does not return; exiting without waiting for it')
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])

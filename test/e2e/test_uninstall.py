@@ -122,7 +122,7 @@ def test_what_the_api_server_refuses_is_left_with_its_reason(node, cluster, unin
     leave_everything(node, cluster)
     cluster.api.allow([])
     status, things, _ = uninstall(*cluster.options())
-    (outcome, _, note), = things['marks of the node']
+    (outcome, _, note), = things['taint and condition']
     assert (status, outcome) == (1, 'left') and 'forbidden' in note
     assert cluster.taints()
     cluster.api.requests.clear()
@@ -130,7 +130,7 @@ def test_what_the_api_server_refuses_is_left_with_its_reason(node, cluster, unin
 
 def test_outside_a_cluster_the_node_is_not_looked_at(node, uninstall):
     status, things, _ = uninstall()
-    assert status == 0 and things['marks of the node'] == [('unseen', '', 'no node name: --node-name, NODE_NAME')]
+    assert status == 0 and things['taint and condition'] == [('unseen', '', 'no node name: --node-name, NODE_NAME')]
 
 
 def test_a_configuration_that_cannot_be_used_keeps_nothing(node, uninstall):

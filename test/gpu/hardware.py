@@ -162,7 +162,7 @@ def hardware(tmp_path_factory):
     device = first.json['device']
     made.uuid = 'GPU-' + device['uuid']
     say('GPU', name=device['name'], uuid=device['uuid'], capability=device['computeCapability'], cuda=device['cuda'],
-        sms=first.json['multiprocessors']['told'], memory_mib=first.json['memory']['totalMib'],
+        sms=first.json['multiprocessors']['reported'], memory_mib=first.json['memory']['totalMib'],
         simulated='yes' if SIMULATED else 'no')
     return made
 

@@ -93,7 +93,7 @@ class Supervisor:
         facts = self.hardware.facts
         unit = {'uuid': self.hardware.uuid, 'gpuUuid': self.hardware.uuid, 'index': '0', 'name': facts['device']['name'],
                 'isMig': False, 'memoryBytes': facts['memory']['totalMib'] << 20, 'replicas': 10,
-                'sms': facts['multiprocessors']['told'], 'limitMib': limit_mib, 'clients': 48}
+                'sms': facts['multiprocessors']['reported'], 'limitMib': limit_mib, 'clients': 48}
         answer = self.call(do='apply', generation=1, daemons=[{
             'name': self.name, 'resource': 'nvidia.com/gpu', 'provisioning': provisioning, 'tierLimit': tier,
             'threadsPermille': threads_permille, 'units': [unit]}])

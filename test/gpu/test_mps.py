@@ -17,17 +17,17 @@ def share(percentage, memory_mib):
 
 
 def total_sms(hardware):
-    return hardware.facts['multiprocessors']['told']
+    return hardware.facts['multiprocessors']['reported']
 
 
 def test_without_mps_a_program_has_the_whole_gpu(hardware):
     sms = hardware.facts['multiprocessors']
     say('without MPS', **sms)
     assert hardware.facts['mps'] is not True
-    assert sms['atOnce'] <= sms['told'], sms
+    assert sms['atOnce'] <= sms['reported'], sms
     if sms['unit'] is None:
         pytest.skip('NVML does not tell the number of cores')
-    assert sms['unit'] == sms['told'], 'SMs by NVML (cores, divided) and by CUDA differ: %s' % sms
+    assert sms['unit'] == sms['reported'], 'SMs by NVML (cores, divided) and by CUDA differ: %s' % sms
 
 
 def test_a_client_sees_that_mps_is_in_use(hardware, daemon):
@@ -55,7 +55,7 @@ def test_sms_are_those_of_the_percentage(hardware, daemon, percentage):
     sms = done.json.get('multiprocessors', {})
     say('SMs of %d %%' % percentage, expected=granted, **sms)
     assert done.status in (0, 1), '%s\n%s' % (done, daemon.log())
-    assert abs(sms['told'] - granted) <= SM_TOLERANCE, 'CUDA says %s' % sms
+    assert abs(sms['reported'] - granted) <= SM_TOLERANCE, 'CUDA says %s' % sms
     assert sms['atOnce'] <= granted + SM_TOLERANCE, 'measured %s' % sms
 
 
@@ -66,9 +66,9 @@ def test_the_daemons_defaults_hold_for_a_client_without_variables(hardware, daem
     done = hardware.probe('--memory', str(limit + 64), daemon=daemon)
     say('defaults', limit=limit, read_back=daemon.ask('get_default_device_pinned_mem_limit 0'),
         percentage=daemon.ask('get_default_active_thread_percentage'), allocated=done.json['memory']['allocatedMib'],
-        sms=done.json['multiprocessors']['told'])
+        sms=done.json['multiprocessors']['reported'])
     assert limit - CONTEXT_MIB <= done.json['memory']['allocatedMib'] <= limit, done
-    assert abs(done.json['multiprocessors']['told'] - total_sms(hardware) // 5) <= SM_TOLERANCE, done
+    assert abs(done.json['multiprocessors']['reported'] - total_sms(hardware) // 5) <= SM_TOLERANCE, done
 
 
 def test_a_client_cannot_raise_what_the_daemon_allows(hardware, daemon):
@@ -77,9 +77,9 @@ def test_a_client_cannot_raise_what_the_daemon_allows(hardware, daemon):
     daemon.ask('set_default_active_thread_percentage 20')
     done = hardware.probe('--memory', str(limit + 64), daemon=daemon, **share(90, limit * 4))
     say('a client that asks for more', limit=limit, allocated=done.json['memory']['allocatedMib'],
-        sms=done.json['multiprocessors']['told'])
+        sms=done.json['multiprocessors']['reported'])
     assert done.json['memory']['allocatedMib'] <= limit, done
-    assert done.json['multiprocessors']['told'] <= total_sms(hardware) // 5 + SM_TOLERANCE, done
+    assert done.json['multiprocessors']['reported'] <= total_sms(hardware) // 5 + SM_TOLERANCE, done
 
 
 def test_shares_of_30_and_70_percent_work_30_to_70(hardware, daemon):
@@ -98,11 +98,11 @@ def test_k_replicas_are_worth_k_times_one(hardware, daemon):
         done = hardware.probe(daemon=daemon, **limits)
         assert done.status == 0, '%s\n%s' % (done, daemon.log())
         seen[k] = done.json
-        say('%d of 10 replicas' % k, sms=done.json['multiprocessors']['told'],
+        say('%d of 10 replicas' % k, sms=done.json['multiprocessors']['reported'],
             allocated=done.json['memory']['allocatedMib'], gflops='%.0f' % done.json['throughput']['median'])
-    each = seen[1]['throughput']['median'] / seen[1]['multiprocessors']['told']
+    each = seen[1]['throughput']['median'] / seen[1]['multiprocessors']['reported']
     for k in (2, 4):
-        rate = seen[k]['throughput']['median'] / seen[k]['multiprocessors']['told']
+        rate = seen[k]['throughput']['median'] / seen[k]['multiprocessors']['reported']
         assert rate == pytest.approx(each, rel=0.1), '%d replicas: %.1f GFLOP/s an SM, one: %.1f' % (k, rate, each)
         grown = seen[k]['memory']['allocatedMib'] - seen[1]['memory']['allocatedMib']
         assert grown == pytest.approx((k - 1) * memory, abs=64), '%d replicas: %d MiB more' % (k, grown)

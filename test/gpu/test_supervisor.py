@@ -24,10 +24,10 @@ def test_limits_that_were_applied_are_in_force(hardware, supervisor):
     # The control daemon shows whole GiB only, rounded down, from one GiB on.
     assert daemon['threadsPermille'] == 300 and daemon['limitMib'] in (limit, limit >> 10 << 10), daemon
     done = hardware.probe('--memory', str(limit + 64), daemon=supervisor)
-    sms = done.json['multiprocessors']['told']
+    sms = done.json['multiprocessors']['reported']
     say('client', allocated=done.json['memory']['allocatedMib'], sms=sms)
     assert limit - CONTEXT_MIB <= done.json['memory']['allocatedMib'] <= limit, done
-    assert abs(sms - hardware.facts['multiprocessors']['told'] * 3 // 10) <= SM_TOLERANCE, done
+    assert abs(sms - hardware.facts['multiprocessors']['reported'] * 3 // 10) <= SM_TOLERANCE, done
 
 
 def test_what_is_in_force_for_a_client_is_reported(hardware, supervisor):
@@ -85,15 +85,15 @@ def test_a_namespace_limits_its_clients(hardware, supervisor):
     inside = hardware.probe('--memory', str(limit + 64), daemon=supervisor,
                             CUDA_MPS_PIPE_DIRECTORY=os.path.join(supervisor.folder, answer['granted']['pipe']))
     say('in a namespace', limit=limit, allocated=inside.json['memory']['allocatedMib'],
-        sms=inside.json['multiprocessors']['told'])
+        sms=inside.json['multiprocessors']['reported'])
     beside = hardware.probe('--memory', str(limit * 6 + 64), daemon=supervisor)
     say('beside it', limit=limit * 6, allocated=beside.json['memory']['allocatedMib'],
-        sms=beside.json['multiprocessors']['told'])
-    sms = hardware.facts['multiprocessors']['told']
+        sms=beside.json['multiprocessors']['reported'])
+    sms = hardware.facts['multiprocessors']['reported']
     assert limit - CONTEXT_MIB <= inside.json['memory']['allocatedMib'] <= limit, inside
-    assert abs(inside.json['multiprocessors']['told'] - sms // 5) <= SM_TOLERANCE, inside
+    assert abs(inside.json['multiprocessors']['reported'] - sms // 5) <= SM_TOLERANCE, inside
     assert limit * 6 - CONTEXT_MIB <= beside.json['memory']['allocatedMib'] <= limit * 6, beside
-    assert abs(beside.json['multiprocessors']['told'] - sms * 6 // 10) <= SM_TOLERANCE, beside
+    assert abs(beside.json['multiprocessors']['reported'] - sms * 6 // 10) <= SM_TOLERANCE, beside
 
 
 class Limits(ctypes.Structure):

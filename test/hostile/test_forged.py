@@ -33,12 +33,12 @@ def test_a_neighbour_is_not_ended_for_what_a_log_says_of_it(node, tenants):  # n
     status = node.watch().wait_daemon(uuid_of(0), lambda one: len(one['clients']) == 3, 'all are seen')
     forger = tenants.start(USER, FORGE, os.path.join(node.mps_root, uuid_of(0), 'pipe', 'control'), status['servers'][0]['pid'], good.pid)
     hears(forger, 'forged')
-    node.agent.wait_log('a grant does not hold event=MPSGrantViolated finding=limit .*client=%d' % good.pid)
+    node.agent.wait_log('limit violated event=MPSLimitViolated violation=limit .*client=%d' % good.pid)
     # One that is really to be ended comes later, and is ended: so the neighbour had its turn.
     for client in greedy:
         assert client.allocate(5000) == 5000
-    node.agent.wait_log('ending an MPS client event=MPSClientTerminated')
-    node.agent.wait_log('the grant holds again event=MPSGrantHolds finding=memory')
+    node.agent.wait_log('terminating an MPS client event=MPSClientTerminated')
+    node.agent.wait_log('limit holds again event=MPSLimitHolds violation=memory')
     assert sum(client.is_alive() for client in greedy) == 1
     assert good.is_alive() and good.allocate(10) == 10
     assert node.agent.count('MPSClientTerminated') == 1

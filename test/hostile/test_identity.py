@@ -73,7 +73,7 @@ def test_whom_a_tenant_names_as_a_server_is_not_ended(served, tenants, bystander
         os.rename(os.path.join(own, door), os.path.join(pipe, door))
     asked = count(os.path.join(own, 'control.log'), 'get_server_list')
     wait(lambda: count(os.path.join(own, 'control.log'), 'get_server_list') > asked + 1 or
-         served.supervisor.count('somebody replaced it'), 'the supervisor has asked the tenant, or knows better')
+         served.supervisor.count('it was replaced'), 'the supervisor has asked the tenant, or knows better')
     tenants.run(ROOT, ['sh', '-c', 'echo quit -t 0 | nvidia-cuda-mps-control'], environment=control(real))
     served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
     assert bystander.poll() is None
@@ -101,7 +101,7 @@ while True:
     time.sleep(0.005)
 """, prefix=['unshare', '--pid', '--fork', '--kill-child'], environment={
         **served.environment, **control(served.path(FIRST, 'pipe')), 'CUDA_MPS_LOG_DIRECTORY': served.folder})
-    taken = 'has the lock of its pipe directory and is no control daemon'
+    taken = 'holds the lock of its pipe directory and is no control daemon'
     while served.supervisor.count(taken) == 0:  # it has to win a race
         before = served.agent.wait_ready(FIRST)['pid']
         os.kill(before, 9)
@@ -120,7 +120,7 @@ def test_a_door_that_somebody_replaced_is_a_fault(served, door):  # noqa: F811
             pass
     else:
         os.symlink(path + '.true', path)
-    served.agent.wait_daemon(FIRST, lambda one: 'somebody replaced it' in (one.get('reason') or ''), 'told')
+    served.agent.wait_daemon(FIRST, lambda one: 'it was replaced' in (one.get('reason') or ''), 'told')
     served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
     served.client(FIRST)
 
@@ -145,7 +145,7 @@ def test_a_door_that_was_replaced_while_nobody_looked_is_a_fault(served, tenants
     else:
         hears(tenants.start(ROOT, LISTEN, door), 'listens')
     served.supervisor = served.start()
-    served.supervisor.wait_log("pipe/control' is not what its control daemon made: somebody replaced it")
+    served.supervisor.wait_log("pipe/control' is not what its control daemon created: it was replaced")
     agent = served.connect().watch()
     agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'a daemon of its own')
     assert served.client(FIRST).poll() is None
@@ -157,7 +157,7 @@ def test_who_has_the_lock_is_named_with_its_number(served, tenants):  # noqa: F8
     os.kill(served.first, 9)
     hears(thief, 'holds')
     served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
-    served.supervisor.wait_log('process %d .user 1000, of no pod. has the lock of its pipe directory' % thief.pid)
+    served.supervisor.wait_log('process %d .user 1000, of no pod. holds the lock of its pipe directory' % thief.pid)
 
 
 @pytest.mark.parametrize('name', ['control', 'control_lock', 'nvidia-cuda-mps-control.pid'])

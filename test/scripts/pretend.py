@@ -139,7 +139,8 @@ class Pretend:
         return '# TYPE warpshare_resource_devices gauge\n' + ''.join(
             f'warpshare_resource_devices{{resource="{name}",health="{health}"}} {count}\n'
             for name, counts in self.offered.get(pod['spec']['nodeName'], {}).items()
-            for health, count in zip(('healthy', 'hidden', 'unhealthy'), counts)) + 'warpshare_other{resource="x"} 1\n'
+            for health, count in zip(('healthy', 'reserved', 'unhealthy'), counts)) + \
+            'warpshare_other{resource="x"} 1\n'
 
     def logs(self, pod):
         if pod['metadata']['labels']['app.kubernetes.io/name'] == 'warpshare-uninstall':

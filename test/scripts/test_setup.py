@@ -306,7 +306,7 @@ def test_a_secret_that_is_not_there_is_told_with_the_command_that_makes_it(clust
 
 
 @pytest.mark.parametrize('trouble, words', [
-    ({'is_stuck': True}, 'gpu-node-1: not shared after 0 s: the agent has not told yet that it has the configuration mps.aggregate.20'),
+    ({'is_stuck': True}, 'gpu-node-1: not shared after 0 s: the agent has not reported yet that it has the configuration mps.aggregate.20'),
     ({'refuses': 'too many'}, 'gpu-node-1: not shared after 0 s: the agent says: refused: too many'),
     ({'lost': 20}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: 20 of 80 are unhealthy'),
     ({'lost': 80}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: 80 of 80 are unhealthy'),

@@ -224,7 +224,7 @@ def test_what_a_killed_supervisor_left_is_taken_back_too(cluster, run):
     machine.supervisor.kill()
     assert machine.node.programs.processes()
     out = set_up(cluster, run, '--remove', 'all')
-    assert '4 on record, 4 compute modes put back\n' in out
+    assert '4 on record, 4 compute modes restored\n' in out
     assert machine.node.programs.processes() == [] and os.listdir(machine.node.mps_root) == []
 
 

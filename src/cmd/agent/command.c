@@ -17,19 +17,22 @@
 #include "nodeconfig/folder.h"
 
 const char agent_command_more_help[] =
-        "\nDP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment name Xids, or 'all', that do not make\n"
-        "a GPU unhealthy, or do; without them, every critical Xid does but those of applications.\n";
+        "\n"
+        "DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment list Xids, or 'all': the first names\n"
+        "those that do not make a GPU unhealthy, the second those that do. Without them every critical Xid makes it\n"
+        "unhealthy, except for errors of applications.\n";
 
 const struct command_line command_agent_line = {
         .program = "warpshare agent",
-        .help = "usage: warpshare agent [OPTION...]\n\n"
-                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and serves them\n"
-                "to kubelet until it is told to stop. SIGHUP reads the configuration and the GPUs again, and so does a\n"
-                "change of the configuration file; SIGTERM stops.\n\n" AGENT_COMMAND_PRECEDENCE,
+        .help = "usage: warpshare agent [OPTION...]\n"
+                "\n"
+                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
+                "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
+                "of the configuration file; SIGTERM ends the agent.\n"
+                "\n" AGENT_COMMAND_PRECEDENCE,
         .more_help = agent_command_more_help,
         .is_agent = true,
 };
-
 /* |text| NULL: the file that the options name, if any. */
 static bool check_one(const struct option_set *options, const struct config_text *text)
 {

@@ -17,7 +17,7 @@ static const struct option own[] = {
         [KEEP] = {.flag = "keep",
                 .type = OPTION_BOOL,
                 .fallback = "false",
-                .help = "stay up until Ctrl-C, and say where things are"},
+                .help = "stay up until Ctrl-C, and print where the files are"},
         [LOG] = {.flag = "log", .type = OPTION_BOOL, .fallback = "false", .help = "show the agent's log at the end"},
         [COLOR] = {.flag = "color",
                 .type = OPTION_CHOICE,
@@ -42,11 +42,13 @@ const struct command_line command_demo_line = {
         .own = own,
         .n_own = ARRAY_SIZE(own),
         .program = "warpshare demo",
-        .help = "usage: warpshare demo [OPTION...]\n\n"
-                "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps, offers 80\n"
-                "equal parts, then a resource for each GPU, of which one container asks for two, parts of which containers\n"
-                "declare what they need, and parts of any size, of which three pods ask for some; kills an MPS daemon, makes\n"
-                "a GPU fail and come back, and ends with status 0 if all was as it should be.\n\n",
+        .help = "usage: warpshare demo [OPTION...]\n"
+                "\n"
+                "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps.\n"
+                "Shares the GPUs in 80 equal parts, then as one resource for each GPU, then by what containers\n"
+                "declare, then in parts of any size; kills an MPS daemon, and makes a GPU fail and come back.\n"
+                "Ends with status 0 if all was as it should be.\n"
+                "\n",
 };
 
 static bool wants_colour(const char *when)

@@ -30,15 +30,16 @@ static const struct option own[] = {
                 .type = OPTION_STRING,
                 .fallback = "15",
                 .argument = "SECONDS",
-                .help = "for each check; one that takes longer is given up, and is wrong"},
+                .help = "for each check; a check that takes longer is given up and counts as wrong"},
 };
 
 static const char help[] =
         "usage: warpshare doctor [OPTION...]\n"
         "\n"
-        "Looks at everything that sharing GPUs needs on this node, and for what is known to go wrong: driver, GPUs, compute\n"
-        "modes, kubelet, other plugins, CDI, and all of MPS. It changes nothing. Run it where the agent or 'warpshare mps' runs,\n"
-        "with the same options and environment, or on the host. The exit status is 0 when nothing is wrong, else 1.\n"
+        "Checks everything that sharing GPUs needs on this node, and known problems: driver, GPUs, compute modes,\n"
+        "kubelet, other plugins, CDI, and all of MPS. It changes nothing. Run it where the agent or 'warpshare\n"
+        "mps' runs, with the same options and environment, or on the host. The exit status is 0 when nothing is\n"
+        "wrong, else 1.\n"
         "\n"
         "  warpshare doctor --config-file /etc/warpshare/config.yaml\n"
         "  warpshare doctor --output json | jq -r '.findings[] | select(.verdict == \"wrong\") | .check + \": \" + .found'\n"
@@ -124,7 +125,7 @@ static void end_child(pid_t child, bool is_done, json_t *findings)
         if (!is_done) {
                 kill(child, SIGKILL);
                 waitpid(child, &status, WNOHANG);
-                tell_here(findings, DOCTOR_WRONG, "whoever else asks waits as well", "see the kernel's log",
+                tell_here(findings, DOCTOR_WRONG, "every other caller waits as well", "see the kernel's log",
                         "this check did not end in time");
                 return;
         }

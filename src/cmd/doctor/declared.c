@@ -7,8 +7,8 @@
 #include "node/visit.h"
 
 static const char means[] =
-        "annotations of pods do not count as what they declare, and the guard proves nothing against their containers; "
-        "their own variables count all the same";
+        "annotations of pods are ignored, and the limit monitor has no proof against their containers; variables of "
+        "the containers still count";
 
 struct question {
         unsigned int status;
@@ -42,7 +42,7 @@ static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
         doctor_tell(doctor, DOCTOR_WRONG, means,
                 question.status == 403
                         ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
-                        : "see to it that the API server answers",
+                        : "make the API server answer",
                 "pods cannot be read: %s", question.error.text);
         return false;
 }
@@ -58,7 +58,7 @@ static bool can_ask(struct doctor *doctor)
         else
                 doctor_tell(doctor, DOCTOR_WRONG, means,
                         "set --node-name, and credentials: a service account, or --kubeconfig",
-                        "the API server is not spoken to: %s", visit.why.text);
+                        "the API server is not used: %s", visit.why.text);
         api_visit_end(&visit);
         return can;
 }
@@ -71,7 +71,7 @@ static bool has_list(struct doctor *doctor)
                 return true;
         doctor_tell(doctor, DOCTOR_WRONG, means,
                 "mount kubelet's folder pod-resources into the agent's container, and set --pod-resources-socket",
-                "which pod a container is of is not known: kubelet's pod-resources socket '%s' is not there", socket);
+                "the pod of a container is not known: kubelet's pod-resources socket '%s' is not there", socket);
         return false;
 }
 
@@ -92,5 +92,5 @@ void doctor_check_declared(struct doctor *doctor)
         }
         if (can_ask(doctor) && is_well)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL,
-                        "pods can be read, and what they declare can be told to containers");
+                        "pods can be read, and what they declare can reach their containers");
 }

@@ -62,7 +62,7 @@ void doctor_check_pod_resources(struct doctor *doctor)
         if (!*path) {
                 doctor_tell(doctor, DOCTOR_NOTE,
                         "what containers hold is known from the agent's own record and kubelet's checkpoint only", NULL,
-                        "it is not to be asked");
+                        "none is configured");
                 return;
         }
         if (is_for_agent(doctor, path))
@@ -101,8 +101,8 @@ void doctor_check_agent(struct doctor *doctor)
         rc = lock_take(&lock, directory, &err);
         lock_release(&lock);
         if (rc == LOCK_BUSY)
-                doctor_tell(
-                        doctor, DOCTOR_OK, NULL, NULL, "one serves in '%s'; another would wait for its end", directory);
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "one serves in '%s'; another would wait until it ends",
+                        directory);
         else if (rc == 0)
                 doctor_tell(doctor, DOCTOR_NOTE, "nobody advertises GPUs here, or in another folder",
                         "start 'warpshare agent', and see its log", "none serves in '%s'", directory);
@@ -162,7 +162,7 @@ static size_t check_nodes(struct doctor *doctor, const char *file, const json_t 
                         continue;
                 missing++;
                 doctor_tell(doctor, DOCTOR_WRONG, "containers with this device are refused by their runtime",
-                        "restart the agent, which writes the specification anew; see the check of device nodes",
+                        "restart the agent, which writes the specification again; see the check of device nodes",
                         "'%s' names %s, which is not there", file, path);
         }
         return missing;

@@ -39,7 +39,7 @@ static bool is_wanted(struct doctor *doctor)
 {
         if (doctor->config->sharing.mps || doctor_is_at_supervisor(doctor))
                 return true;
-        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is to be shared by MPS");
+        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is shared by MPS");
         return false;
 }
 
@@ -195,7 +195,8 @@ static void tell_full_shm(struct doctor *doctor, const char *path)
         else
                 text = shm.size ? mps_shm_text(&shm) : xstrdup("it is no mount of its own");
         doctor_tell(doctor, DOCTOR_WRONG,
-                "all containers whose MPS daemon has none of its own share it: when it is full, new clients of all these fail",
+                "the containers of all MPS daemons without one of their own share it: when it is full, new clients "
+                "of all of them fail",
                 "end the pods of the user that has most; files that stay then are to be removed by hand",
                 "'%s' is almost full: %s", path, text);
 }
@@ -224,7 +225,7 @@ void doctor_check_shm(struct doctor *doctor)
         size = (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
         if (count_mounts(path) > 1)
                 doctor_tell(doctor, DOCTOR_WRONG,
-                        "containers that run still have the one below, and newer ones do not meet them",
+                        "running containers still have the one below, and do not share memory with newer ones",
                         "restart the containers that use MPS, and unmount the upper one", "several mounts lie on '%s'",
                         path);
         else if (size < SHM_LEAST)
@@ -261,8 +262,9 @@ static void check_own_shm(struct doctor *doctor, const struct mps_daemon_status 
 
         if (daemon->has_own_shm && daemon->shm.is_full)
                 doctor_tell(doctor, DOCTOR_WRONG,
-                        "new clients of it fail when it is full; those of other daemons do not",
-                        "end the pods of the user that has most; what they leave is removed when no container has it any more",
+                        "new clients of it fail when it is full; clients of other daemons do not",
+                        "end the pods of the user that has most; files they leave are removed when no container uses "
+                        "them any more",
                         "the shared memory of %s is almost full: %s", daemon->name, text);
 }
 
@@ -278,9 +280,11 @@ static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *
         check_container_limits(doctor, daemon);
         check_own_shm(doctor, daemon);
         if (daemon->repairs)
-                doctor_tell(doctor, DOCTOR_NOTE, "clients that connected meanwhile have what they got",
-                        "see control.log for who: a tenant may not change limits of a daemon of root from driver 550 on",
-                        "%u settings of %s were changed by somebody and set back", daemon->repairs, daemon->name);
+                doctor_tell(doctor, DOCTOR_NOTE, "clients that connected meanwhile keep the limits they got",
+                        "control.log shows who did it; from driver 550 on a tenant cannot change limits of a daemon "
+                        "that runs as root",
+                        "%u settings of %s were changed from outside (configuration drift) and restored",
+                        daemon->repairs, daemon->name);
         if (daemon->restarts)
                 doctor_tell(doctor, DOCTOR_NOTE, "each restart cost its clients their work", "see the supervisor's log",
                         "%s was restarted %u times", daemon->name, daemon->restarts);
@@ -304,7 +308,7 @@ static void on_answer(const struct error *err, const char *answer UNUSED, void *
                 doctor_tell(
                         question->doctor, DOCTOR_OK, NULL, NULL, "a control daemon answers in '%s'", question->pipe);
         else if (err->kind == ERROR_NOT_FOUND)
-                doctor_tell(question->doctor, DOCTOR_NOTE, "its socket is what the last one left", NULL,
+                doctor_tell(question->doctor, DOCTOR_NOTE, "its socket is left over from an earlier daemon", NULL,
                         "no control daemon is in '%s'", question->pipe);
         else
                 doctor_tell(question->doctor, DOCTOR_WRONG, "clients of it hang", "kill it, and start 'warpshare mps'",
@@ -362,7 +366,7 @@ void doctor_check_daemons(struct doctor *doctor)
         status = mps_ask(root, &err);
         if (!status) {
                 doctor_tell(doctor, DOCTOR_WRONG,
-                        "nobody starts MPS daemons here, so units shared by MPS are unhealthy",
+                        "no supervisor starts MPS daemons here, so units shared by MPS are unhealthy",
                         "start 'warpshare mps' with this MPS root, and see its log",
                         "no supervisor answers in '%s': %s", root, err.text);
                 look_for_daemons(doctor, root);
@@ -399,5 +403,6 @@ void doctor_check_automatic_mount(struct doctor *doctor)
         if (strcmp(driver, "/") != 0 && *driver)
                 has_trap = check_default_pipe(doctor, driver) || has_trap;
         if (!has_trap)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "no /tmp/nvidia-mps, which would reach every GPU container");
+                doctor_tell(doctor, DOCTOR_OK, NULL, NULL,
+                        "there is no /tmp/nvidia-mps, which every GPU container would get");
 }

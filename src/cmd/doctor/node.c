@@ -133,7 +133,7 @@ static void check_gpu(struct doctor *doctor, const struct gpu *gpu)
                         gpu->index, gpu->uuid, gpu->failure);
         for (size_t i = 0; i < gpu->n_mig_failures; i++)
                 doctor_tell(doctor, DOCTOR_WRONG, "this MIG device is not advertised",
-                        "make the MIG devices of this GPU anew, or reset it", "GPU %u: %s", gpu->index,
+                        "create the MIG devices of this GPU again, or reset it", "GPU %u: %s", gpu->index,
                         gpu->mig_failures[i]);
         if (gpu->mig_enabled && doctor->config->mig_strategy == MIG_STRATEGY_NONE)
                 doctor_tell(doctor, DOCTOR_NOTE,
@@ -194,12 +194,12 @@ void doctor_check_plan(struct doctor *doctor)
         if (doctor->config->sharing.mps && doctor->config->sharing.time_slicing)
                 doctor_tell(doctor, DOCTOR_NOTE,
                         "each shares units of its own; a pod that asks for the wrong resource has no limits",
-                        "see 'warpshare plan' for which unit is whose", "both MPS and time-slicing are configured");
+                        "see 'warpshare plan' for the units of each", "both MPS and time-slicing are configured");
         for (size_t i = 0; i < plan->n_resources; i++) {
                 enum sharing_strategy strategy = plan->resources[i].strategy;
 
                 if (grants_reserved_is_much(&plan->resources[i]))
-                        doctor_tell(doctor, DOCTOR_NOTE, "more than a third of the replicas is given to nobody",
+                        doctor_tell(doctor, DOCTOR_NOTE, "more than a third of the replicas cannot be used",
                                 GRANTS_LEVER,
                                 "%s: %zu of %zu replicas are reserved, so that each request for up to %u finds one unit with room",
                                 plan->resources[i].name, grants_reserved(&plan->resources[i]),
@@ -257,11 +257,11 @@ static const struct {
         unsigned int branch;
         const char *what;
 } features[] = {
-        {525, "terminate_client, by which the guard ends a client"},
-        {550, "get_server_status, which tells a server in FAULT"},
+        {525, "terminate_client, with which the limit monitor ends a client"},
+        {550, "get_server_status, which reports a server in FAULT"},
         {580, "several users at a time on one daemon"},
         {590, "SM partitions, and 60 clients instead of 48"},
-        {615, "namespaces, whose limits no client can drop"},
+        {615, "namespaces, with limits that no client can drop"},
 };
 
 void doctor_check_tiers(struct doctor *doctor)
@@ -282,7 +282,8 @@ void doctor_check_tiers(struct doctor *doctor)
                         inventory->driver_version);
         else
                 doctor_tell(doctor, DOCTOR_NOTE,
-                        "shares other than uniform are variables of the container, which it can drop: the guard watches them",
+                        "shares other than uniform are variables of the container, which it can drop: the limit "
+                        "monitor checks them",
                         "none, or a driver of the branch in brackets", "driver %s does not have: %s",
                         inventory->driver_version, missing.data);
 }
@@ -323,8 +324,9 @@ static void judge_mode(
                         compute_mode_name(mode));
         else
                 doctor_tell(modes->doctor, unit->shared ? DOCTOR_WRONG : DOCTOR_NOTE,
-                        "only one process at a time can use it; MPS leaves this where it did not end well",
-                        "nvidia-smi -c DEFAULT for this GPU, unless it is wanted",
+                        "only one process at a time can use it; MPS leaves this mode behind when it did not end "
+                        "cleanly",
+                        "nvidia-smi -c DEFAULT for this GPU, unless the mode is intended",
                         "%s (%s) has compute mode %s, and no MPS", unit->index, unit->uuid, compute_mode_name(mode));
 }
 
@@ -388,8 +390,8 @@ void doctor_check_host_pid(struct doctor *doctor)
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "this is the host's PID namespace");
         else
                 doctor_tell(doctor, DOCTOR_NOTE,
-                        "the agent does not mind; where MPS daemons run, control.log says NEW CLIENT 0, and clients can "
-                        "neither be matched to pods nor terminated",
+                        "the agent is not affected; where MPS daemons run, control.log says NEW CLIENT 0, and "
+                        "clients can neither be matched to pods nor terminated",
                         "hostPID: true for the pod in which 'warpshare mps' runs",
                         "this is a PID namespace of its own");
 }

@@ -31,7 +31,7 @@ static const struct option run_own[RUN_COUNT] = {
                 .type = OPTION_STRING,
                 .fallback = "20",
                 .argument = "SECONDS",
-                .help = "how long clients may go on after this process was told to stop, before their daemon ends with them; at most 86400"},
+                .help = "how long clients may continue after SIGTERM, before their daemon is ended; at most 86400"},
         [RUN_NO_COMPUTE_MODE] = {.flag = "no-compute-mode",
                 .type = OPTION_BOOL,
                 .fallback = "false",
@@ -41,13 +41,15 @@ static const struct option run_own[RUN_COUNT] = {
                 .type = OPTION_CHOICE,
                 .choices = shm_choices,
                 .fallback = "daemon",
-                .help = "who has a /dev/shm in common: the clients of one daemon, where this process may mount and others see it, or all of the node"},
+                .help = "who shares one /dev/shm: the clients of one daemon (where this process may mount, and "
+                        "containers see the mount), or all clients of the node"},
         [RUN_SHM_SIZE] = {.flag = "shared-memory-size",
                 .environment = {"WARPSHARE_MPS_SHARED_MEMORY_SIZE"},
                 .type = OPTION_STRING,
                 .fallback = "0",
                 .argument = "MIB",
-                .help = "the most that /dev/shm of one daemon and its clients may hold; 0: half of the memory of the machine, by the daemon's part of the shared GPUs"},
+                .help = "the most that /dev/shm of one daemon and its clients may hold; 0: half of the memory of the "
+                        "machine, divided among the daemons by their GPUs"},
         [RUN_METRICS] = {.flag = "metrics-address",
                 .environment = {"WARPSHARE_MPS_METRICS_ADDRESS"},
                 .type = OPTION_STRING,
@@ -61,21 +63,21 @@ static const char *const run_shared[] = {"mps-directory", "mps-control", "driver
 
 static const char run_help[] =
         "usage: warpshare mps [OPTION...]\n"
-        "       warpshare mps status [--output table|json|metrics]    what its daemons do; status 1 if one is not ready\n"
+        "       warpshare mps status [--output table|json|metrics]    show its daemons; status 1 if one is not ready\n"
         "       warpshare mps mount-shm                               mount the shared memory of MPS, once, as root\n"
         "       warpshare mps uninstall                               undo all of it, where no supervisor runs\n"
         "\n"
-        "Supervises the MPS control daemons of this node: starts one for each GPU or MIG device that is shared by MPS,\n"
-        "sets its limits and reads them back, asks it every two seconds whether it lives, and starts it anew when it\n"
-        "does not. The agent says over <MPS directory>/warpshare.sock what is wanted, and hears how it is.\n"
+        "Supervises the MPS control daemons of this node: starts one for each GPU or MIG device that is shared by\n"
+        "MPS, sets its limits and reads them back, polls it every two seconds, and restarts it when it does not\n"
+        "respond. The agent requests daemons over <MPS directory>/warpshare.sock and receives their status there.\n"
         "\n"
-        "MPS clients live as long as their daemon. So SIGTERM ends the daemons (after --grace), but a supervisor that\n"
-        "is killed or crashes leaves them alive, and the next one takes them over; clients notice nothing. In a\n"
-        "container a parent starts it again at once (--restart-after-crash), since with the container all of it would\n"
-        "end. It needs hostPID there, as MPS itself does. An agent may come and go at any time.\n"
+        "MPS clients live as long as their daemon. So SIGTERM ends the daemons (after --grace), but a supervisor\n"
+        "that is killed or crashes leaves them alive, and the next one takes them over; clients notice nothing.\n"
+        "In a container a parent process starts it again at once (--restart-after-crash), since all daemons would\n"
+        "end with the container. There it needs hostPID, as MPS itself does. The agent may restart at any time.\n"
         "\n"
-        "SIGHUP writes the state of every daemon into the log. At --log-level debug the log has what the daemons write\n"
-        "into their control.log, too.\n"
+        "SIGHUP writes the state of every daemon into the log. At --log-level debug the log also has what the\n"
+        "daemons write into their control.log.\n"
         "\n";
 
 const struct command_line command_mps_line = {
@@ -165,12 +167,12 @@ static int command_run(int argc, char **argv)
 
 static const char *const shm_shared[] = {"mps-directory", NULL};
 
-#define SHM_HELP(program)                                                                                                  \
-        "usage: " program " mount-shm [OPTION...]\n"                                                                       \
-        "\n"                                                                                                               \
-        "Mounts a tmpfs at <MPS directory>/shm, of half the machine's memory at most: the /dev/shm that MPS servers and\n" \
-        "their clients have in common. One that is there already stays, since clients may be using it. Needs a\n"          \
-        "privileged container whose mount of the MPS directory is Bidirectional.\n"                                        \
+#define SHM_HELP(program)                                                                                              \
+        "usage: " program " mount-shm [OPTION...]\n"                                                                   \
+        "\n"                                                                                                           \
+        "Mounts a tmpfs at <MPS directory>/shm, of half the machine's memory at most: the /dev/shm that MPS\n"         \
+        "servers and their clients share. A tmpfs that is mounted there already stays, since clients may be\n"         \
+        "using it. Needs a privileged container whose mount of the MPS directory is Bidirectional.\n"                  \
         "\n"
 
 static const struct command_line shm_line = {
@@ -231,7 +233,7 @@ static int command_exec_in_shm(int argc, char **argv)
 /* ---- all of them ---- */
 
 const struct command command_mps_table[] = {
-        {"status", "show what the daemons do", mps_command_status, &mps_command_status_line, NULL},
+        {"status", "show the daemons and their state", mps_command_status, &mps_command_status_line, NULL},
         {"mount-shm", "mount the shared memory of MPS, once", command_mount_shm, &shm_line, NULL},
         {"uninstall", "undo all of it, where no supervisor runs", mps_command_uninstall, &mps_command_uninstall_line,
                 NULL},

@@ -31,13 +31,13 @@ static void set_ready(struct mps_process *process, bool is_ready)
         if (is_ready) {
                 fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
                 if (fd < 0) {
-                        log_error("cannot make the file that says that MPS is ready", LOG_STR("path", path),
+                        log_error("cannot create the file that signals that MPS is ready", LOG_STR("path", path),
                                 LOG_STR("error", strerror(errno)));
                         return;
                 }
                 close(fd);
         } else if (unlink(path) < 0 && errno != ENOENT) {
-                log_warn("cannot remove the file that says that MPS is ready", LOG_STR("path", path),
+                log_warn("cannot remove the file that signals that MPS is ready", LOG_STR("path", path),
                         LOG_STR("error", strerror(errno)));
         }
         process->is_ready = is_ready;
@@ -134,7 +134,7 @@ static void tell_daemon(const struct mps_daemon_status *daemon)
 
 static void on_deadline(uv_timer_t *timer UNUSED)
 {
-        log_warn("an NVML call does not return; leaving without it");
+        log_warn("an NVML call does not return; exiting without waiting for it");
         _exit(0);
 }
 

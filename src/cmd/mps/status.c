@@ -20,7 +20,8 @@ static const struct option own[] = {
                 .choices = outputs,
                 .fallback = "table",
                 .argument = "WORD",
-                .help = "table for people, json for programs (what the agent hears), or metrics as Prometheus text"},
+                .help = "table for people, json for programs (as the agent receives it), or metrics as Prometheus "
+                        "text"},
 };
 
 static const char *const shared[] = {"mps-directory", NULL};
@@ -28,13 +29,14 @@ static const char *const shared[] = {"mps-directory", NULL};
 static const char help[] =
         "usage: warpshare mps status [OPTION...]\n"
         "\n"
-        "Asks the supervisor that runs here (`warpshare mps` or `mps-control-daemon`) for its daemons, and prints them:\n"
-        "one row a unit. The exit status is 0 when every daemon is ready, 1 when one is not or nobody answers.\n"
+        "Asks the supervisor that runs here (`warpshare mps` or `mps-control-daemon`) for its daemons, and prints\n"
+        "them: one row per unit. The exit status is 0 when every daemon is ready, 1 when one is not or nobody\n"
+        "answers.\n"
         "\n"
         "  STATE    off, starting, configuring, ready, draining (ends with its last client) or fault (REASON says why; it is\n"
         "           tried again by itself)\n"
-        "  CLIENTS  processes that compute through the daemon, and how many its server takes\n"
-        "  TIER     how shares hold there: default, verified, partition or namespace\n"
+        "  CLIENTS  processes that use the daemon, and how many its server accepts\n"
+        "  TIER     how shares are enforced there: default, verified, partition or namespace\n"
         "\n";
 
 const struct command_line mps_command_status_line = {

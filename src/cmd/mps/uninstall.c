@@ -16,10 +16,10 @@ static const char *const shared[] = {
 static const char help[] =
         "usage: warpshare mps uninstall [OPTION...]\n"
         "\n"
-        "Where no supervisor runs: ends the MPS daemons that one has left (clients have five seconds), gives the GPUs their\n"
-        "compute mode from before, takes away the memory limits of containers, removes the files and folders below the MPS\n"
-        "directory that belong to MPS, and unmounts its shared memory if nobody uses that. What is in use or mounted stays,\n"
-        "and is said. May be run again.\n"
+        "Undoes MPS where no supervisor runs: ends the MPS daemons that a supervisor has left running (clients\n"
+        "have five seconds), restores the compute mode of the GPUs, removes the memory limits of containers,\n"
+        "removes MPS files and folders below the MPS directory, and unmounts its shared memory if no process uses\n"
+        "it. What is in use or mounted stays, and is reported. May be run again.\n"
         "\n";
 
 const struct command_line mps_command_uninstall_line = {

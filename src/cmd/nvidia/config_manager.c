@@ -46,7 +46,7 @@ static const struct option own[OWN_COUNT] = {
                 .type = OPTION_STRING,
                 .fallback = "nvidia.com/device-plugin.config",
                 .argument = "KEY",
-                .help = "label of the node whose value is the name of its configuration"},
+                .help = "label of the node that holds the name of its configuration"},
         [SOURCE] = {.flag = "config-file-srcdir",
                 .environment = {"CONFIG_FILE_SRCDIR"},
                 .type = OPTION_STRING,
@@ -58,21 +58,22 @@ static const struct option own[OWN_COUNT] = {
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "PATH",
-                .help = "where the chosen one is to be found; needed"},
+                .help = "file of the chosen configuration; needed"},
         [DEFAULT] = {.flag = "default-config",
                 .environment = {"DEFAULT_CONFIG"},
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "NAME",
-                .help = "configuration of a node without the label, or whose label names none that is there"},
+                .help = "configuration of a node without the label, or with a label that names no existing "
+                        "configuration"},
         [FALLBACKS] = {.flag = "fallback-strategies",
                 .environment = {"FALLBACK_STRATEGIES"},
                 .type = OPTION_LIST,
                 .choices = config_fallback_words,
                 .fallback = "",
                 .argument = "LIST",
-                .help = "what counts without a default, first come: named (the one called default), single (the only "
-                        "one), empty (none at all)"},
+                .help = "what is used without a default, the first that applies: named (the one called default), "
+                        "single (the only one), empty (none at all)"},
         [SEND_SIGNAL] = {.flag = "send-signal",
                 .environment = {"SEND_SIGNAL"},
                 .type = OPTION_BOOL,
@@ -166,7 +167,7 @@ static void end_oneshot(struct manager *manager)
                 stop(manager, EXIT_FAILED);
                 return;
         }
-        log_warn("the configuration of before stays", LOG_STR("file", manager->values[PLACE]));
+        log_warn("the previous configuration stays", LOG_STR("file", manager->values[PLACE]));
         stop(manager, 0);
 }
 
@@ -195,8 +196,7 @@ static int send_signal(const struct manager *manager, struct error *err)
                 if (errno != ESRCH)
                         return error_errno(err, errno, "signal process %d, '%s'", (int)pid, name);
         }
-        log_warn("there is no process to be signalled; it will begin with the new configuration",
-                LOG_STR("process", name));
+        log_warn("there is no process to signal; it will start with the new configuration", LOG_STR("process", name));
         return 0;
 }
 
@@ -238,7 +238,7 @@ static bool put(struct manager *manager, const char *name, const struct strbuf *
         if (is_same && manager->applied && strcmp(manager->applied, name ? name : "") == 0)
                 return true;
         if (config_place_put(place, name, content, &err) < 0) {
-                complain(&manager->unplaced, "the configuration cannot be put in its place, the one of before stays",
+                complain(&manager->unplaced, "the configuration cannot be put in its place, the previous one stays",
                         &err);
                 return false;
         }
@@ -263,7 +263,7 @@ static bool follow(struct manager *manager, const struct config_choice *choice)
         if (choice->kind == CONFIG_CHOICE_NAMED &&
                 (config_source_read(manager->source, choice->name, &content, &err) < 0 ||
                         validate(manager, choice->name, &content, &err) < 0)) {
-                complain(&manager->refused, "configuration refused, the one of before stays", &err);
+                complain(&manager->refused, "configuration refused, the previous one stays", &err);
                 return false;
         }
         complaint_settle(&manager->refused);
@@ -295,7 +295,7 @@ static void decide(struct manager *manager)
         if (choice.kind == CONFIG_CHOICE_NONE) {
                 if (!known.has_label)
                         return; /* it was said at the start, and trouble is told */
-                tell(&manager->waiting, "no configuration can be chosen, the one of before stays", choice.why);
+                tell(&manager->waiting, "no configuration can be chosen, the previous one stays", choice.why);
                 end_oneshot(manager);
                 return;
         }
@@ -442,10 +442,11 @@ static const char *const shared[] = {"kubeconfig", "node-name", "log-level", "lo
 static const char help[] =
         "usage: config-manager [OPTION...]\n"
         "\n"
-        "Warpshare in the place of the config manager of NVIDIA's k8s-device-plugin: keeps one file as the node's label says,\n"
-        "out of a folder of named configurations, and signals the process that reads it. It follows the label and the folder,\n"
-        "validates what it has chosen before anybody reads it, and leaves what is there where it cannot.\n"
-        "SIGHUP looks again; SIGTERM stops. Log lines are those of klog.\n"
+        "Warpshare as a drop-in for the config manager of NVIDIA's k8s-device-plugin: chooses one of a folder of\n"
+        "named configurations by the node's label, puts it in one file, and signals the process that reads the\n"
+        "file. It watches the label and the folder, validates a configuration before it replaces the file, and\n"
+        "keeps the file if that fails. SIGHUP checks label and folder again; SIGTERM ends it. Log lines have\n"
+        "klog's format.\n"
         "\n";
 
 const struct command_line command_config_manager_line = {

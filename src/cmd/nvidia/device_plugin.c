@@ -9,10 +9,13 @@
 
 const struct command_line command_device_plugin_line = {
         .program = "nvidia-device-plugin",
-        .help = "usage: nvidia-device-plugin [OPTION...]\n\n"
-                "Warpshare in the place of NVIDIA's k8s-device-plugin: the same options, variables, configuration file and\n"
-                "resources. SIGHUP reads the configuration and the GPUs again, and so does a change of the configuration\n"
-                "file; SIGTERM stops. Log lines are those of klog; all else is as in 'warpshare agent'.\n\n" AGENT_COMMAND_PRECEDENCE,
+        .help = "usage: nvidia-device-plugin [OPTION...]\n"
+                "\n"
+                "Warpshare as a drop-in for NVIDIA's k8s-device-plugin: the same options, variables,\n"
+                "configuration file and resources. SIGHUP reads the configuration and the GPUs again, and so does\n"
+                "a change of the configuration file; SIGTERM ends it. Log lines have klog's format; all else is\n"
+                "as in 'warpshare agent'.\n"
+                "\n" AGENT_COMMAND_PRECEDENCE,
         .more_help = agent_command_more_help,
         .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
         .is_agent = true,

@@ -58,7 +58,7 @@ static const struct option own[] = {
                 .type = OPTION_CHOICE,
                 .choices = mig_strategy_words,
                 .argument = "WORD",
-                .help = "how MIG devices are told: none, single (as GPUs) or mixed (by profile) (default none)"},
+                .help = "how MIG devices are labelled: none, single (as GPUs) or mixed (by profile) (default none)"},
         [FAIL_ON_INIT_ERROR] = {.flag = "fail-on-init-error",
                 .environment = {"GFD_FAIL_ON_INIT_ERROR", "FAIL_ON_INIT_ERROR"},
                 .type = OPTION_BOOL,
@@ -75,7 +75,7 @@ static const struct option own[] = {
                 .environment = {"GFD_SLEEP_INTERVAL"},
                 .type = OPTION_STRING,
                 .argument = "DURATION",
-                .help = "how often the published labels are looked after: 60s, 1m30s, infinite (default 60s)"},
+                .help = "how often the published labels are checked: 60s, 1m30s, infinite (default 60s)"},
         [OUTPUT_FILE] = {.flag = "output-file",
                 .aliases = {"output", "o"},
                 .environment = {"GFD_OUTPUT_FILE"},
@@ -101,7 +101,7 @@ static const struct option own[] = {
                 .environment = {"KUBE_API_QPS"},
                 .type = OPTION_STRING,
                 .argument = "N",
-                .help = "accepted, and without a meaning here: there is one request at a time"},
+                .help = "accepted and ignored: there is one request at a time"},
         [KUBE_API_BURST] = {.flag = "kube-api-burst",
                 .environment = {"KUBE_API_BURST"},
                 .type = OPTION_STRING,
@@ -121,9 +121,10 @@ static const char *const shared[] = {"device-discovery-strategy", "driver-root-c
 static const char help[] =
         "usage: " PROGRAM " [OPTION...]\n"
         "\n"
-        "Warpshare in the place of NVIDIA's GPU feature discovery: labels the node by its GPUs and by how they are shared, as a\n"
-        "NodeFeature object or a file for node-feature-discovery. SIGHUP reads the configuration and the GPUs again, and so\n"
-        "does a change of the configuration file; SIGTERM stops, and takes the file away. Log lines are those of klog.\n"
+        "Warpshare as a drop-in for NVIDIA's GPU feature discovery: labels the node by its GPUs and by how they\n"
+        "are shared, as a NodeFeature object or a file for node-feature-discovery. SIGHUP reads the configuration\n"
+        "and the GPUs again, and so does a change of the configuration file; SIGTERM ends it and removes the\n"
+        "file. Log lines have klog's format.\n"
         "\n";
 
 const struct command_line command_gpu_feature_discovery_line = {
@@ -245,7 +246,7 @@ static void on_deadline(uv_timer_t *timer)
 {
         const struct discovery *discovery = timer->data;
 
-        log_warn("an NVML call does not return; leaving without it");
+        log_warn("an NVML call does not return; exiting without waiting for it");
         _exit(discovery->status);
 }
 

@@ -210,7 +210,7 @@ static int start(struct dropin *dropin, struct error *err)
                 .sets_compute_mode = true,
                 .grace_ms = GRACE_MS,
                 .own_plan = PROGRAM
-                " takes its daemons from its own configuration; only 'warpshare mps' is told by the agent",
+                " takes its daemons from its own configuration; only 'warpshare mps' takes them from the agent",
                 .on_hang_up = on_hang_up,
                 .on_stop = on_stop,
                 .data = dropin,
@@ -263,12 +263,12 @@ static const char help[] =
         "usage: mps-control-daemon [OPTION...]\n"
         "       mps-control-daemon mount-shm        mount the shared memory of MPS, once, as root\n"
         "\n"
-        "Warpshare in the place of the MPS control daemon of NVIDIA's k8s-device-plugin: starts the control daemons that\n"
-        "the configuration file asks for, one for each resource unless daemonScope is gpu, and keeps them. Each has\n"
-        "<MPS directory>/<resource>/pipe, log and .started; .ready is in the MPS directory while all of them are ready.\n"
-        "SIGHUP reads the file and the GPUs again, and so does a change of the file: only daemons that differ are touched.\n"
-        "SIGTERM stops. Log lines are those of klog; at level debug they have what the daemons write into their\n"
-        "control.log, too.\n"
+        "Warpshare as a drop-in for the MPS control daemon of NVIDIA's k8s-device-plugin: starts the control\n"
+        "daemons that the configuration file asks for, one for each resource unless daemonScope is gpu, and\n"
+        "supervises them. Each has <MPS directory>/<resource>/pipe, log and .started; .ready is in the MPS\n"
+        "directory while all of them are ready. SIGHUP reads the file and the GPUs again, and so does a change of\n"
+        "the file: only daemons that differ are touched. SIGTERM ends it. Log lines have klog's format; at level\n"
+        "debug they also have what the daemons write into their control.log.\n"
         "\n";
 
 const struct command_line command_mps_control_daemon_line = {

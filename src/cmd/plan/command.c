@@ -35,7 +35,8 @@ static const struct option own[] = {
                 .type = OPTION_STRING,
                 .fallback = "580.105.08",
                 .argument = "VERSION",
-                .help = "the driver of the simulated node: what it can do decides how shares hold, and how many clients"},
+                .help = "the driver of the simulated node: decides how shares are enforced, and how many clients "
+                        "there may be"},
         [SCENARIO] = {.flag = "scenario",
                 .type = OPTION_STRING,
                 .fallback = "",
@@ -45,23 +46,24 @@ static const struct option own[] = {
                 .type = OPTION_STRING,
                 .fallback = "1,2,half,all",
                 .argument = "LIST",
-                .help = "for how many replicas in one container the share is told: numbers, half and all"},
+                .help = "for how many replicas in one container the share is shown: numbers, half and all"},
         [OUTPUT] = COMMAND_LINE_OUTPUT,
 };
 
 static const char help[] =
         "usage: warpshare plan [OPTION...]\n"
         "\n"
-        "Tells what the agent would make of a configuration: the resources that kubelet gets, their units, how much memory and\n"
-        "how many threads or SMs a container with 1, 2, … replicas has, and the MPS control daemons. It needs no cluster,\n"
-        "changes nothing, and with --model no GPU. The exit status is 1 when the configuration does not hold there.\n"
+        "Shows what the agent would make of a configuration: the resources that kubelet gets, their units, how\n"
+        "much memory and how many threads or SMs a container with 1, 2, … replicas has, and the MPS control\n"
+        "daemons. It needs no cluster, changes nothing, and with --model needs no GPU. The exit status is 1 when\n"
+        "the configuration cannot be used there.\n"
         "\n"
         "  echo '{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}}' > gpus.yaml\n"
         "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model A100-40GB --gpus 4\n"
         "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model H200 --driver 615.10 --replicas 3,7\n"
         "\n"
-        "  KEPT BACK  memory for the driver and the MPS server, in no share\n"
-        "  TIER       how shares are expected to hold: default, verified, partition or namespace\n"
+        "  RESERVED  memory for the driver and the MPS server, which no share includes\n"
+        "  TIER      how shares are expected to be enforced: default, verified, partition or namespace\n"
         "\n";
 
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "

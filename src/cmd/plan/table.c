@@ -138,7 +138,7 @@ static void add_count(struct columns *columns, unsigned int count)
 
 static void put_units(const struct look *look, const struct resource *resource)
 {
-        static const struct column list[] = {{"UNITS", false}, {"WHAT", false}, {"MEMORY", true}, {"KEPT BACK", true},
+        static const struct column list[] = {{"UNITS", false}, {"WHAT", false}, {"MEMORY", true}, {"RESERVED", true},
                 {"SMS", true}, {"REPLICAS", true}, {"MAX CLIENTS", true}, {"TIER", false}};
         struct columns columns;
 
@@ -239,7 +239,7 @@ static void put_ceilings(const struct look *look, const struct resource *resourc
                         section = resource->units[i].shared->section;
         if (!section)
                 return;
-        strbuf_puts(look->text, "\n  That is what a container has that declares nothing. It may declare up to ");
+        strbuf_puts(look->text, "\n  A container that declares nothing has that share. A container may declare up to ");
         if (section->max_threads)
                 strbuf_printf(look->text, "%u %% of the threads and ", section->max_threads);
         else
@@ -258,7 +258,7 @@ static void put_resource(const struct look *look, const struct resource *resourc
                 look->text, "\n%s%s%s: %zu\n", colour(look, BOLD), resource->name, colour(look, PLAIN), advertised);
         if (advertised < resource->n_devices)
                 strbuf_printf(look->text,
-                        "  of %zu replicas: with more, a request for %u might find no unit that has so many free\n"
+                        "  of %zu replicas: with more, a request for %u might find no unit with as many free replicas\n"
                         "  %s%zu (%zu %%) are reserved for that%s;\n"
                         "  " GRANTS_LEVER "\n",
                         resource->n_devices, resource->max_per_request,
@@ -303,7 +303,10 @@ static void put_daemons(const struct look *look)
                         add_permille(&columns, daemon->threads_permille);
                 }
         }
-        strbuf_printf(look->text, "\n%sMPS control daemons%s: %zu, and what each allows any one client\n\n",
+        strbuf_printf(look->text,
+                "\n"
+                "%sMPS control daemons%s: %zu, and the most that each allows one client\n"
+                "\n",
                 colour(look, BOLD), colour(look, PLAIN), wanted->n_daemons);
         columns_print(look->text, &columns, "  ", look->has_colours);
         columns_done(&columns);
@@ -331,7 +334,7 @@ void plan_table_print(struct strbuf *text, const struct plan_view *view, bool ha
 
         put_node(&look);
         if (view->plan->n_resources == 0)
-                strbuf_puts(text, "\nno resource: kubelet is told nothing\n");
+                strbuf_puts(text, "\nno resource: nothing is advertised to kubelet\n");
         for (size_t i = 0; i < view->plan->n_resources; i++)
                 put_resource(&look, &view->plan->resources[i]);
         put_daemons(&look);

@@ -48,15 +48,18 @@ static const struct option own[] = {
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "SECONDS",
-                .help = "measure the throughput so long, in windows of 250 ms: least, median and most show what neighbours do to it; "
-                        "empty: one second"},
+                .help = "how long to measure the throughput, in windows of 250 ms: least, median and most show the "
+                        "effect of neighbours; empty: one second"},
         [MEMORY] = {.flag = "memory",
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "MIB|all",
-                .help = "how much memory to try at most, held for milliseconds; empty: the limit and 64 MiB more, so that a limit "
-                        "that is not in force shows, or 1024 MiB without a limit"},
-        [NO_MEMORY] = {.flag = "no-memory", .type = OPTION_BOOL, .fallback = "false", .help = "do not try"},
+                .help = "how much memory to try at most, held for milliseconds; empty: 64 MiB more than the limit, "
+                        "to detect a limit that is not in force, or 1024 MiB without a limit"},
+        [NO_MEMORY] = {.flag = "no-memory",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "do not try to allocate memory"},
         [TIMEOUT] = {.flag = "timeout",
                 .type = OPTION_STRING,
                 .fallback = "30",
@@ -71,37 +74,39 @@ static const struct option own[] = {
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "PATH",
-                .help = "instead of libnvidia-ml.so.1, which tells how many SMs the whole GPU has"},
+                .help = "instead of libnvidia-ml.so.1, which reports how many SMs the whole GPU has"},
         [LOAD] = {.flag = "load",
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "SECONDS",
-                .help = "to test with: be a load of multiply-adds, and tell the work done"},
+                .help = "for tests: run a load of multiply-adds, and report the work done"},
         [BEGIN_AT] = {.flag = "begin-at",
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "TIME",
-                .help = "to test with: begin the load at that time, in seconds since the epoch, so that loads can be compared"},
+                .help = "for tests: begin the load at that time, in seconds since the epoch, so that loads can be "
+                        "compared"},
         [FAULT] = {.flag = "fault",
                 .type = OPTION_BOOL,
                 .fallback = "false",
-                .help = "to test with: write where nothing is. Under MPS that ends EVERY client of the GPU"},
+                .help = "for tests: write to an invalid address. Under MPS that ends EVERY client of the GPU"},
 };
 
-static const char help[] =
-        "usage: warpshare probe [OPTION...]\n"
-        "\n"
-        "Measures what this container really gets of its GPU, and compares it with what it was granted.\n"
-        "\n";
+static const char help[] = "usage: warpshare probe [OPTION...]\n"
+                           "\n"
+                           "Measures what this container really gets of its GPU, and compares it with its\n"
+                           "allocation.\n"
+                           "\n";
 
 static const char more_help[] =
-        "\nWhat was granted is what the environment says: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
-        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS;\n"
-        "of two, the lower. It holds when MPS is in use; when no more memory than the limit can be allocated, and no\n"
-        "less than the limit without 768 MiB, which is room for CUDA's own context; and when the SMs are those granted,\n"
-        "give or take two, since the hardware gives them in pairs.\n"
         "\n"
-        "exit status: 0 it holds, or nothing was granted; 1 it does not; 2 wrong usage; 3 CUDA cannot be used: the\n"
+        "The allocation is read from the environment: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB,\n"
+        "WARPSHARE_SMS; where two differ, the lower counts. It holds when MPS is in use, when memory can be\n"
+        "allocated up to the limit and no further (768 MiB less is accepted, which CUDA's own context may take),\n"
+        "and when the number of SMs differs by two at most, since the hardware assigns them in pairs.\n"
+        "\n"
+        "exit status: 0 it holds, or there is none; 1 it does not; 2 wrong usage; 3 CUDA cannot be used: the\n"
         "error is shown with what it means under MPS.\n";
 
 const struct command_line command_probe_line = {

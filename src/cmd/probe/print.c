@@ -90,14 +90,14 @@ static void add_measurements(json_t *root, const struct probe_report *report)
         json_object_set_new(root, "device", device_of(report));
         json_object_set_new(root, "mps", mps_or_null(result->facts.mps));
         json_object_set_new(root, "multiprocessors",
-                json_pack("{s:o,s:o,s:i,s:o,s:i,s:i}", "unit", number_or_null(result->unit_sms), "granted",
-                        number_or_null(report->verdict.sms), "told", (int)result->facts.sms, "affinity",
+                json_pack("{s:o,s:o,s:i,s:o,s:i,s:i}", "unit", number_or_null(result->unit_sms), "allocated",
+                        number_or_null(report->verdict.sms), "reported", (int)result->facts.sms, "affinity",
                         number_or_null(result->facts.affinity_sms), "atOnce", (int)result->places.at_once, "seen",
                         (int)result->places.seen));
         json_object_set_new(root, "memory", memory_of(result));
         json_object_set_new(root, "bandwidthGbs", json_real(result->bandwidth));
         json_object_set_new(root, "throughput", rate_of(report));
-        json_object_set_new(root, "granted", granted_of(&result->granted));
+        json_object_set_new(root, "allocation", granted_of(&result->granted));
         json_object_set_new(root, "holds", json_boolean(report->verdict.holds));
         json_object_set_new(root, "findings", findings_of(&report->verdict));
 }
@@ -136,7 +136,7 @@ static void print_granted(const struct granted *granted)
 {
         if (!granted->mps)
                 return;
-        fputs("grant        ", stdout);
+        fputs("allocation   ", stdout);
         if (*granted->replicas)
                 printf("%s replicas", granted->replicas);
         if (granted->threads_permille)
@@ -156,10 +156,10 @@ static void print_sms(const struct probe_report *report)
 
         printf("SMs          %u at one time (%u over the whole grid)", result->places.at_once, result->places.seen);
         if (report->verdict.sms)
-                printf(", %u granted", report->verdict.sms);
+                printf(", %u allocated", report->verdict.sms);
         if (result->unit_sms)
                 printf(", the whole has %u", result->unit_sms);
-        printf("; CUDA says %u", result->facts.sms);
+        printf("; CUDA reports %u", result->facts.sms);
         if (result->facts.affinity_sms)
                 printf(", execution affinity %u", result->facts.affinity_sms);
         putchar('\n');
@@ -167,7 +167,7 @@ static void print_sms(const struct probe_report *report)
 
 static void print_memory(const struct probe_result *result)
 {
-        printf("memory       CUDA says %" PRIu64 " MiB, %" PRIu64 " free", result->facts.memory >> 20,
+        printf("memory       CUDA reports %" PRIu64 " MiB, %" PRIu64 " free", result->facts.memory >> 20,
                 result->facts.memory_free >> 20);
         if (result->has_memory)
                 printf("; %" PRIu64 " MiB could be allocated, %s (held for %.1f ms)", result->memory.granted >> 20,
@@ -190,14 +190,14 @@ static void print_verdict(const struct granted_verdict *verdict, const struct gr
         for (unsigned int i = 0; i < verdict->n_findings; i++)
                 printf("%s %s\n", verdict->findings[i].broken ? "BROKEN " : "remark ", verdict->findings[i].text);
         if (!verdict->holds)
-                puts("\nWhat was granted does NOT hold.");
+                puts("\nThe allocation does NOT hold.");
         else if (granted->mps)
-                puts("\nWhat was granted holds.");
+                puts("\nThe allocation holds.");
 }
 
 static void print_table(const struct probe_report *report)
 {
-        static const char *const mps[] = {"this driver does not tell", "not in use", "in use"};
+        static const char *const mps[] = {"unknown to this driver", "not in use", "in use"};
         const struct probe_result *result = report->result;
         const struct measure_facts *facts = &result->facts;
 

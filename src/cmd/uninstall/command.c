@@ -23,7 +23,7 @@ static const struct option own[] = {
         [DRY_RUN] = {.flag = "dry-run",
                 .type = OPTION_BOOL,
                 .fallback = "false",
-                .help = "only say what is there and what would become of it"},
+                .help = "only show what is there and what would become of it"},
         [FORCE] = {.flag = "force",
                 .type = OPTION_BOOL,
                 .fallback = "false",
@@ -34,9 +34,10 @@ static const struct option own[] = {
 static const char help[] =
         "usage: warpshare uninstall [OPTION...]\n"
         "\n"
-        "Removes what is left on this node when the agent and 'warpshare mps' have ended: sockets in kubelet's directory, CDI\n"
-        "specifications, labels ('warpshare labels --remove'), all of MPS ('warpshare mps uninstall'), and at the node's object\n"
-        "in the API taint, condition and annotations of ours. A table tells of each whether it was there, and what became of it. May be run again.\n"
+        "Removes what is left on this node when the agent and 'warpshare mps' have ended: sockets in kubelet's\n"
+        "directory, CDI specifications, labels ('warpshare labels --remove'), all of MPS ('warpshare mps\n"
+        "uninstall'), and Warpshare's taint, condition and annotations on the Node object. A table shows for each\n"
+        "whether it was there, and what became of it. May be run again.\n"
         "\n"
         "Status 0: nothing is left. Status 1: something is, or an agent runs here.\n"
         "\n";
@@ -77,7 +78,8 @@ static void remove_mps(struct removals *removals, const struct config *config)
                 break;
         case MPS_REMOVAL_BUSY:
                 removals_add(removals, REMOVAL_LEFT, what, options.root,
-                        "`warpshare mps` runs with it, which ends the programs of containers: end it first");
+                        "`warpshare mps` runs with it, and removing its files ends the programs of containers: end "
+                        "it first");
                 break;
         default:
                 removals_add(removals, REMOVAL_LEFT, what, options.root, "%s", err.text);

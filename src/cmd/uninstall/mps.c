@@ -53,7 +53,7 @@ static void clear_limits(
         }
         for (size_t i = 0; i < record->n_limits; i++)
                 n_cleared += !nvml || clear_limit(removals, nvml, &record->limits[i]);
-        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu taken away", n_cleared);
+        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu removed", n_cleared);
         nvml_close(nvml);
 }
 
@@ -120,7 +120,7 @@ static int end_daemons(struct removals *removals, const struct mps_removal_optio
                 return -1;
         if (!removals->is_dry && close_supervisor(options, err) < 0)
                 return -1;
-        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path, "%zu on record, %zu compute modes put back",
+        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path, "%zu on record, %zu compute modes restored",
                 n_daemons, n_modes);
         return 0;
 }

@@ -77,7 +77,8 @@ static void tell_node(struct node_removal *removal)
                 removals_add(removals, REMOVAL_ABSENT, "taint", removal->node, "%s", "");
         else
                 removals_add(removals, removal->has_taint ? REMOVAL_DONE : REMOVAL_ABSENT, "taint", removal->node,
-                        "%s%s", removal->taint, removal->has_taint ? "" : ": somebody has changed or removed it");
+                        "%s%s", removal->taint,
+                        removal->has_taint ? "" : ": it was changed or removed by another client");
         if (removal->annotations)
                 removals_add(removals, REMOVAL_DONE, "annotations", removal->node, "%s", removal->annotations);
         else
@@ -120,7 +121,7 @@ static void on_edited(const struct kube_answer *answer, void *data)
         struct removals *removals = removal->removals;
 
         if (answer->error) {
-                removals_add(removals, answer->status == 404 ? REMOVAL_ABSENT : REMOVAL_LEFT, "marks of the node",
+                removals_add(removals, answer->status == 404 ? REMOVAL_ABSENT : REMOVAL_LEFT, "taint and condition",
                         removal->node, "%s", answer->error->text);
                 removal->is_over = true;
                 return;
@@ -154,7 +155,7 @@ void uninstall_node(struct removals *removals, struct api_visit *visit, const ch
         struct node_removal removal = {.removals = removals, .client = visit->client, .node = node};
 
         if (!visit->client) {
-                removals_add(removals, visit->is_outside ? REMOVAL_UNSEEN : REMOVAL_LEFT, "marks of the node", node,
+                removals_add(removals, visit->is_outside ? REMOVAL_UNSEEN : REMOVAL_LEFT, "taint and condition", node,
                         "%s", visit->why.text);
                 return;
         }

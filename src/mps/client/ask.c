@@ -64,7 +64,7 @@ struct mps_status *mps_ask(const char *root, struct error *err)
                 .data = &question,
         };
 
-        error_raise(&question.err, ERROR_INTERNAL, "it said something else");
+        error_raise(&question.err, ERROR_INTERNAL, "it gave another answer");
         uv_loop_init(&question.loop);
         uv_timer_init(&question.loop, &question.deadline);
         if (lines_connect(&question.lines, &question.loop, path, &options, &question.err) == 0) {

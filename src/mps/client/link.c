@@ -376,7 +376,7 @@ static void finish(struct request *request, const struct mps_answer *message)
         if (!message->ok) {
                 answer(request, &message->error, NULL);
         } else if (request->granted && !message->has_grant) {
-                error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without what it granted");
+                error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
                 answer(request, &err, NULL);
         } else {
                 answer(request, NULL, &message->grant);
@@ -386,7 +386,7 @@ static void finish(struct request *request, const struct mps_answer *message)
 static void note_own_plan(struct mps_link *link, const struct error *err)
 {
         if (!link->has_own_plan)
-                log_info("the MPS supervisor has a plan of its own", LOG_ERR(err));
+                log_info("the MPS supervisor takes its daemons from its own configuration", LOG_ERR(err));
         link->has_own_plan = true;
         if (!link->told)
                 return;

@@ -159,7 +159,7 @@ static int find_name(char **ret, const char *name, const char *path, const char 
         case FOUND_NOT:
                 return error_set(err, ERROR_NOT_FOUND,
                         "there is no %s in the PATH (%s), nor in the usual places below '%s': it comes with NVIDIA's "
-                        "driver, on some systems as a package of its own; --mps-control says where else it is",
+                        "driver, on some systems as a package of its own; set --mps-control where it is elsewhere",
                         name, path, *root ? root : "/");
         case FOUND_NO_PROGRAM:
                 return fail_denied(found, err);
@@ -242,8 +242,9 @@ static int judge(const struct mps_control *control, const char *words, const str
                         "'%s': the MPS control daemon in '%s' did not answer within %llu ms", words,
                         control->pipe_directory, (unsigned long long)control->timeout_ms);
         if (result->too_long)
-                return error_set(err, ERROR_INVALID, "'%s': the MPS control daemon in '%s' said more than %zu bytes",
-                        words, control->pipe_directory, MPS_ANSWER_MAX);
+                return error_set(err, ERROR_INVALID,
+                        "'%s': the MPS control daemon in '%s' answered with more than %zu bytes", words,
+                        control->pipe_directory, MPS_ANSWER_MAX);
         if (result->status == 1 && strstr(answer, NO_DAEMON))
                 return error_set(err, ERROR_NOT_FOUND, "'%s': no MPS control daemon answers in '%s'", words,
                         control->pipe_directory);

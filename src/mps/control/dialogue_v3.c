@@ -147,7 +147,7 @@ int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error
                 return -1;
         if (mib != limit_mib && mib != dialogue_limit_shown(limit_mib))
                 return error_set(err, ERROR_INVALID,
-                        "memory limit: %llu MiB were set, its control daemon says %llu MiB",
+                        "memory limit: %llu MiB were set, its control daemon reports %llu MiB",
                         (unsigned long long)limit_mib, (unsigned long long)mib);
         return 0;
 }
@@ -161,7 +161,7 @@ int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct 
                 return -1;
         if (shown != expected)
                 return error_set(err, ERROR_INVALID,
-                        "active thread percentage: %u was set, its control daemon says %u.%u", expected / 10,
+                        "active thread percentage: %u was set, its control daemon reports %u.%u", expected / 10,
                         shown / 10, shown % 10);
         return 0;
 }

@@ -149,7 +149,7 @@ static void check_limit(struct configure *configure, const struct step *step, co
                 run_report(run, MPS_EVENT_REFUSED, "memory limit of %s: %s", step->unit, err.text);
         else if (mib != dialogue_limit_shown(step->expected))
                 run_report(run, MPS_EVENT_REFUSED,
-                        "memory limit of %s: %" PRIu64 " MiB were set, its control daemon says %" PRIu64 " MiB",
+                        "memory limit of %s: %" PRIu64 " MiB were set, its control daemon reports %" PRIu64 " MiB",
                         step->unit, step->expected, mib);
         else if (strcmp(step->unit, run->started.units[0].uuid) == 0)
                 run->limit_mib = step->expected;
@@ -165,7 +165,7 @@ static void check_threads(struct configure *configure, const struct step *step, 
                 run_report(run, MPS_EVENT_REFUSED, "active thread percentage: %s", err.text);
         else if (permille != step->expected)
                 run_report(run, MPS_EVENT_REFUSED,
-                        "active thread percentage: %" PRIu64 ".%" PRIu64 " was set, its control daemon says %u.%u",
+                        "active thread percentage: %" PRIu64 ".%" PRIu64 " was set, its control daemon reports %u.%u",
                         step->expected / 10, step->expected % 10, permille / 10, permille % 10);
         else
                 run->threads_permille = permille;

@@ -98,7 +98,7 @@ static const char *default_reason(enum mps_state state)
         case MPS_STARTING:
                 return "its control daemon has been started and has not answered yet";
         case MPS_CONFIGURING:
-                return "its settings are being made and read back";
+                return "its settings are being set and read back";
         case MPS_DRAINING:
                 return "it is ending";
         case MPS_FAULT:

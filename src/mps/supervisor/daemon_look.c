@@ -25,8 +25,8 @@ static bool is_lost(struct mps_run *run)
         if (mps_folder_is_same(&run->folder))
                 return false;
         run_report(run, MPS_EVENT_LOST,
-                "its pipe directory '%s' is gone or is another one: it is made again; containers that were started before "
-                "have the old one mounted and must be restarted",
+                "its pipe directory '%s' was removed or replaced, and is created again; containers that were started "
+                "before have the old one mounted and must be restarted",
                 run->folder.pipe);
         return true;
 }
@@ -37,7 +37,7 @@ static bool is_changed(struct mps_run *run)
         const char *door = mps_folder_changed_door(&run->folder);
 
         if (door)
-                run_report(run, MPS_EVENT_LOST, "'%s/%s' is not what its control daemon made: somebody replaced it",
+                run_report(run, MPS_EVENT_LOST, "'%s/%s' is not what its control daemon created: it was replaced",
                         run->folder.pipe, door);
         return door != NULL;
 }
@@ -79,8 +79,8 @@ void run_on_log(void *data)
                 return;
         if (run->trimmed_at && now - run->trimmed_at < FLOOD_MS) {
                 run_set_text(&run->tampered,
-                        xstrdup("its log is flooded and is cut again and again: somebody asks its control socket "
-                                "without end"));
+                        xstrdup("its log is flooded and is truncated again and again: some process queries its "
+                                "control socket without pause"));
                 run->tampered_looks = RUN_TAMPERED_LOOKS;
         }
         run->trimmed_at = MAX(now, 1);
@@ -94,7 +94,7 @@ static void note_observation(struct mps_run *run)
 
         if (most && run->started.n_units == 1 && run->seen->n_clients >= most)
                 notice = xasprintf("it has %zu clients, the most that its GPU takes: further ones are refused with "
-                                   "CUDA error 808 until one leaves",
+                                   "CUDA error 808 until one ends",
                         run->seen->n_clients);
         else if (run->seen->waiting)
                 notice = xstrdup(run->seen->waiting);
@@ -112,17 +112,16 @@ static void judge_observation(struct mps_run *run)
         const struct mps_observation *seen = run->seen;
 
         if (run->machine.state == MPS_DRAINING)
-                run_set_text(
-                        &run->reason, xasprintf("it waits for its %zu clients to leave, then it %s", seen->n_clients,
-                                              run->machine.wanted ? "starts anew with other settings" : "ends"));
+                run_set_text(&run->reason, xasprintf("it waits for its %zu clients to end, then it %s", seen->n_clients,
+                                                   run->machine.wanted ? "restarts with other settings" : "ends"));
         if (seen->n_clients == 0)
                 run_report(run, MPS_EVENT_EMPTY, NULL);
         if (!run_is_looking(run))
                 return;
         if (seen->has_fault)
                 run_report(run, MPS_EVENT_SERVER_FAULT,
-                        "its server is in FAULT: a client made a fatal GPU error, so every client of this GPU has to end; "
-                        "it recovers when the last of %zu has left",
+                        "its server is in FAULT: a client made a fatal GPU error, so every client of this GPU has to "
+                        "end; it recovers when the last of %zu has ended",
                         seen->n_clients);
         else
                 run_report(run, MPS_EVENT_SERVER_ACTIVE, NULL);

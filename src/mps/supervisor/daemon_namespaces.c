@@ -125,7 +125,7 @@ static void on_list(const struct error *err, const char *answer, void *data)
         if (err || run->machine.state != MPS_READY) {
                 run_stop_verifying_namespaces(run);
         } else if (dialogue_v3_read_namespaces(answer, &scratch, &listed, &n_listed, &unread) < 0) {
-                log_debug("the limits of namespaces are not looked at", LOG_STR("name", run->name), LOG_ERR(&unread));
+                log_debug("the limits of namespaces are not checked", LOG_STR("name", run->name), LOG_ERR(&unread));
                 run_stop_verifying_namespaces(run);
         } else if (judge(run->namespaces, listed, n_listed)) {
                 run_stop_verifying_namespaces(run);

@@ -29,9 +29,8 @@ int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
         if (mps_shm_mount(run->folder.shm, context->shm_kib(run, context->data), &is_mounted, err) < 0) {
                 if (!is_new)
                         return -1;
-                log_warn(
-                        "an MPS daemon has no shared memory of its own, but that of the node: a tenant who fills that keeps clients "
-                        "from every GPU",
+                log_warn("an MPS daemon has no shared memory of its own and uses the node's: a tenant who fills that "
+                         "keeps clients off every GPU",
                         LOG_STR("name", run->name), LOG_ERR(err));
                 return 0;
         }
@@ -55,7 +54,7 @@ static void remove_left(struct mps_run *run)
                 return;
         count = mps_shm_remove_left(run->folder.shm, run->launch ? mps_launch_pid(run->launch) : 0, MPS_SHM_LEFT_AGE_S);
         if (count)
-                log_info("files that ended containers had left in the shared memory of an MPS daemon are removed",
+                log_info("files that ended containers left in the shared memory of an MPS daemon were removed",
                         LOG_STR("name", run->name), LOG_UINT("files", count));
 }
 

@@ -93,7 +93,7 @@ static void end_orphans(const struct mps_run *run, const struct mps_record_daemo
         const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, run->folder.pipe);
 
         if (count)
-                log_warn("an MPS daemon had been killed: its servers, which kept the GPU, are ended",
+                log_warn("an MPS daemon was killed: its servers, which still hold the GPU, are terminated",
                         LOG_STR("name", run->name), LOG_INT("pid", recorded->pid), LOG_UINT("servers", count));
 }
 
@@ -408,7 +408,7 @@ static void on_process_exit(int status, int signal, void *data)
         run->can = 0;
         run->misses = 0;
         if (unknown) {
-                log_info("the MPS control program does not know an option: it is started without",
+                log_info("the MPS control program does not know an option: it is started without it",
                         LOG_STR("name", run->name), LOG_UINT("option", unknown));
                 run->context->unknown_options |= unknown;
                 run->options &= ~unknown;
@@ -535,7 +535,8 @@ static void prepare(struct mps_run *run)
 static void begin_with_other(struct mps_run *run, bool is_same)
 {
         if (!mps_folder_is_same(&run->folder)) {
-                run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was made anew while it ran", run->folder.pipe);
+                run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was created again while it ran",
+                        run->folder.pipe);
                 return;
         }
         run_report(run, MPS_EVENT_ADOPTED, NULL);

@@ -248,9 +248,9 @@ void run_note_tampering(struct mps_run *run, const char *difference, bool is_rep
 {
         run->repairs += is_repaired;
         run_set_text(&run->tampered,
-                xasprintf("somebody changed its settings: %s; %s", difference,
-                        is_repaired ? "it was set back, and clients that connected meanwhile keep what they got"
-                                    : "it cannot be set back"));
+                xasprintf("its settings were changed from outside (configuration drift): %s; %s", difference,
+                        is_repaired ? "they were restored, except for clients that connected meanwhile"
+                                    : "they cannot be restored"));
         run->tampered_looks = RUN_TAMPERED_LOOKS;
         run_tell(run, false);
 }
@@ -263,7 +263,7 @@ static void on_other(struct verify *verify, const struct check *check, const str
                 snprintf(verify->difference, sizeof(verify->difference), "%.250s", difference->text);
                 ask(verify, true);
         } else if (check->server) {
-                log_info("an MPS server does not follow, and is left alone", LOG_STR("name", run->name),
+                log_info("an MPS server does not take its settings, and is left as it is", LOG_STR("name", run->name),
                         LOG_INT("server", check->server), LOG_ERR(difference));
                 run->deaf_server = check->server;
                 go_on(verify);

@@ -55,7 +55,7 @@ static int make_one(const char *path, struct error *err)
         if (mkdir(path, 0755) < 0 && errno != EEXIST)
                 return error_errno(err, errno, "make the folder '%s'", path);
         if (stat(path, &status) < 0)
-                return error_errno(err, errno, "look at the folder '%s'", path);
+                return error_errno(err, errno, "inspect the folder '%s'", path);
         if (!S_ISDIR(status.st_mode))
                 return error_set(err, ERROR_INVALID, "'%s' is no folder", path);
         if ((status.st_mode & 0555) != 0555 && chmod(path, 0755) < 0)
@@ -96,7 +96,7 @@ static int pin(struct mps_folder *folder, struct error *err)
 
                 if (fd >= 0)
                         close(fd);
-                return error_errno(err, saved, "look at the folder '%s'", folder->pipe);
+                return error_errno(err, saved, "inspect the folder '%s'", folder->pipe);
         }
         if (folder->pin >= 0)
                 close(folder->pin);
@@ -272,6 +272,6 @@ void mps_folder_set_started(const struct mps_folder *folder, bool started)
         _close_ int fd = open(folder->started, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
         if (fd < 0)
-                log_warn("cannot say that an MPS control daemon serves", LOG_STR("path", folder->started),
-                        LOG_STR("error", strerror(errno)));
+                log_warn("cannot create the file that signals that an MPS control daemon is ready",
+                        LOG_STR("path", folder->started), LOG_STR("error", strerror(errno)));
 }

@@ -540,9 +540,11 @@ void grants_note_outcome(const struct request *request)
         ms = MIN(RETRY_MS << MIN(entry->failures, 6U), RETRY_MAX_MS);
         entry->due_ms = now_ms(supervisor) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
         if (entry->failures++ == 0) {
-                log_warn(request->kind == REQUEST_GRANT ? "what a container was granted is missing, and is made later"
-                                                        : "what a container had stays for now, and is removed later",
-                        LOG_STR("daemon", entry->value.request.daemon), LOG_STR("grant", entry->value.request.id),
+                log_warn(request->kind == REQUEST_GRANT ? "a container's partition or namespace is missing, and is "
+                                                          "created later"
+                                                        : "a container's partition or namespace stays for now, and "
+                                                          "is removed later",
+                        LOG_STR("daemon", entry->value.request.daemon), LOG_STR("allocation", entry->value.request.id),
                         LOG_ERR(&request->err));
                 supervisor_note(supervisor, true); /* that it is over */
         }
@@ -570,13 +572,13 @@ void grants_describe(const struct mps_supervisor *supervisor, struct arena *aren
         }
         if (n_void && !daemon->notice)
                 daemon->notice = arena_printf(arena,
-                        "the SM partitions of %zu containers went with an earlier process of its control daemon: restart "
-                        "their pods",
+                        "the SM partitions of %zu containers ended with an earlier process of its control daemon: "
+                        "restart their pods",
                         n_void);
         else if (first && !daemon->notice)
-                daemon->notice =
-                        arena_printf(arena, "what %zu containers were granted cannot be made, and is tried again: %s",
-                                n_missing, first->problem);
+                daemon->notice = arena_printf(arena,
+                        "the partitions or namespaces of %zu containers cannot be created, will try again: %s",
+                        n_missing, first->problem);
 }
 
 static bool has_namespace(const struct grant_entry *entry, const struct mps_run *run)

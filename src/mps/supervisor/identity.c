@@ -227,7 +227,7 @@ enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint6
         if (is_ours)
                 return IDENTITY_DAEMON;
         error_set(err, ERROR_DENIED,
-                "process %d (user %d, %s%s) has the lock of its pipe directory and is no control daemon of this node",
+                "process %d (user %d, %s%s) holds the lock of its pipe directory and is no control daemon of this node",
                 (int)pid, (int)its.uid, its.pod_uid ? "pod " : "of no pod", its.pod_uid ? its.pod_uid : "");
         return is_privileged ? IDENTITY_PRIVILEGED : IDENTITY_STRANGER;
 }

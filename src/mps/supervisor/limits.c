@@ -58,22 +58,24 @@ static void tell(const struct mps_memory_limit *limit, const struct limit_work *
         bool is_new = !before->problem || !limit->problem || strcmp(before->problem, limit->problem) != 0;
 
         if (work->outcome == MEMORY_LIMIT_DONE && work->is_void)
-                log_info("memory limit of a container taken away", LOG_STR("unit", limit->unit),
-                        LOG_STR("grant", limit->grant), LOG_STR("cgroup", limit->cgroup));
+                log_info("memory limit of a container removed", LOG_STR("unit", limit->unit),
+                        LOG_STR("allocation", limit->grant), LOG_STR("cgroup", limit->cgroup));
         else if (work->outcome == MEMORY_LIMIT_DONE && work->is_changed && before->is_in_force)
-                log_warn("somebody had changed the memory limit of a container: it is set again",
-                        LOG_STR("unit", limit->unit), LOG_STR("grant", limit->grant), LOG_STR("cgroup", limit->cgroup),
-                        LOG_UINT("mib", limit->limit_mib));
-        else if (work->outcome == MEMORY_LIMIT_DONE && !before->is_in_force)
-                log_info("memory limit of a container", LOG_STR("unit", limit->unit), LOG_STR("grant", limit->grant),
+                log_warn("the memory limit of a container was changed from outside (configuration drift) and is "
+                         "restored",
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->grant),
                         LOG_STR("cgroup", limit->cgroup), LOG_UINT("mib", limit->limit_mib));
+        else if (work->outcome == MEMORY_LIMIT_DONE && !before->is_in_force)
+                log_info("memory limit of a container", LOG_STR("unit", limit->unit),
+                        LOG_STR("allocation", limit->grant), LOG_STR("cgroup", limit->cgroup),
+                        LOG_UINT("mib", limit->limit_mib));
         else if (limit->problem && is_new && work->outcome == MEMORY_LIMIT_CANNOT)
                 log_info("the memory of a container as a whole is not limited here", LOG_STR("unit", limit->unit),
-                        LOG_STR("grant", limit->grant), LOG_ERR(&work->err));
+                        LOG_STR("allocation", limit->grant), LOG_ERR(&work->err));
         else if (limit->problem && is_new)
-                log_warn(work->is_void ? "the memory limit of a container is not taken away"
+                log_warn(work->is_void ? "the memory limit of a container cannot be removed"
                                        : "the memory of a container as a whole is not limited",
-                        LOG_STR("unit", limit->unit), LOG_STR("grant", limit->grant), LOG_ERR(&work->err));
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->grant), LOG_ERR(&work->err));
 }
 
 static struct mps_memory_limit *find(struct mps_memory_limits *limits, const struct mps_memory_limit *wanted)

@@ -156,7 +156,7 @@ static void apply(struct client *client, const struct mps_request *request)
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
                 send_answer(client, request->id, &err, NULL);
         } else if (mps_supervisor_apply(listener->supervisor, &request->wanted, request->generation, &err) < 0) {
-                log_warn("what the agent wants is refused", LOG_ERR(&err));
+                log_warn("a request of the agent is refused", LOG_ERR(&err));
                 send_answer(client, request->id, &err, NULL);
         } else {
                 send_answer(client, request->id, NULL, NULL);
@@ -331,7 +331,7 @@ static int listen_on(struct mps_listener *listener, struct error *err)
         if (lines_bind(&fd, listener->path, 0600, err) < 0)
                 return -1;
         if (lstat(listener->path, &status) < 0)
-                return error_errno(err, errno, "look at '%s'", listener->path);
+                return error_errno(err, errno, "inspect '%s'", listener->path);
         listener->device = status.st_dev;
         listener->inode = status.st_ino;
         rc = uv_pipe_open(&listener->pipe, fd);

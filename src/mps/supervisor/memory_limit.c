@@ -63,7 +63,7 @@ enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *
         if (limits.softLimit != 0 || limits.hardLimit != wanted.hardLimit) {
                 error_raise(err, ERROR_INVALID,
                         "memory limit of a cgroup: %" PRIu64
-                        " MiB were set, the driver says %llu MiB, of which %llu MiB kept",
+                        " MiB were set, the driver reports %llu MiB, of which %llu MiB reserved",
                         mib, limits.hardLimit >> 20, limits.softLimit >> 20);
                 return MEMORY_LIMIT_FAILED;
         }

@@ -46,7 +46,7 @@ int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *dat
         if (supervisor_write_record(supervisor, err) == 0)
                 return 0;
         remove_mode(supervisor, uuid);
-        return error_prefix(err, "the mode from before cannot be put on file");
+        return error_prefix(err, "the previous mode cannot be recorded");
 }
 
 static bool is_mode_needed(const struct mps_supervisor *supervisor, const char *uuid)
@@ -86,10 +86,10 @@ static void on_mode(struct nvml_job *job)
         struct mps_supervisor *supervisor = mode->supervisor;
 
         if (mode->err.kind != ERROR_NONE)
-                log_warn("the compute mode is not put back", LOG_STR("unit", mode->uuid),
+                log_warn("the compute mode is not restored", LOG_STR("unit", mode->uuid),
                         LOG_STR("mode", compute_mode_name(mode->before)), LOG_ERR(&mode->err));
         else
-                log_info("compute mode put back", LOG_STR("unit", mode->uuid),
+                log_info("compute mode restored", LOG_STR("unit", mode->uuid),
                         LOG_STR("mode", compute_mode_name(mode->before)));
         /* A unit that is wanted again keeps what it had before all this. */
         if (is_mode_needed(supervisor, mode->uuid) && find_mode(supervisor, mode->uuid))

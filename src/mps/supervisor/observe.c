@@ -252,7 +252,7 @@ static int check_servers(size_t count, struct error *err)
 {
         if (count <= MPS_OBSERVED_SERVERS_MAX)
                 return 0;
-        return error_set(err, ERROR_INVALID, "MPS control daemon: a list of %zu servers, at most %zu can be looked at",
+        return error_set(err, ERROR_INVALID, "MPS control daemon: a list of %zu servers, at most %zu can be read",
                 count, MPS_OBSERVED_SERVERS_MAX);
 }
 

@@ -159,7 +159,8 @@ static void on_looked(struct mps_observation *seen, const struct error *err, voi
                 error_raise(&problem, ERROR_NOT_FOUND, "no MPS client has the PID %d now", (int)request->client);
                 request_end(request, &problem);
         } else if (!is_same_container(client->container_id, request->container_id)) {
-                error_raise(&problem, ERROR_DENIED, "MPS client %d is of the container %s, not of %s: it is left alone",
+                error_raise(&problem, ERROR_DENIED,
+                        "MPS client %d belongs to the container %s, not to %s: it is not terminated",
                         (int)request->client, client->container_id ? client->container_id : "(none)",
                         request->container_id ? request->container_id : "(none)");
                 request_end(request, &problem);

@@ -30,7 +30,7 @@ static int open_tmpfs(const char *path, int *ret, struct error *err)
                                ? 0
                                : error_errno(err, errno, "open '%s'", path);
         if (fstatat(fd, "..", &above, 0) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
-                return error_errno(err, errno, "look at '%s'", path);
+                return error_errno(err, errno, "inspect '%s'", path);
         if (system.f_type == TMPFS_MAGIC && status.st_dev != above.st_dev)
                 *ret = TAKE_FD(fd);
         return 0;
@@ -47,7 +47,7 @@ int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err)
         if (fd < 0)
                 return 0;
         if (fstatfs(fd, &system) < 0)
-                return error_errno(err, errno, "look at '%s'", path);
+                return error_errno(err, errno, "inspect '%s'", path);
         ret->size = (uint64_t)system.f_blocks * (uint64_t)system.f_bsize;
         ret->used = (uint64_t)(system.f_blocks - system.f_bfree) * (uint64_t)system.f_bsize;
         ret->files_max = system.f_files;
@@ -148,7 +148,7 @@ int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err)
         if (fd < 0)
                 return 0;
         if (fstat(fd, &status) < 0)
-                return error_errno(err, errno, "look at '%s'", path);
+                return error_errno(err, errno, "inspect '%s'", path);
         count.device = status.st_dev;
         count.owners = xcalloc(OWNERS_MAX, sizeof(*count.owners));
         walk(&count, TAKE_FD(fd), 0);

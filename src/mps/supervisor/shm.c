@@ -47,8 +47,8 @@ const char *supervisor_find_enter_shm(const struct mps_supervisor_options *optio
                 return NULL;
         if (mps_shm_is_seen_by_others(mountinfo.data, root, mps_shm_mounts_of(1) == mps_shm_mounts_of(getpid())))
                 return options->enter_shm;
-        log_info(
-                "MPS daemons have the shared memory of the node in common: what is mounted here is seen by nobody else",
+        log_info("all MPS daemons use one shared memory of the node: mounts made here are not visible to other "
+                 "containers",
                 LOG_STR("root", options->root));
         return NULL;
 }

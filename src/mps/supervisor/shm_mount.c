@@ -35,7 +35,7 @@ static int look(const char *path, enum there *ret, dev_t *ret_device, struct err
 
         if (stat(path, &status) < 0) {
                 if (errno != ENOENT)
-                        return error_errno(err, errno, "look at '%s'", path);
+                        return error_errno(err, errno, "inspect '%s'", path);
                 *ret = NOTHING;
                 return 0;
         }
@@ -44,7 +44,7 @@ static int look(const char *path, enum there *ret, dev_t *ret_device, struct err
                 return 0;
         }
         if (stat(folder, &above) < 0)
-                return error_errno(err, errno, "look at '%s'", folder);
+                return error_errno(err, errno, "inspect '%s'", folder);
         *ret_device = status.st_dev;
         if (status.st_dev == above.st_dev)
                 *ret = A_FOLDER;

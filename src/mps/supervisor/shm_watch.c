@@ -30,7 +30,7 @@ bool mps_shm_watch_look(struct mps_shm_watch *watch, const char *path, const cha
         if (shm.is_full && (!before.is_full || watch->looks - watch->counted >= LOOKS_BETWEEN_COUNTS)) {
                 watch->counted = watch->looks;
                 if (mps_shm_count(&shm, path, &err) < 0)
-                        log_debug("whose files are in the shared memory is not known", LOG_ERR(&err));
+                        log_debug("the owners of files in the shared memory are unknown", LOG_ERR(&err));
         }
         log_change(&shm, before.is_full, daemon);
         watch->shm = shm;

@@ -39,8 +39,8 @@ static void note_failure(struct mps_supervisor *supervisor, const struct error *
         const uint64_t ms = RECORD_RETRY_MS << MIN(supervisor->record_failures, 6U);
 
         if (supervisor->record_failures++ == 0)
-                log_error("what has to survive is not on file, and is written again later: daemons may be started anew "
-                          "after a crash",
+                log_error("the supervisor's record cannot be written, will try again: until then a crash may restart "
+                          "daemons",
                         LOG_ERR(err));
         if (!supervisor->is_closing)
                 uv_timer_start(&supervisor->again, on_again, MIN(ms, RECORD_RETRY_MAX_MS), 0);
@@ -49,7 +49,7 @@ static void note_failure(struct mps_supervisor *supervisor, const struct error *
 static void note_success(struct mps_supervisor *supervisor)
 {
         if (supervisor->record_failures)
-                log_info("what has to survive is on file again");
+                log_info("the supervisor's record is written again");
         supervisor->record_failures = 0;
         uv_timer_stop(&supervisor->again);
 }
@@ -353,13 +353,13 @@ static void restore(struct mps_supervisor *supervisor)
         supervisor->generation = record.generation;
         for (size_t i = 0; i < record.n_daemons; i++)
                 if (add_run(supervisor, record.daemons[i].settings.name, &record.daemons[i], &run, &err) < 0)
-                        log_warn("an MPS daemon on record is left alone", LOG_ERR(&err));
+                        log_warn("an MPS daemon on record is not taken over", LOG_ERR(&err));
         for (size_t i = 0; i < record.wanted.n_daemons; i++) {
                 const struct mps_daemon_wanted *wanted = &record.wanted.daemons[i];
 
                 run = supervisor_find(supervisor, wanted->name);
                 if (!run && add_run(supervisor, wanted->name, NULL, &run, &err) < 0)
-                        log_warn("an MPS daemon on record is left alone", LOG_ERR(&err));
+                        log_warn("an MPS daemon on record is not taken over", LOG_ERR(&err));
                 else
                         mps_run_want(run, wanted);
         }

@@ -55,10 +55,10 @@ static const struct {
         double (*value)(const struct mps_daemon_status *daemon);
 } daemon_families[] = {
         {"warpshare_mps_daemon_state_since_seconds", EXPOSITION_GAUGE,
-                "When the daemon came into its state, since the epoch.", value_since},
+                "When the daemon entered its state, in seconds since the epoch.", value_since},
         {"warpshare_mps_daemon_restarts_total", EXPOSITION_COUNTER, "Starts after faults.", value_restarts},
         {"warpshare_mps_daemon_settings_restored_total", EXPOSITION_COUNTER,
-                "Settings that somebody had changed and that were set back.", value_repairs},
+                "Settings that were changed from outside (configuration drift) and restored.", value_repairs},
         {"warpshare_mps_daemon_servers", EXPOSITION_GAUGE, "MPS servers of the daemon.", value_servers},
         {"warpshare_mps_daemon_active_thread_ratio", EXPOSITION_GAUGE,
                 "Default active thread percentage of a client, as read back, from 0 to 1.", value_threads},
@@ -90,7 +90,7 @@ static void put_container_limits(struct exposition *to, const struct mps_status 
         static const char *const states[] = {"missing", "in_force"};
 
         exposition_family(to, "warpshare_mps_container_limits", EXPOSITION_GAUGE,
-                "Containers whose memory as a whole the driver limits, or is to limit.");
+                "Containers with a limit for the memory of all their processes together: in_force or missing.");
         for (size_t i = 0; i < status->n_daemons; i++)
                 for (unsigned int state = 0; state < ARRAY_SIZE(states); state++) {
                         size_t count = 0;
@@ -162,12 +162,13 @@ static const struct {
         size_t offset;
 } shm_families[] = {
         {"warpshare_mps_shared_memory_size_bytes",
-                "Size of the tmpfs that is /dev/shm of the MPS daemon and its clients; without a daemon: of all that have none of their own.",
+                "Size of the tmpfs at /dev/shm of the MPS daemon and its clients; without the label daemon: of the "
+                "one that the daemons share.",
                 offsetof(struct mps_shm, size)},
-        {"warpshare_mps_shared_memory_used_bytes", "What is used of it.", offsetof(struct mps_shm, used)},
-        {"warpshare_mps_shared_memory_files_max", "The most files that it takes; 0: no bound.",
+        {"warpshare_mps_shared_memory_used_bytes", "Bytes used in that tmpfs.", offsetof(struct mps_shm, used)},
+        {"warpshare_mps_shared_memory_files_max", "The most files that the tmpfs may have; 0: no limit.",
                 offsetof(struct mps_shm, files_max)},
-        {"warpshare_mps_shared_memory_files", "Files in it.", offsetof(struct mps_shm, files)},
+        {"warpshare_mps_shared_memory_files", "Files in that tmpfs.", offsetof(struct mps_shm, files)},
 };
 
 static void put_shm_sample(

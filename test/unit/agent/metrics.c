@@ -117,7 +117,7 @@ static unsigned int count_lines(const char *text, const char *beginning)
 }
 
 #define G1A                                                                                                            \
-        "{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",grant=\"g1a\",namespace=\"team-a\",pod=\"train\","                \
+        "{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",allocation=\"g1a\",namespace=\"team-a\",pod=\"train\","           \
         "container=\"main\",tier=\"verified\"}"
 #define CLIENT                                                                                                         \
         "daemon=\"GPU-1\",unit=\"GPU-1\",namespace=\"team-a\",pod=\"train\",pod_uid=\"u1\","                           \
@@ -126,30 +126,30 @@ static unsigned int count_lines(const char *text, const char *beginning)
 static const char *const expected[] = {
         "warpshare_build_info{version=\"0.1.0\",commit=\"0123abc\",driver_version=\"580.105.08\"} 1",
         "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"healthy\"} 3",
-        "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"hidden\"} 1",
+        "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"reserved\"} 1",
         "warpshare_resource_devices{resource=\"nvidia.com/gpu\",health=\"unhealthy\"} 4",
         "warpshare_resource_units{resource=\"nvidia.com/gpu\",strategy=\"mps\"} 2",
         "warpshare_unit_healthy{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",index=\"0\"} 1",
         "warpshare_unit_healthy{resource=\"nvidia.com/gpu\",unit=\"GPU-2\",index=\"1\"} 0",
         "warpshare_unit_replicas{resource=\"nvidia.com/gpu\",unit=\"GPU-2\",index=\"1\"} 4",
         "warpshare_unit_memory_bytes{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",index=\"0\"} 34359738368",
-        "warpshare_grant_replicas" G1A " 2",
-        "warpshare_grant_memory_limit_bytes" G1A " 15728640000",
-        "warpshare_grant_active_thread_ratio" G1A " 0.5",
-        "warpshare_grant_since_seconds" G1A " 1763769600",
-        "warpshare_grant_replicas{resource=\"nvidia.com/gpu\",grant=\"g1c\",tier=\"default\"} 1",
+        "warpshare_allocation_replicas" G1A " 2",
+        "warpshare_allocation_memory_limit_bytes" G1A " 15728640000",
+        "warpshare_allocation_active_thread_ratio" G1A " 0.5",
+        "warpshare_allocation_since_seconds" G1A " 1763769600",
+        "warpshare_allocation_replicas{resource=\"nvidia.com/gpu\",allocation=\"g1c\",tier=\"default\"} 1",
         "warpshare_mps_supervisor_up 1",
         "warpshare_mps_daemon_state{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",state=\"fault\"} 1",
         "warpshare_mps_faults_total{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",unit=\"GPU-1\",kind=\"gone\"} 1",
         "warpshare_mps_faults_total{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",unit=\"GPU-1\",kind=\"server\"} 0",
         "warpshare_mps_fault_pod{daemon=\"GPU-1\",unit=\"GPU-1\",namespace=\"team-a\",pod=\"train\"} 1",
-        "warpshare_guard_findings{kind=\"memory\"," CLIENT " 1",
-        "warpshare_guard_findings{kind=\"limit\"," CLIENT " 2",
-        "warpshare_guard_findings{kind=\"unknown\",daemon=\"GPU-1\"} 1",
-        "warpshare_guard_findings_total{kind=\"memory\"} 2",
-        "warpshare_guard_findings_total{kind=\"limit\"} 5",
-        "warpshare_guard_findings_total{kind=\"stranger\"} 0",
-        "warpshare_guard_clients_ended_total 3",
+        "warpshare_limit_violations{kind=\"memory\"," CLIENT " 1",
+        "warpshare_limit_violations{kind=\"limit\"," CLIENT " 2",
+        "warpshare_limit_violations{kind=\"unknown\",daemon=\"GPU-1\"} 1",
+        "warpshare_limit_violations_total{kind=\"memory\"} 2",
+        "warpshare_limit_violations_total{kind=\"limit\"} 5",
+        "warpshare_limit_violations_total{kind=\"unallocated\"} 0",
+        "warpshare_mps_clients_terminated_total 3",
         "warpshare_events_sent_total 7",
         "warpshare_events_dropped_total 2",
 };

@@ -198,7 +198,7 @@ static void test_no_libraries_are_an_error_that_says_where(void **state)
         struct tree *tree = *state;
         char *expected = arena_printf(&tree->arena,
                 "below '%s/driver' is neither libcuda.so." TREE_VERSION " nor libnvidia-ml.so." TREE_VERSION
-                ": mount the root of the driver there, or say with --driver-root-ctr-path where it is",
+                ": mount the root of the driver there, or set --driver-root-ctr-path",
                 tree->root);
 
         tree_file(tree, TREE_LIBRARIES "/libcuda.so.1"); /* says no version */

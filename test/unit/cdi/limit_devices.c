@@ -150,7 +150,7 @@ static void test_more_devices_than_a_file_may_have_are_left_to_variables(void **
         assert_int_equal(unlink(tree_path(tree, SPEC)), 0);
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree->warnings.data,
-                "nvidia.com/gpu: variables of a pod replace those of its share (CUDA_MPS_PIPE_DIRECTORY, "
+                "nvidia.com/gpu: variables of a pod override the variables of its share (CUDA_MPS_PIPE_DIRECTORY, "
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), since there is no CDI device "
                 "'GPU-1-511' to prevent that: there are more than 1024\n");
         assert_false(tree->plan.cdi_limits);

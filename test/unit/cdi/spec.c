@@ -155,7 +155,7 @@ static void test_what_is_no_text_makes_no_document(void **state UNUSED)
                 else
                         spec_add_hook(edits, i == 4 ? "/\xff" : "/a", i == 4 ? good : bad, "A=B");
                 assert_fails(spec_print(spec, &printed, &err), &err, ERROR_INVALID,
-                        "CDI specification vendor/class: a path is not UTF-8; look at the driver root and the path of "
+                        "CDI specification vendor/class: a path is not UTF-8; check the driver root and the path of "
                         "the hook");
                 assert_string_equal(printed.data, "");
         }

@@ -213,20 +213,19 @@ static void test_each_broken_promise_is_named(void **state UNUSED)
                 void (*change)(struct scene *scene);
                 const char *text;
         } table[] = {
-                {no_mps,
-                        "MPS: not in use, so no limit is in force (CUDA goes on without it where no control daemon answers in "
-                        "/mps/pipe)"},
+                {no_mps, "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
+                         "answers in /mps/pipe)"},
                 {no_mps_and_no_pipe,
-                        "MPS: not in use, so no limit is in force (CUDA goes on without it where no control daemon "
+                        "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
                         "answers: CUDA_MPS_PIPE_DIRECTORY is not set)"},
                 {untold_without_socket, "MPS: there is no control daemon's socket in '/mps/pipe'"},
                 {too_much_memory, "memory: 11474 MiB could be allocated, the limit is 11411 MiB"},
                 {too_little_memory,
                         "memory: only 10642 of 11411 MiB could be allocated (CUDA's context takes its part, but not "
                         "more than 768 MiB; of the GPU 10700 MiB were free)"},
-                {too_many_sms, "SMs: 49 were ours at one time, 46 are granted"},
-                {too_few_sms, "SMs: only 43 were ours at one time and CUDA says 43, 46 are granted"},
-                {said_sms, "SMs: 46 were ours at one time, 40 are granted"},
+                {too_many_sms, "SMs: 49 could be used at one time, 46 are allocated"},
+                {too_few_sms, "SMs: only 43 could be used at one time and CUDA reports 43, 46 are allocated"},
+                {said_sms, "SMs: 46 could be used at one time, 40 are allocated"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -306,9 +305,11 @@ static void test_what_could_not_be_judged_is_a_remark(void **state UNUSED)
                 {neighbours_on_our_sms, "SMs: 20 of 46 were free at the time of measuring, neighbours had the others"},
                 {memory_not_tried, "memory: the limit of 11411 MiB was not tried"},
                 {memory_tried_too_little, "memory: tried up to 1024 MiB only, the limit is 11411 MiB"},
-                {whole_unknown, "SMs: what 35.0 % come to is not known here, as NVML is not there to tell the whole"},
+                {whole_unknown,
+                        "SMs: how many SMs 35.0 % are is unknown, since NVML is not available to report how many the "
+                        "GPU has"},
                 {untold_with_socket,
-                        "MPS: this driver does not tell whether it is in use; a control daemon's socket is there"},
+                        "MPS: this driver does not report whether it is in use; a control daemon's socket is there"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {

@@ -61,7 +61,7 @@ static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
         assert_int_equal(skips.n_gpus, 1);
         assert_false(skips.pairs);
         assert_string_equal(skips_at(&skips, 3)->reason,
-                "nvmlDeviceGetMemoryInfo does not return; nothing is asked of this GPU until it does");
+                "nvmlDeviceGetMemoryInfo does not return; this GPU is not polled until it does");
         assert_ptr_equal(skips_find(&skips, "GPU-3"), skips_at(&skips, 3));
         assert_null(skips_at(&skips, 0));
         assert_null(skips_find(&skips, "GPU-0"));
@@ -74,7 +74,7 @@ static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
                 skips_add(&skips, &gpu, true);
         assert_int_equal(skips.n_gpus, SKIPS_MAX);
         assert_string_equal(skips.gpus[0].reason,
-                "nvmlDeviceGetMemoryInfo took too long again and again; this GPU is asked again in a while");
+                "nvmlDeviceGetMemoryInfo took too long again and again; this GPU is polled again later");
 }
 
 static void test_who_hangs_again_and_again_is_asked_less_often(void **state UNUSED)

@@ -299,11 +299,11 @@ static void test_gpus_that_are_all_gone_stay_for_a_while(void **state)
         start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "inventory 2");
         plug(false);
-        at = expect(fixture, 1, "unavailable NVML shows none of the 2 GPUs that there were");
+        at = expect(fixture, 1, "unavailable NVML no longer shows any of the 2 GPUs");
         plug(true);
         at = expect(fixture, at, "inventory 2");
         plug(false);
-        at = expect(fixture, at, "unavailable NVML shows none");
+        at = expect(fixture, at, "unavailable NVML no longer shows any");
         assert_int_equal(expect(fixture, at + 1, "inventory 0"), at + 1);
         plug(true);
         expect(fixture, at, "inventory 2");

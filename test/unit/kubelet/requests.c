@@ -585,7 +585,7 @@ static void test_a_broker_that_never_answers_costs_the_deadline_and_no_more(void
         wait_owed(f, 1);
         call_allocate_one(f, &second, "GPU-1::0");
         wait_end(f, &first, RPC_DEADLINE_EXCEEDED,
-                "resource 'nvidia.com/gpu': no place was made ready for the container within 0.05 s; the log of "
+                "resource 'nvidia.com/gpu': the container's allocation was not ready within 0.05 s; the log of "
                 "warpshare on this node says more");
         wait_end(f, &second, RPC_DEADLINE_EXCEEDED, first.text);
         assert_false(uv_is_active((uv_handle_t *)&f->requests->timer));

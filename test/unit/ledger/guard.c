@@ -128,8 +128,8 @@ static void test_processes_of_one_container_are_added_up(void **state UNUSED)
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 2200 * MIB});
         assert_found(&scene, "memory! 12 g1");
         assert_text(&scene,
-                "container c1c1c1c1c1c1 of pod default/train on GPU-a (daemon GPU-a) has 4200 MiB in 2 processes, granted are "
-                "4096 MiB (grant g1); process 12 has most, 2200 MiB");
+                "container c1c1c1c1c1c1 of pod default/train on GPU-a (daemon GPU-a) uses 4200 MiB in 2 processes, "
+                "allocated are 4096 MiB (allocation g1); process 12 uses most, 2200 MiB");
         assert_int_equal(scene.report.appeared[0]->measured, 4200);
         assert_int_equal(scene.report.appeared[0]->granted, 4096);
         assert_string_equal(scene.report.appeared[0]->pod_uid, "p1");
@@ -169,7 +169,8 @@ static void test_another_pod_is_not_counted(void **state UNUSED)
                 {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 4000 * MIB, .grant = "g1"});
         assert_found(&scene, "claim 12 g1");
         assert_text(&scene,
-                "container c2c2c2c2c2c2 of pod p2 on GPU-a (daemon GPU-a): process 12 claims grant g1, which is that of pod p1");
+                "container c2c2c2c2c2c2 of pod p2 on GPU-a (daemon GPU-a): process 12 claims allocation g1, which "
+                "belongs to pod p1");
         assert_ending(&scene, "");
 }
 
@@ -219,8 +220,8 @@ static void test_a_container_that_is_known_has_its_own_grant_only(void **state U
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .grant = "g2"},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2900 * MIB},
                 {.pid = 13, .pod_uid = "p1", .container_id = "c3", .memory = 10 * MIB});
-        assert_found(&scene, "memory! 11 g1;stranger! 13 -");
-        assert_ending(&scene, "memory! 11 g1;stranger! 13 -");
+        assert_found(&scene, "memory! 11 g1;unallocated! 13 -");
+        assert_ending(&scene, "memory! 11 g1;unallocated! 13 -");
 }
 
 static void test_of_two_containers_on_one_grant_neither_is_ended(void **state UNUSED)
@@ -253,11 +254,11 @@ static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing
                 {.pid = 15, .pod_uid = "p3", .container_id = C2, .threads_permille = 1000, .limit_mib = 8192});
         assert_found(&scene, "limit 11 g1;limit 13 g1");
         assert_string_equal(scene.report.appeared[0]->text,
-                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 11 may use 100.0 % of the threads by the "
-                "log of its server, granted are 33.3 % (grant g1)");
+                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 11 may use 100.0 % of the threads "
+                "according to its server's log, allocated are 33.3 % (allocation g1)");
         assert_string_equal(scene.report.appeared[1]->text,
-                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 13 may allocate 8192 MiB by the log of "
-                "its server, granted are 4096 MiB (grant g1)");
+                "container c1c1c1c1c1c1 of pod p1 on GPU-a (daemon GPU-a): process 13 may allocate 8192 MiB "
+                "according to its server's log, allocated are 4096 MiB (allocation g1)");
 }
 
 /* ---- who should not be there ---- */
@@ -272,11 +273,11 @@ static void test_a_pod_without_a_grant_on_the_unit_is_a_stranger(void **state UN
         set_clients(&scene, {.pid = 11, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 300 * MIB},
                 {.pid = 12, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB},
                 {.pid = 13, .unit = "GPU-b", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB});
-        assert_found(&scene, "stranger! 12 -");
+        assert_found(&scene, "unallocated! 12 -");
         assert_text(&scene,
-                "container c1c1c1c1c1c1 of pod default/a on GPU-a (daemon GPU-a) has no grant there, and has 2 processes with "
-                "800 MiB; process 12 has most, 500 MiB");
-        assert_ending(&scene, "stranger! 12 -");
+                "container c1c1c1c1c1c1 of pod default/a on GPU-a (daemon GPU-a) has no allocation on this unit but "
+                "2 processes with 800 MiB; process 12 uses most, 500 MiB");
+        assert_ending(&scene, "unallocated! 12 -");
 }
 
 static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state UNUSED)
@@ -288,8 +289,8 @@ static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state U
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 9000 * MIB, .grant = "g1"});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
-                "1 MPS clients of daemon GPU-a with 9000 MiB cannot be told whose they are, one of them process 11: their pod "
-                "has no grant there, but the owner of some is not known yet");
+                "1 MPS clients of daemon GPU-a with 9000 MiB have no known owner, one of them process 11: their pod "
+                "has no allocation there, but some allocations have no known owner yet");
         assert_ending(&scene, "");
 }
 
@@ -302,7 +303,7 @@ static void test_processes_that_cannot_be_seen_are_told_together(void **state UN
                 &scene, {.pid = 0}, {.pid = 0, .memory = 70 * MIB}, {.pid = 0, .grant = "g1", .memory = UINT64_MAX});
         assert_found(&scene, "unknown 0 -");
         assert_text(&scene,
-                "3 MPS clients of daemon GPU-a with 70 MiB cannot be told whose they are, one of them process 0: their PIDs are "
+                "3 MPS clients of daemon GPU-a with 70 MiB have no known owner, one of them process 0: their PIDs are "
                 "not visible, the daemon needs the host's PID namespace");
 }
 
@@ -315,7 +316,7 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         set_clients(&scene, {.pid = 11, .memory = 9000 * MIB, .grant = "g1", .threads_permille = 1000});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
-                "1 MPS clients of daemon GPU-a with 9000 MiB cannot be told whose they are, one of them process 11: no pod is in "
+                "1 MPS clients of daemon GPU-a with 9000 MiB have no known owner, one of them process 11: no pod is in "
                 "their cgroups");
         assert_ending(&scene, "");
 }
@@ -449,7 +450,7 @@ static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_c
         }
         scene.proof.listed_at = 2000;
         look(&scene);
-        assert_appeared(&scene, "claim 12 g7;stranger! 11 -;memory! 12 g1");
+        assert_appeared(&scene, "claim 12 g7;unallocated! 11 -;memory! 12 g1");
         assert_ending(&scene, "");
 }
 
@@ -463,7 +464,7 @@ static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
-                "1 MPS clients of daemon GPU-a with 2000 MiB cannot be told whose they are, one of them process 11: kubelet's "
+                "1 MPS clients of daemon GPU-a with 2000 MiB have no known owner, one of them process 11: kubelet's "
                 "record has their pod, but no share of this unit for it");
         assert_ending(&scene, "");
 }
@@ -601,8 +602,8 @@ static void test_what_a_variable_was_and_should_be_is_said(void **state UNUSED)
         assert_found(&scene, "variable 11 g1");
         assert_text(&scene,
                 "container c1c1c1c1c1c1 of pod default/train on GPU-a (daemon GPU-a): process 11 was started with "
-                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=90.5, granted are 35.0 % (grant g1): it may use what its daemon allows at "
-                "most");
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=90.5, allocated are 35.0 % (allocation g1): it may use up to the "
+                "daemon's own limit");
 }
 
 int main(void)

@@ -165,7 +165,7 @@ static void test_a_node_whose_plan_has_no_unit_is_not_ready(void **state UNUSED)
 {
         node_health_set_inventory(health, &inventory);
         node_health_set_plan(health, &empty_plan);
-        assert_verdict(NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration lets it give out");
+        assert_verdict(NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
 }
 
 static void test_a_node_is_ready_as_long_as_one_unit_is_healthy(void **state UNUSED)
@@ -190,7 +190,8 @@ static void test_a_refused_change_leaves_the_node_ready_and_says_so(void **state
 {
         begin();
         node_health_set_refused(health, "replicas: 0, must be at least 1");
-        assert_verdict(NODE_READY, "ChangeRefused", "the plan before stays in force: replicas: 0, must be at least 1");
+        assert_verdict(
+                NODE_READY, "ChangeRefused", "the previous plan stays in force: replicas: 0, must be at least 1");
         node_health_set_refused(health, NULL);
         assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }

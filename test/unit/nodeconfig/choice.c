@@ -43,7 +43,8 @@ static const struct row rows[] = {
         {NULL, "a b", "", "empty,named,single", "(empty)", "empty", NULL},
         {"c", "a", "", "single", "a", "single", "the label names 'c', which is not there; there are: a"},
         {"c", "a", "", "", NULL,
-                "the node's label names none that is there, no default is set and no fallback strategy applies; there are: a",
+                "the node's label names no existing configuration, no default is set and no fallback strategy "
+                "applies; there are: a",
                 "the label names 'c', which is not there; there are: a"},
         /* A default that is not there: the next rule has its turn. */
         {NULL, "a b", "c", "empty", "(empty)", "empty", "the default 'c' is not there; there are: a, b"},

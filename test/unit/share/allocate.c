@@ -273,8 +273,8 @@ static void test_a_request_that_its_unit_cannot_hold_is_refused(void **state UNU
         assert_ok(node_plan(&node), &node.err);
         node.binding = &gone;
         assert_fails(request(&node, "GPU-0::0", &allocation), &node.err, ERROR_NOT_FOUND,
-                "invalid request for resource 'nvidia.com/gpu': it has no longer the unit 'GPU-9', which was chosen for this "
-                "container");
+                "invalid request for resource 'nvidia.com/gpu': it no longer has the unit 'GPU-9', which was chosen "
+                "for this container");
         node.binding = &binding;
         assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-1::0", &allocation), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': 3 replicas of GPU-1, which has 2");
@@ -291,8 +291,9 @@ static void test_several_units_need_a_daemon_that_serves_them_all(void **state U
         node.section.provisioning = PROVISIONING_WEIGHTED;
         assert_ok(node_plan(&node), &node.err);
         assert_fails(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err, ERROR_INVALID,
-                "invalid request for resource 'nvidia.com/gpu': devices of 2 units, but with daemonScope gpu a container has "
-                "those of one; set sharing.mps.placement to same-gpu, or sharing.mps.daemonScope to resource");
+                "invalid request for resource 'nvidia.com/gpu': devices of 2 units, but with daemonScope gpu a "
+                "container gets devices of one unit only; set sharing.mps.placement to same-gpu, or "
+                "sharing.mps.daemonScope to resource");
         plan_done(node.plan);
         node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
         assert_ok(node_plan(&node), &node.err);

@@ -87,7 +87,7 @@ static void test_what_is_no_checkpoint_is_refused(void **state UNUSED)
                 assert_fails(checkpoint_read(&checkpoint, &arena, "", rows[i].text, strlen(rows[i].text), &err), &err,
                         ERROR_INVALID, rows[i].expected);
         assert_fails(checkpoint_read(&checkpoint, &arena, "", "", CHECKPOINT_MAX + 1, &err), &err, ERROR_INVALID,
-                "16777217 bytes are more than the 16777216 that are taken");
+                "16777217 bytes are more than the limit of 16777216");
 }
 
 int main(void)

@@ -83,23 +83,23 @@ static void test_what_cannot_be_used_is_named_with_its_place(void **state UNUSED
                 const char *expected;
         } table[] = {
                 {"'warpshare.dev/threads': '0'", NONE,
-                        "the annotation warpshare.dev/threads: '0' is not a percentage above 0 and at most 100, for example 60 or 2.5, "
-                        "so it counts for nothing"},
+                        "the annotation warpshare.dev/threads: '0' is not a percentage above 0 and at most 100, for "
+                        "example 60 or 2.5, so it is ignored"},
                 {"'warpshare.dev/threads.main': ''", NONE,
                         "the annotation warpshare.dev/threads.main: '' is not a percentage above 0 and at most 100, for example 60 or "
-                        "2.5, so it counts for nothing"},
+                        "2.5, so it is ignored"},
                 {"'warpshare.dev/memory': '5'", NONE,
                         "the annotation warpshare.dev/memory: '5' is not an amount of memory from 1Mi to 1Ti, for example 512Mi or "
-                        "20Gi, so it counts for nothing"},
+                        "20Gi, so it is ignored"},
                 {"'warpshare.dev/memory': '99999999Gi'", NONE,
                         "the annotation warpshare.dev/memory: '99999999Gi' is not an amount of memory from 1Mi to 1Ti, for example "
-                        "512Mi or 20Gi, so it counts for nothing"},
+                        "512Mi or 20Gi, so it is ignored"},
                 {"", ENV(THREADS("'value': 'half'")),
                         "threads 0 own; unclear; the variable CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: 'half' is not a percentage above 0 and "
-                        "at most 100, so it counts for nothing"},
+                        "at most 100, so it is ignored"},
                 {"", ENV(MEMORY("'value': '8G'")),
-                        "memory 0 own ; unclear; the variable CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: '8G' is not a list like 0=8G,1=512M, "
-                        "so it counts for nothing"},
+                        "memory 0 own ; unclear; the variable CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: '8G' is not a list "
+                        "like 0=8G,1=512M, so it is ignored"},
         };
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 

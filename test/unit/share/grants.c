@@ -630,10 +630,10 @@ static void test_what_is_no_record_changes_nothing(void **state UNUSED)
                 const char *text;
                 const char *expected;
         } rows[] = {
-                {"", "no record of grants: '[' or '{' expected near end of file"},
-                {"{\"grants\":[", "no record of grants: ']' expected near end of file"},
-                {"[]", "no record of grants: it has no list 'grants'"},
-                {"{\"grants\":{}}", "no record of grants: it has no list 'grants'"},
+                {"", "no allocation record: '[' or '{' expected near end of file"},
+                {"{\"grants\":[", "no allocation record: ']' expected near end of file"},
+                {"[]", "no allocation record: it has no list 'grants'"},
+                {"{\"grants\":{}}", "no allocation record: it has no list 'grants'"},
         };
         _cleanup_(books_done) struct books books;
 
@@ -643,7 +643,7 @@ static void test_what_is_no_record_changes_nothing(void **state UNUSED)
                 assert_fails(grants_read(books.grants, rows[i].text, strlen(rows[i].text), 0, &books.err), &books.err,
                         ERROR_INVALID, rows[i].expected);
         assert_fails(grants_read(books.grants, "", GRANTS_TEXT_MAX + 1, 0, &books.err), &books.err, ERROR_INVALID,
-                "16777217 bytes are more than the 16777216 that a record of grants may have");
+                "16777217 bytes are more than the limit of 16777216 of an allocation record");
         assert_grants(&books, "A:g1=A::0");
 }
 

@@ -106,7 +106,7 @@ static void test_what_is_malformed_is_left_out(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
                 assert_int_equal(mps_terms_read(&list, &names, &n_names, &arena, whole[i], strlen(whole[i]), &err), -1);
-                assert_string_equal(err.text, "no record of terms: it has no lists 'mps' and 'resources'");
+                assert_string_equal(err.text, "no record of sharing policies: it has no lists 'mps' and 'resources'");
         }
         assert_ok(mps_terms_read(&list, &names, &n_names, &arena, parts, strlen(parts), &err), &err);
         assert_int_equal(list.count, 1);

@@ -121,14 +121,14 @@ static void test_entries_that_exclude_each_other_are_both_named(void **state UNU
                 {{{MPS, 2, {SELECT_ALL}, "nvidia.com/x"}, {MPS, 2}},
                         CONFIG "11: sharing.mps.resources[1].devices: GPU 0 (GPU-0) is shared already by "
                                "sharing.mps.resources[0] (line 10): let only one of them name it"},
-                {{{MPS, 4, SELECT_REFS(refs_1)}, {TS, 2, SELECT_REFS(refs_0)}},
-                        CONFIG "10: sharing.mps.resources[0]: its strategy is not that of "
-                               "sharing.timeSlicing.resources[0] (line 11), and both are 'nvidia.com/gpu': give one of "
-                               "them a rename of its own"},
-                {{{MPS, 4, SELECT_REFS(refs_2_0), "nvidia.com/x"}, {TS, 2, {SELECT_COUNT, 1}, "nvidia.com/x"}},
-                        CONFIG "11: sharing.timeSlicing.resources[0]: its strategy is not that of "
-                               "sharing.mps.resources[0] (line 10), and both are 'nvidia.com/x': give one of them a "
-                               "rename of its own"},
+                {{{MPS, 4, SELECT_REFS(refs_1)}, {TS, 2, SELECT_REFS(refs_0)}}, CONFIG
+                        "10: sharing.mps.resources[0]: its strategy differs from the one of "
+                        "sharing.timeSlicing.resources[0] (line 11), and both are named 'nvidia.com/gpu': give one "
+                        "of them a rename of its own"},
+                {{{MPS, 4, SELECT_REFS(refs_2_0), "nvidia.com/x"}, {TS, 2, {SELECT_COUNT, 1}, "nvidia.com/x"}}, CONFIG
+                        "11: sharing.timeSlicing.resources[0]: its strategy differs from the one of "
+                        "sharing.mps.resources[0] (line 10), and both are named 'nvidia.com/x': give one of them a "
+                        "rename of its own"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -245,8 +245,10 @@ static void test_entries_under_one_name_must_agree(void **state UNUSED)
                         {TS, 2, SELECT_REFS(refs_1), "nvidia.com/x"}, {0}};
                 _cleanup_(node_done) struct node node = node_new(2);
                 const char *text = arena_printf(&node.arena,
-                        CONFIG "11: sharing.timeSlicing.resources[0]: its %s is not that of sharing.mps.resources[0] "
-                               "(line 10), and both are 'nvidia.com/x': give one of them a rename of its own",
+                        CONFIG
+                        "11: sharing.timeSlicing.resources[0]: its %s differs from the one of "
+                        "sharing.mps.resources[0] (line 10), and both are named 'nvidia.com/x': give one of them a "
+                        "rename of its own",
                         table[i].difference);
 
                 add_entries(&node, entries);

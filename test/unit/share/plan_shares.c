@@ -99,7 +99,7 @@ static void test_sms_that_nobody_knows_cannot_be_shared(void **state UNUSED)
         share(&node, PROVISIONING_SM, 2);
         assert_fails(node_plan(&node), &node.err, ERROR_UNSUPPORTED,
                 PLACE
-                ": provisioning sm: GPU 0 (GPU-0) (NVIDIA A10) does not tell how many SMs it has: use provisioning "
+                ": provisioning sm: GPU 0 (GPU-0) (NVIDIA A10) does not report how many SMs it has: use provisioning "
                 "weighted, or leave it out by devices");
         /* A GPU that fails tells nothing; the others are served. */
         node.inventory.gpus[0].failure = "it is gone";

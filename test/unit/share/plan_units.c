@@ -294,7 +294,7 @@ static void test_what_the_inventory_could_not_read_is_warned_about(void **state 
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node), "nvidia.com/gpu none: GPU-0");
         assert_string_equal(node.warnings.data,
-                "a GPU is left out, since it does not tell its UUID: nvmlDeviceGetHandleByIndex(3): GPU is lost\n"
+                "a GPU is left out, since NVML does not report its UUID: nvmlDeviceGetHandleByIndex(3): GPU is lost\n"
                 "left out of GPU 1 (GPU-1): MIG device 3: not found\n");
 }
 
@@ -307,7 +307,8 @@ static void test_a_uuid_that_is_there_twice_is_one_unit(void **state UNUSED)
         node_add_entry(&node, SHARING_TIME_SLICING, "nvidia.com/mig-1g.5gb", 2);
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node), "nvidia.com/mig-1g.5gb time-slicing: MIG-0-0*2");
-        assert_string_equal(node.warnings.data, "MIG device 0:1 (MIG-0-0) is left out: its UUID is that of another\n");
+        assert_string_equal(
+                node.warnings.data, "MIG device 0:1 (MIG-0-0) is left out: another GPU has the same UUID\n");
 }
 
 int main(void)

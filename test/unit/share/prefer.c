@@ -10,15 +10,17 @@ static void test_requests_that_cannot_be_met_are_refused(void **state UNUSED)
                 const char *error;
         } table[] = {
                 {"A*4", "A::0 A::1 A::9", NULL, 3,
-                        "resource 'nvidia.com/gpu': not enough available devices: 3 are wanted, 2 are there"},
+                        "resource 'nvidia.com/gpu': not enough available devices: 3 are asked for, 2 are available"},
                 {"A*4", NULL, "A::0 A::1", 1,
-                        "resource 'nvidia.com/gpu': 1 devices are wanted, but more than that must be among them"},
+                        "resource 'nvidia.com/gpu': 1 devices are asked for, but more devices than that must be "
+                        "included"},
                 {"A B C", "A B", "B C", 4,
-                        "resource 'nvidia.com/gpu': not enough available devices: 4 are wanted, 3 are there"},
+                        "resource 'nvidia.com/gpu': not enough available devices: 4 are asked for, 3 are available"},
                 {"A B C", NULL, "B", 0,
-                        "resource 'nvidia.com/gpu': 0 devices are wanted, but more than that must be among them"},
+                        "resource 'nvidia.com/gpu': 0 devices are asked for, but more devices than that must be "
+                        "included"},
                 {"A/a A/b", "A/a", NULL, 2,
-                        "resource 'nvidia.com/gpu': not enough available devices: 2 are wanted, 1 are there"},
+                        "resource 'nvidia.com/gpu': not enough available devices: 2 are asked for, 1 are available"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {

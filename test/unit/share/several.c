@@ -6,15 +6,15 @@
 #define CDI                                                                                                                   \
         "set deviceListStrategy: cdi-cri; the container runtime has to know CDI: CRI-O, containerd from 2.0 on, or 1.7 with " \
         "enable_cdi = true"
-#define SEES                                                                                                                          \
-        "it has devices of nvidia.com/gpu0 and nvidia.com/gpu1 and sees those of one of them, since a variable names them, of which " \
-        "kubelet hands on one: " CDI ", or use volume-mounts"
-#define DAEMONS                                                                                                                    \
-        "it has devices of nvidia.com/gpu0 and nvidia.com/gpu1, and a program that uses CUDA there sees those of one MPS control " \
-        "daemon, which does not serve them all: "
-#define LIMITS                                                                                                                     \
-        "it has shares of nvidia.com/gpu0 and nvidia.com/gpu1 and the limits of one of them, since variables have them, of which " \
-        "kubelet hands on one: " CDI
+#define SEES                                                                                                           \
+        "it has devices of nvidia.com/gpu0 and nvidia.com/gpu1 but sees only those of one of them: an environment "    \
+        "variable names them, and kubelet passes on only one value of it: " CDI ", or use volume-mounts"
+#define DAEMONS                                                                                                        \
+        "it has devices of nvidia.com/gpu0 and nvidia.com/gpu1, but a program that uses CUDA there sees only the "     \
+        "devices of one MPS control daemon, and no daemon serves all of them: "
+#define LIMITS                                                                                                         \
+        "it has shares of nvidia.com/gpu0 and nvidia.com/gpu1 but the limits of only one of them: environment "        \
+        "variables carry the limits, and kubelet passes on only one value of each: " CDI
 
 static void share_each(struct node *node, enum sharing_strategy strategy, unsigned int lists)
 {
@@ -102,9 +102,9 @@ static void test_two_mig_devices_have_a_daemon_each(void **state UNUSED)
                 node_add_entry(&node, SHARING_MPS, names[i], 2);
         node.sections[SHARING_MPS]->daemon_scope = DAEMON_SCOPE_NODE;
         assert_string_equal(fault(&node, names, 2),
-                "it has devices of nvidia.com/mig-1g.5gb and nvidia.com/mig-3g.20gb, and a program that uses CUDA there sees those of "
-                "one MPS control daemon, which does not serve them all: MPS has a daemon for each MIG device; ask for one in a "
-                "container");
+                "it has devices of nvidia.com/mig-1g.5gb and nvidia.com/mig-3g.20gb, but a program that uses CUDA "
+                "there sees only the devices of one MPS control daemon, and no daemon serves all of them: MPS has a "
+                "daemon for each MIG device; ask for one in a container");
 }
 
 static void test_a_whole_gpu_beside_a_share_is_not_seen_through_mps(void **state UNUSED)

@@ -367,7 +367,7 @@ static void test_an_answer_without_end_is_refused(void **state)
 
         open_control(f, "exec cat /dev/zero", 0);
         ask(f, "ps");
-        answers(f, "[invalid: 'ps': the MPS control daemon in '/run/mps/pipe' said more than 262144 bytes]");
+        answers(f, "[invalid: 'ps': the MPS control daemon in '/run/mps/pipe' answered with more than 262144 bytes]");
 }
 
 static void test_a_program_that_went_away_is_an_error_of_each_command(void **state)

@@ -138,13 +138,13 @@ static void test_a_field_is_what_was_set_or_an_error_with_both(void **state UNUS
         assert_ok(dialogue_v3_check_limit("1630M", 1630, &err), &err);
         assert_ok(dialogue_v3_check_limit("1G", 1630, &err), &err);
         assert_fails(dialogue_v3_check_limit("2G", 1630, &err), &err, ERROR_INVALID,
-                "memory limit: 1630 MiB were set, its control daemon says 2048 MiB");
+                "memory limit: 1630 MiB were set, its control daemon reports 2048 MiB");
         assert_int_equal(dialogue_v3_check_limit("Error", 1630, &err), -1);
         assert_ok(dialogue_v3_check_threads("33", 333, &err), &err);
         assert_ok(dialogue_v3_check_threads("33.0", 333, &err), &err);
         assert_ok(dialogue_v3_check_threads("1", 3, &err), &err);
         assert_fails(dialogue_v3_check_threads("34.5", 333, &err), &err, ERROR_INVALID,
-                "active thread percentage: 33 was set, its control daemon says 34.5");
+                "active thread percentage: 33 was set, its control daemon reports 34.5");
         assert_int_equal(dialogue_v3_check_threads("", 333, &err), -1);
 }
 

@@ -239,7 +239,8 @@ static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones
         rig_wait_for_another(rig, GPU_A, pid);
         rig_wait(rig, has_remade, NULL, "the partition is made anew");
         rig_wait(rig, has_notice,
-                "the SM partitions of 1 containers went with an earlier process of its control daemon: restart their pods",
+                "the SM partitions of 1 containers ended with an earlier process of its control daemon: restart "
+                "their pods",
                 "the notice");
         release(rig, "g1");
         rig_run_for(rig, 100);
@@ -477,7 +478,8 @@ static void test_a_namespace_is_made_again_in_each_process_and_until_it_can_be(v
                 rig_wait_for_another(rig, GPU_A, pid);
                 if (i == 1) {
                         rig_wait(rig, has_notice,
-                                "what 1 containers were granted cannot be made, and is tried again: ", "it is told");
+                                "the partitions or namespaces of 1 containers cannot be created, will try again: ",
+                                "it is told");
                         rig_behave(rig, "version: 615\n");
                 }
                 rig_wait(rig, is_there_again, "g1", "the namespace is made anew");
@@ -527,7 +529,7 @@ static void test_a_namespace_without_its_limits_is_refused_and_does_not_stay(voi
         rig_run_for(rig, 300);
         answer = grant_with(rig, "g1", 250, 2048);
         assert_string_equal(answer.err.text,
-                "MPS namespace 'g1': memory limit: 2048 MiB were set, its control daemon says 1024 MiB");
+                "MPS namespace 'g1': memory limit: 2048 MiB were set, its control daemon reports 1024 MiB");
         assert_false(is_namespace_there(rig, "g1"));
         answer = grant_with(rig, "../g1", 250, 2048);
         assert_int_equal(answer.err.kind, ERROR_INVALID);

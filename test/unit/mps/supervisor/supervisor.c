@@ -127,7 +127,7 @@ static void test_a_daemon_that_is_no_longer_wanted_ends_with_its_last_client(voi
         rig_wait_for_clients(rig, GPU_A, 1);
         second = rig_daemon(rig, GPU_B, 1630);
         rig_apply(rig, &second, 1);
-        wait_for_reason(rig, GPU_A, "it waits for its 1 clients to leave, then it ends");
+        wait_for_reason(rig, GPU_A, "it waits for its 1 clients to end, then it ends");
         assert_int_equal(kill(client, 0), 0);
         rig_end_client(rig, client, SIGTERM);
         rig_wait_for_state(rig, GPU_A, MPS_OFF);
@@ -150,7 +150,7 @@ static void test_other_settings_come_when_the_last_client_has_left(void **state)
         daemons[0] = rig_daemon(rig, GPU_A, 4096);
         daemons[1] = rig_daemon(rig, GPU_B, 1630);
         rig_apply(rig, daemons, 2);
-        wait_for_reason(rig, GPU_A, "then it starts anew with other settings");
+        wait_for_reason(rig, GPU_A, "then it restarts with other settings");
         rig_end_client(rig, client, SIGTERM);
         rig_wait_for_another(rig, GPU_A, first);
         assert_int_equal(rig_status(rig, GPU_A)->limit_mib, 4096);
@@ -319,7 +319,7 @@ static void test_a_value_that_reads_back_otherwise_is_a_fault_with_both(void **s
         rig_behave(rig, "on set_default_device_pinned_mem_limit: ignore\n");
         rig_start(rig);
         rig_apply_both(rig);
-        wait_for_reason(rig, GPU_A, "memory limit of " GPU_A ": 8192 MiB were set, its control daemon says 0 MiB");
+        wait_for_reason(rig, GPU_A, "memory limit of " GPU_A ": 8192 MiB were set, its control daemon reports 0 MiB");
         rig_behave(rig, "");
         rig_wait_for_state(rig, GPU_A, MPS_READY);
         rig_wait_for_state(rig, GPU_B, MPS_READY);

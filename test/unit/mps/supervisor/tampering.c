@@ -45,7 +45,8 @@ static void test_a_default_percentage_is_set_back_and_told(void **state)
         start(rig, "535.261.03", "");
         rig_ask(rig, GPU_A, "set_default_active_thread_percentage 90");
         expect_repair(rig,
-                "somebody changed its settings: default active thread percentage: 90.0 instead of 25.0 %; it was set back",
+                "its settings were changed from outside (configuration drift): default active thread percentage: "
+                "90.0 instead of 25.0 %; they were restored",
                 "get_default_active_thread_percentage", "25.0\n");
 }
 
@@ -102,7 +103,7 @@ static void test_a_default_that_cannot_be_set_back_ends_the_serving(void **state
         start(rig, "550.163.01", "");
         rig_behave(rig, "version: 550\non get_default_active_thread_percentage: answer 90.0\n");
         rig_wait_for_state(rig, GPU_A, MPS_FAULT);
-        assert_non_null(strstr(rig_status(rig, GPU_A)->reason, "25.0 was set, its control daemon says 90.0"));
+        assert_non_null(strstr(rig_status(rig, GPU_A)->reason, "25.0 was set, its control daemon reports 90.0"));
 }
 
 static void start_interface_3(struct rig *rig)
@@ -176,11 +177,11 @@ static void test_the_limits_of_a_namespace_are_set_back(void **state)
         make_namespace(rig, "g2");
         run_control(rig, rig_path(rig, "namespace set g2 --server=uid_%u --active-thread-percentage=95", geteuid()));
         rig_wait(rig, was_repaired,
-                "active thread percentage of its namespace g2: 95.0 instead of 50.0 %; it was set back",
+                "active thread percentage of its namespace g2: 95.0 instead of 50.0 %; they were restored",
                 "the percentage is set back");
         expect_field(rig, "g2", "active-thread-percentage", "50\n");
         run_control(rig, rig_path(rig, "namespace set g1 --server=uid_%u --pinned-memory-limit=30G", geteuid()));
-        rig_wait(rig, was_repaired, "memory limit of its namespace g1: 30720 instead of 2048 MiB; it was set back",
+        rig_wait(rig, was_repaired, "memory limit of its namespace g1: 30720 instead of 2048 MiB; they were restored",
                 "the limit is set back");
         expect_field(rig, "g1", "pinned-memory-limit", "2048M\n");
         assert_int_equal(rig_status(rig, GPU_A)->repairs, 2);
@@ -203,7 +204,7 @@ static void test_a_namespace_that_does_not_follow_is_told_and_the_others_are_ser
         make_namespace(rig, "g1");
         rig_behave(
                 rig, rig_path(rig, "version: 615\non namespace list: answer g1,uid_%u,Ready,9G,50,-,/x\n", geteuid()));
-        rig_wait(rig, has_notice, "memory limit of its namespace g1: 9216 instead of 2048 MiB; it cannot be set back",
+        rig_wait(rig, has_notice, "memory limit of its namespace g1: 9216 instead of 2048 MiB; they cannot be restored",
                 "it is told");
         rig_behave(rig, "version: 615\n");
         make_namespace(rig, "g2");
