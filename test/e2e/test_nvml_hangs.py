@@ -1,4 +1,7 @@
 """A call into NVML that does not return, played by the delays of the simulated one (docs/simulator.md)."""
+import re
+
+from cluster import cluster  # noqa: F401 -- a fixture
 from node import GPU, sharing, v100s
 from test_agent_metrics import get, value
 
@@ -20,9 +23,9 @@ def ailment(node):
     return text if status != 200 else ''
 
 
-def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
+def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node, cluster):
     config = sharing('timeSlicing', 5)
-    kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0')
+    kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0', *cluster.options())
     node.wait_counts(20)
     gpus = v100s()
     gpus[1]['delays'] = {'nvmlDeviceGetMemoryInfo': FOR_EVER}
@@ -40,6 +43,10 @@ def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
     node.agent.wait_log('unhealthy unit=%s reason="nvmlDeviceGetMemoryInfo does not return' % hung)
     node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % uuids(node)[3])
     assert ailment(node).startswith('nvmlDeviceGetMemoryInfo of GPU 1 (%s) has not returned for ' % hung)
+    event = cluster.wait_event('NVMLCallHangs')
+    assert event['type'] == 'Warning'
+    assert re.fullmatch(r'nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has not returned for \d\d s: '
+                        'until it does this GPU is unhealthy; the others are watched by another thread' % hung, event['message'])
     assert get(node.agent, '/livez')[0] == 200
     text = get(node.agent, '/metrics')[1]
     assert value(text, 'warpshare_nvml_call_hanging_seconds', call='nvmlDeviceGetMemoryInfo', gpu=hung) >= 10
@@ -58,19 +65,26 @@ def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
     node.agent.wait_log('healthy again unit=%s' % hung)
     node.wait(lambda: ailment(node) == '', 'all is well again')
     assert len(kubelet.registered) == 1
+    event = cluster.wait_event('NVMLCallReturned')
+    assert event['type'] == 'Normal'
+    assert re.fullmatch(r'nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has returned after \d\d s' % hung, event['message'])
+    assert len(cluster.events('NVMLCallHangs')) == len(cluster.events('NVMLCallReturned')) == 1
 
 
-def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node):
+def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node, cluster):
     node.scenario(v100s(), init={'delay': FOR_EVER})
     node.config(sharing('timeSlicing', 5))
     node.kubelet.start()
-    node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true')
+    node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true', *cluster.options())
     node.agent.wait_log('a call into NVML does not return.* call=nvmlInit', timeout=PATIENCE)
     assert 'nvmlInit' in ailment(node) and 'has not returned for' in ailment(node)
+    assert cluster.wait_event('NVMLCallHangs')['message'].endswith(
+        ' s: until it does nothing is heard of any GPU, and what is known of them stays')
     gpus = v100s()
     gpus[3]['lost'] = True
     node.scenario(v100s())
     node.wait_counts(20)
+    assert cluster.wait_event('NVMLCallReturned')['message'].startswith('nvmlInit_v2 has returned after ')
     node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
     node.wait_counts(15, 20)
     assert ailment(node) == ''
