@@ -2,24 +2,30 @@
  * What kubelet would see of the agent, measured from outside: a node is started, one thing measured, the node stopped. bench/run
  * repeats it and knows the budgets.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <deviceplugin.pb-c.h>
 
 #include "base/alloc.h"
 #include "bench/figure.h"
 #include "bench/node.h"
+#include "bench/outage.h"
 #include "bench/process.h"
 #include "bench/requests.h"
 #include "rpc/client.h"
 
 #define WARM_UP 200U
 #define CALL_TIMEOUT_MS 5000U
+#define LOG_PAUSE_MS 10U
+#define LINES 200U
 
 struct bench {
         uv_loop_t loop;
@@ -28,6 +34,8 @@ struct bench {
         unsigned int calls;
         unsigned int wanted;
         unsigned int seconds;
+        unsigned int times;
+        unsigned int pause_ms; /* between two calls */
         struct error err;
 };
 
@@ -106,6 +114,8 @@ static int run_calls(
                         rc = error_set(&bench->err, ERROR_UNAVAILABLE, "%s failed", path);
                 else if (i >= WARM_UP)
                         figure_add(figure, (double)took / 1000);
+                if (bench->pause_ms)
+                        node_pause(&bench->node, bench->pause_ms);
         }
         rpc_client_close(caller.client);
         return rc;
@@ -231,8 +241,8 @@ static int print_memory(struct bench *bench, const char *when)
         struct process_memory memory;
         struct process_memory library;
 
-        if (process_memory(bench->node.sim.agent.process.pid, NULL, &memory, &bench->err) < 0 ||
-                process_memory(bench->node.sim.agent.process.pid, bench->options.library, &library, &bench->err) < 0)
+        if (process_memory(bench->node.sim.agent->process.pid, NULL, &memory, &bench->err) < 0 ||
+                process_memory(bench->node.sim.agent->process.pid, bench->options.library, &library, &bench->err) < 0)
                 return -1;
         figure_print_one(pss, "KiB", memory.pss_kib);
         figure_print_one(rss, "KiB", memory.rss_kib);
@@ -289,26 +299,74 @@ static int measure_xid(struct bench *bench)
 
 /* ---- idle ---- */
 
-static bool never(void *data UNUSED)
-{
-        return false;
-}
-
 static int measure_idle(struct bench *bench)
 {
         uint64_t before;
         uint64_t after;
         int64_t started;
 
-        sim_node_wait(&bench->node.sim, never, NULL, 3000);
+        node_pause(&bench->node, 3000);
         started = clock_ns();
-        if (process_switches(bench->node.sim.agent.process.pid, &before, &bench->err) < 0)
+        if (process_switches(bench->node.sim.agent->process.pid, &before, &bench->err) < 0)
                 return -1;
-        sim_node_wait(&bench->node.sim, never, NULL, (uint64_t)bench->seconds * 1000);
-        if (process_switches(bench->node.sim.agent.process.pid, &after, &bench->err) < 0)
+        node_pause(&bench->node, (uint64_t)bench->seconds * 1000);
+        if (process_switches(bench->node.sim.agent->process.pid, &after, &bench->err) < 0)
                 return -1;
         figure_print_one("idle_wakeups", "/s", (double)(after - before) * 1e9 / (double)(clock_ns() - started));
         return 0;
+}
+
+/* ---- outages ---- */
+
+static int measure_update(struct bench *bench)
+{
+        struct figure figure = {.name = "update", .unit = "ms"};
+        int rc = outage_of_updates(&bench->node, bench->times, &figure, &bench->err);
+
+        figure_print(&figure);
+        return rc;
+}
+
+static int measure_kill(struct bench *bench)
+{
+        struct figure figure = {.name = "kill", .unit = "ms"};
+        int rc = outage_of_kills(&bench->node, bench->times, &figure, &bench->err);
+
+        figure_print(&figure);
+        return rc;
+}
+
+/* ---- the log ---- */
+
+/* How long the line of an allocation takes where the agent's log is. */
+static int measure_line(struct bench *bench)
+{
+        static const char line[] = "2026-01-01T00:00:00.000Z info  allocated resource=nvidia.com/gpu "
+                                   "unit=GPU-00000000-1111-2222-3333-444444444444 replicas=1 of=48 memory_mib=1699 "
+                                   "threads_permille=20\n";
+        struct figure figure = {.name = "line", .unit = "us"};
+        int log = open(bench->node.sim.log, O_WRONLY | O_APPEND | O_CLOEXEC | (bench->options.syncs_log ? O_DSYNC : 0));
+        int rc = 0;
+
+        if (log < 0)
+                return error_errno(&bench->err, errno, "open '%s'", bench->node.sim.log);
+        for (unsigned int i = 0; i < LINES && rc == 0; i++) {
+                int64_t started = clock_ns();
+
+                if (write(log, line, strlen(line)) < 0)
+                        rc = error_errno(&bench->err, errno, "write to '%s'", bench->node.sim.log);
+                figure_add(&figure, (double)(clock_ns() - started) / 1000);
+        }
+        close(log);
+        figure_print(&figure);
+        return rc;
+}
+
+/* Each call finds an agent that has written the line of the one before: kubelet does not ask for one container after the other, either. */
+static int measure_log(struct bench *bench)
+{
+        bench->pause_ms = LOG_PAUSE_MS;
+        return measure_allocate(bench) < 0 ? -1 : measure_line(bench);
 }
 
 /* ---- for another client ---- */
@@ -349,6 +407,8 @@ static const struct measure {
         const char *name;
         int (*run)(struct bench *bench);
         const char *help;
+        const char *agent_option;
+        bool syncs_log;
 } measures[] = {
         {"start", measure_start, "from making the process to Register, and to the first device list"},
         {"memory", measure_memory, "after registration, and after --calls allocations"},
@@ -356,6 +416,12 @@ static const struct measure {
         {"prefer", measure_prefer, "GetPreferredAllocation of --wanted among all devices"},
         {"xid", measure_xid, "from writing an event to the scenario to the list that says it"},
         {"idle", measure_idle, "wake-ups a second of all threads, over --seconds"},
+        {"update", measure_update, "kubelet without a device while another agent takes over, --times"},
+        {"kill", measure_kill, "from the end of the agent by -9 until all devices are back, --times",
+                .agent_option = "--restart-after-crash=always"},
+        {"slow-log", measure_log, "Allocate with a pause after each; each line of the log goes to the disk at once",
+                .syncs_log = true},
+        {"no-log", measure_log, "the same with nothing logged", .agent_option = "--log-level=error"},
         {"hold", hold, "prints the plugin's socket and waits for the end of input"},
 };
 
@@ -366,7 +432,8 @@ static int usage(void)
                "  --gpus=N --replicas=N    of the node (8, 48); 1 replica: not shared, above 48: by time-slicing\n"
                "  --calls=N                requests (10000)\n"
                "  --wanted=N               devices a preference is asked for (1)\n"
-               "  --seconds=N              of idling (12)\n\nmeasures:\n");
+               "  --seconds=N              of idling (12)\n"
+               "  --times=N                outages (5)\n\nmeasures:\n");
         for (size_t i = 0; i < ARRAY_SIZE(measures); i++)
                 printf("  %-10s %s\n", measures[i].name, measures[i].help);
         return 2;
@@ -378,7 +445,7 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
                 {"library", required_argument, NULL, 'l'}, {"mps-programs", required_argument, NULL, 'm'},
                 {"gpus", required_argument, NULL, 'g'}, {"replicas", required_argument, NULL, 'r'},
                 {"calls", required_argument, NULL, 'c'}, {"wanted", required_argument, NULL, 'w'},
-                {"seconds", required_argument, NULL, 's'}, {0}};
+                {"seconds", required_argument, NULL, 's'}, {"times", required_argument, NULL, 't'}, {0}};
         unsigned int *number = NULL;
         int option;
 
@@ -387,6 +454,7 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
         bench->calls = 10000;
         bench->wanted = 1;
         bench->seconds = 12;
+        bench->times = 5;
         while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
                 switch (option) {
                 case 'a':
@@ -413,6 +481,9 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
                 case 's':
                         number = &bench->seconds;
                         break;
+                case 't':
+                        number = &bench->times;
+                        break;
                 default:
                         return NULL;
                 }
@@ -434,6 +505,8 @@ int main(int argc, char **argv)
 
         if (!measure)
                 return usage();
+        bench.options.agent_option = measure->agent_option;
+        bench.options.syncs_log = measure->syncs_log;
         signal(SIGPIPE, SIG_IGN); /* whoever reads the figures may end first; the agent must not be left behind */
         uv_loop_init(&bench.loop);
         rc = node_start(&bench.node, &bench.loop, &bench.options, &bench.err);

@@ -67,20 +67,24 @@ static int fail_with_log(const struct node *node, struct error *err)
                 fputs(log.data, stderr);
         strbuf_done(&log);
         return error_set(err, ERROR_TIMEOUT, "the agent %s; its log is above",
-                node->sim.agent.runs ? "did not bring its devices in time" : "ended");
+                node->sim.agent->runs ? "did not bring its devices in time" : "ended");
+}
+
+bool node_is_whole(const struct node *node)
+{
+        return kubelet_allocatable(node->sim.kubelet, NODE_RESOURCE) == node->options.gpus * node->options.replicas;
 }
 
 static bool has_all_devices(void *data)
 {
         const struct node *node = data;
 
-        return !node->sim.agent.runs || (node->registered_ns && kubelet_allocatable(node->sim.kubelet, NODE_RESOURCE) ==
-                                                                        node->options.gpus * node->options.replicas);
+        return !node->sim.agent->runs || (node->registered_ns && node_is_whole(node));
 }
 
 static int wait_for_devices(struct node *node, struct error *err)
 {
-        if (!sim_node_wait(&node->sim, has_all_devices, node, START_TIMEOUT_MS) || !node->sim.agent.runs)
+        if (!sim_node_wait(&node->sim, has_all_devices, node, START_TIMEOUT_MS) || !node->sim.agent->runs)
                 return fail_with_log(node, err);
         return 0;
 }
@@ -93,9 +97,15 @@ static void on_register(const char *resource UNUSED, void *data)
                 node->registered_ns = clock_ns();
 }
 
-static void on_change(const char *resource UNUSED, size_t capacity UNUSED, size_t allocatable UNUSED, void *data)
+static void on_change(const char *resource UNUSED, size_t capacity UNUSED, size_t allocatable, void *data)
 {
-        ((struct node *)data)->list_ns = clock_ns();
+        struct node *node = data;
+
+        node->list_ns = clock_ns();
+        if (allocatable == 0 && !node->gone_ns)
+                node->gone_ns = node->list_ns;
+        else if (node->gone_ns && !node->back_ns && node_is_whole(node))
+                node->back_ns = node->list_ns;
 }
 
 int node_start(struct node *node, uv_loop_t *loop, const struct node_options *options, struct error *err)
@@ -110,6 +120,8 @@ int node_start(struct node *node, uv_loop_t *loop, const struct node_options *op
                 .config = config,
                 .mps_programs = is_mps(options) ? options->mps : NULL,
                 .mps_scenario = mps_scenario,
+                .agent_option = options->agent_option,
+                .syncs_log = options->syncs_log,
                 .kubelet = {.on_register = on_register, .on_change = on_change, .data = node},
         };
 
@@ -149,6 +161,16 @@ char *node_plugin_socket(const struct node *node)
                         path = xasprintf("%s/%s", node->sim.kubelet_directory, entry->d_name);
         closedir(directory);
         return path;
+}
+
+static bool never(void *data UNUSED)
+{
+        return false;
+}
+
+void node_pause(struct node *node, uint64_t ms)
+{
+        sim_node_wait(&node->sim, never, NULL, ms);
 }
 
 void node_stop(struct node *node)

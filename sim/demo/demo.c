@@ -52,7 +52,7 @@ static void keep(struct demo *demo)
         printf("  %s\n      the agent's log\n", node->log);
         printf("  %s\n      the GPUs: edit it and watch the agent's log\n", node->scenario);
         printf("  %s\n      the configuration; 'kill -HUP %d' puts a change in force\n", node->config,
-                node->agent.process.pid);
+                node->agent->process.pid);
         printf("  WARPSHARE_SIM_SCENARIO=%s LD_PRELOAD=%s nvidia-smi\n      NVIDIA's own tool on the simulated GPUs\n",
                 node->scenario, demo->library);
         fflush(stdout);

@@ -54,14 +54,14 @@ static bool is_allocatable(void *data)
         const struct count *count = data;
 
         return kubelet_allocatable(count->demo->node.kubelet, count->resource) == count->wanted ||
-               !count->demo->node.agent.runs;
+               !count->demo->node.agent->runs;
 }
 
 bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted, uint64_t timeout_ms)
 {
         struct count count = {demo, resource, wanted};
 
-        return sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms) && demo->node.agent.runs;
+        return sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms) && demo->node.agent->runs;
 }
 
 /* One row a GPU and one cell a replica; the devices come GPU by GPU. */
@@ -287,14 +287,14 @@ bool demo_has_daemons(void *data)
         for (size_t i = 0; demo->daemons && i < demo->daemons->n_daemons; i++)
                 ready += demo->daemons->daemons[i].state == MPS_READY &&
                          demo->daemons->daemons[i].threads_permille == demo->most_permille;
-        return ready == DEMO_GPUS || !demo->node.agent.runs;
+        return ready == DEMO_GPUS || !demo->node.agent->runs;
 }
 
 void demo_show_daemons(struct demo *demo)
 {
         printf("  %s%-13s   %-8s %8s  %8s  %10s   %s%s\n", demo_style(demo, DEMO_DIM), "MPS DAEMON", "STATE", "PID",
                 "AT MOST", "", "TIER", demo_style(demo, DEMO_PLAIN));
-        if (!sim_node_wait(&demo->node, demo_has_daemons, demo, 5000) || !demo->node.agent.runs) {
+        if (!sim_node_wait(&demo->node, demo_has_daemons, demo, 5000) || !demo->node.agent->runs) {
                 demo_fail(demo, "%u MPS daemons should be ready", DEMO_GPUS);
                 return;
         }

@@ -104,9 +104,9 @@ static void on_exit_of(uv_process_t *handle, int64_t status UNUSED, int signal_n
 }
 
 static int start(struct sim_process *process, struct sim_node *node, char **arguments, char **environment,
-        const char *log_path, struct error *err)
+        const char *log_path, int log_flags, struct error *err)
 {
-        int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | log_flags, 0644);
         uv_stdio_container_t stdio[] = {
                 {.flags = UV_IGNORE},
                 {.flags = UV_IGNORE},
@@ -133,7 +133,7 @@ static int start(struct sim_process *process, struct sim_node *node, char **argu
         return 0;
 }
 
-static int start_agent(struct sim_node *node, struct error *err)
+static int start_agent(struct sim_node *node, struct sim_process *process, struct error *err)
 {
         _free_ char *config = xasprintf("--config-file=%s", node->config);
         _free_ char *library = xasprintf("--nvml-library=%s", node->library);
@@ -147,12 +147,12 @@ static int start_agent(struct sim_node *node, struct error *err)
         _free_ char *cdi = xasprintf("--cdi-root=%s", node->cdi_root);
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
         char command[] = "agent";
-        char *arguments[] = {
-                node->program, command, config, library, socket, pods, root, mps, driver, here, system, cdi, NULL};
+        char *arguments[] = {node->program, command, config, library, socket, pods, root, mps, driver, here, system,
+                cdi, node->agent_option, NULL};
         char *environment[] = {scenario, NULL};
 
         node->started_ns = (int64_t)uv_hrtime();
-        return start(&node->agent, node, arguments, environment, node->log, err);
+        return start(process, node, arguments, environment, node->log, node->syncs_log ? O_DSYNC : 0, err);
 }
 
 static int start_mps(struct sim_node *node, struct error *err)
@@ -168,7 +168,7 @@ static int start_mps(struct sim_node *node, struct error *err)
         char *arguments[] = {node->program, command, shm, root, library, grace, NULL};
         char *environment[] = {path, scenario, mps_scenario, NULL};
 
-        return start(&node->mps, node, arguments, environment, node->mps_log, err);
+        return start(&node->mps, node, arguments, environment, node->mps_log, 0, err);
 }
 
 int sim_node_start(struct sim_node *node, const struct sim_node_options *options, struct error *err)
@@ -180,6 +180,9 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
                 .program = xstrdup(options->agent),
                 .library = xstrdup(options->library),
                 .mps_programs = options->mps_programs ? xstrdup(options->mps_programs) : NULL,
+                .agent_option = options->agent_option ? xstrdup(options->agent_option) : NULL,
+                .syncs_log = options->syncs_log,
+                .agent = node->agents,
         };
         if (make_folder(node, options, err) < 0)
                 return -1;
@@ -188,7 +191,7 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
         kubelet.pod_resources = node->pod_resources;
         if (kubelet_new(&node->kubelet, &kubelet, err) < 0 || (node->mps_programs && start_mps(node, err) < 0))
                 return -1;
-        return start_agent(node, err);
+        return start_agent(node, node->agent, err);
 }
 
 /* ---- waiting ---- */
@@ -218,8 +221,25 @@ static void stop(struct sim_node *node, struct sim_process *process)
 
 int sim_node_restart_agent(struct sim_node *node, struct error *err)
 {
-        stop(node, &node->agent);
-        return start_agent(node, err);
+        stop(node, node->agent);
+        return start_agent(node, node->agent, err);
+}
+
+static struct sim_process *other_agent(struct sim_node *node)
+{
+        return node->agent == node->agents ? node->agents + 1 : node->agents;
+}
+
+int sim_node_start_next(struct sim_node *node, struct error *err)
+{
+        stop(node, other_agent(node));
+        return start_agent(node, other_agent(node), err);
+}
+
+void sim_node_hand_over(struct sim_node *node)
+{
+        uv_process_kill(&node->agent->process, SIGTERM);
+        node->agent = other_agent(node);
 }
 
 static bool kubelet_is_gone(void *node)
@@ -234,7 +254,8 @@ static void on_kubelet_closed(void *node)
 
 void sim_node_stop(struct sim_node *node)
 {
-        stop(node, &node->agent);
+        stop(node, &node->agents[0]);
+        stop(node, &node->agents[1]);
         stop(node, &node->mps);
         if (node->kubelet) {
                 kubelet_close(node->kubelet, on_kubelet_closed, node);
@@ -245,6 +266,7 @@ void sim_node_stop(struct sim_node *node)
         free(node->program);
         free(node->library);
         free(node->mps_programs);
+        free(node->agent_option);
         free(node->mps_log);
         free(node->mps_root);
         free(node->mps_scenario);

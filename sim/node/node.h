@@ -22,6 +22,8 @@ struct sim_node_options {
         const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
         unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
         const char *driver_version;     /* that of the scenario */
+        const char *agent_option;       /* one more for the agent; NULL: none */
+        bool syncs_log;                 /* each line of the agent's log is on the disk before the write returns */
         struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
 };
 
@@ -34,13 +36,16 @@ struct sim_process {
 struct sim_node {
         uv_loop_t *loop;
         struct kubelet *kubelet;
-        struct sim_process agent;
+        struct sim_process agents[2];
+        struct sim_process *agent; /* the one that serves */
         struct sim_process mps;
         int64_t started_ns; /* monotonic, before the agent's process was made */
         char *program;
         char *library;
         char *mps_programs; /* NULL: none */
-        char *folder;       /* removed at the end */
+        char *agent_option; /* NULL: none */
+        bool syncs_log;
+        char *folder; /* removed at the end */
         char *scenario_directory;
         char *scenario; /* paths of the files in it */
         char *config;
@@ -61,6 +66,12 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
 
 /* Ends the agent and starts it anew: returns when its process is made. */
 int sim_node_restart_agent(struct sim_node *node, struct error *err) MUST_USE;
+
+/* As in a rolling update: another agent beside the one that serves, which waits for the end of that. */
+int sim_node_start_next(struct sim_node *node, struct error *err) MUST_USE;
+
+/* Tells the agent that serves to end; the next one is |agent| from now on. */
+void sim_node_hand_over(struct sim_node *node);
 
 /* Other GPUs, or the same in another state: what runs on the node sees it at once. */
 int sim_node_set_scenario(struct sim_node *node, const char *text, struct error *err) MUST_USE;

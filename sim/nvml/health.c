@@ -135,7 +135,7 @@ static bool field_of_rows(const struct scenario_gpu *gpu, unsigned int id, unsig
 
 static bool field_value(const struct call *call, unsigned int id, unsigned int *value)
 {
-        const struct scenario *scenario = call->world->scenario;
+        const struct scenario_versions *versions = &call->world->versions;
         const struct scenario_gpu *gpu = call->config;
         const struct model *model = gpu->model;
 
@@ -166,7 +166,7 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
                 *value = model->architecture >= NVML_DEVICE_ARCH_HOPPER;
                 return model->memory_slices;
         case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
-                *value = scenario_tells_profiles_without_mig(scenario);
+                *value = versions_tell_profiles_without_mig(versions);
                 return model->memory_slices;
         case NVML_FI_DEV_POWER_AVERAGE:
         case NVML_FI_DEV_POWER_INSTANT:
@@ -174,7 +174,7 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
                 return true;
         case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
                 *value = gpu->recovery_action;
-                return scenario_tells_recovery_actions(scenario);
+                return versions_tell_recovery_actions(versions);
         default:
                 return !call->gpu->mig_current && field_of_rows(gpu, id, value);
         }

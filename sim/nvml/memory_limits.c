@@ -25,7 +25,7 @@ static struct call begin(const char *name, nvmlDevice_t device, const void *limi
 
         if (call.result)
                 return call;
-        if (strtoul(call.world->scenario->driver_version, NULL, 10) < FIRST_DRIVER)
+        if (strtoul(call.world->versions.driver, NULL, 10) < FIRST_DRIVER)
                 call.result = NVML_ERROR_FUNCTION_NOT_FOUND;
         else if (!limits || !name_space || name_space[0] != '/')
                 call.result = NVML_ERROR_INVALID_ARGUMENT;

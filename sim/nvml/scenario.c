@@ -8,22 +8,27 @@ static const char *const top_keys[] = {"driverVersion", "nvmlVersion", "cudaVers
 
 static int parse_versions(const struct decode *decode, struct scenario *scenario, struct error *err)
 {
+        struct scenario_versions *versions = &scenario->versions;
+        const char *driver = "535.261.03";
         const char *cuda = "12.2";
+        const char *nvml;
         unsigned int major;
         unsigned int minor;
         int end = 0;
 
-        scenario->driver_version = "535.261.03";
-        if (decode_text(decode, "driverVersion", 80, &scenario->driver_version, err) < 0 ||
+        if (decode_text(decode, "driverVersion", sizeof(versions->driver), &driver, err) < 0 ||
                 decode_text(decode, "cudaVersion", 16, &cuda, err) < 0)
                 return -1;
         /* NVML's own version is "<major of the CUDA interface>.<driver>". */
-        scenario->nvml_version =
-                arena_printf(&scenario->arena, "%.*s.%s", (int)strcspn(cuda, "."), cuda, scenario->driver_version);
+        nvml = arena_printf(&scenario->arena, "%.*s.%s", (int)strcspn(cuda, "."), cuda, driver);
         if (sscanf(cuda, "%2u.%2u%n", &major, &minor, &end) != 2 || cuda[end])
                 return decode_fail(decode, "cudaVersion", err, "must be quoted and like \"12.2\"");
-        scenario->cuda_version = (int)(major * 1000 + minor * 10);
-        return decode_text(decode, "nvmlVersion", 80, &scenario->nvml_version, err);
+        versions->cuda = (int)(major * 1000 + minor * 10);
+        if (decode_text(decode, "nvmlVersion", sizeof(versions->nvml), &nvml, err) < 0)
+                return -1;
+        snprintf(versions->driver, sizeof(versions->driver), "%s", driver);
+        snprintf(versions->nvml, sizeof(versions->nvml), "%s", nvml);
+        return 0;
 }
 
 static int parse_init(const struct decode *decode, struct scenario *scenario, struct error *err)
@@ -224,14 +229,14 @@ int scenario_parse(struct scenario **ret, const char *name, const char *text, si
         return 0;
 }
 
-bool scenario_tells_profiles_without_mig(const struct scenario *scenario)
+bool versions_tell_profiles_without_mig(const struct scenario_versions *versions)
 {
-        return strtoul(scenario->driver_version, NULL, 10) >= 550;
+        return strtoul(versions->driver, NULL, 10) >= 550;
 }
 
-bool scenario_tells_recovery_actions(const struct scenario *scenario)
+bool versions_tell_recovery_actions(const struct scenario_versions *versions)
 {
-        return strtoul(scenario->driver_version, NULL, 10) >= 550;
+        return strtoul(versions->driver, NULL, 10) >= 550;
 }
 
 struct scenario *scenario_free(struct scenario *scenario)

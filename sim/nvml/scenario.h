@@ -117,11 +117,15 @@ struct scenario_event {
         unsigned int ci;
 };
 
+struct scenario_versions {
+        char driver[80];
+        char nvml[80];
+        int cuda; /* 12020 */
+};
+
 struct scenario {
         struct arena arena;
-        const char *driver_version;
-        const char *nvml_version;
-        int cuda_version; /* 12020 */
+        struct scenario_versions versions;
         nvmlReturn_t init_result;
         unsigned int init_delay_ms;
         unsigned int cpus_per_numa_node;
@@ -147,7 +151,7 @@ static inline void scenario_freep(struct scenario **scenario)
 }
 
 /* The driver tells MIG profiles while MIG is off, too: R550 and newer do (field 199), R535 cannot. */
-bool scenario_tells_profiles_without_mig(const struct scenario *scenario);
+bool versions_tell_profiles_without_mig(const struct scenario_versions *versions);
 
 /* The driver has field 230: R550 and newer. */
-bool scenario_tells_recovery_actions(const struct scenario *scenario);
+bool versions_tell_recovery_actions(const struct scenario_versions *versions);

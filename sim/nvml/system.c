@@ -50,14 +50,14 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
         _cleanup_(call_end) struct call call = call_any(__func__);
 
-        return call.result ? call.result : copy_text(version, length, call.world->scenario->driver_version);
+        return call.result ? call.result : copy_text(version, length, call.world->versions.driver);
 }
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
         _cleanup_(call_end) struct call call = call_any(__func__);
 
-        return call.result ? call.result : copy_text(version, length, call.world->scenario->nvml_version);
+        return call.result ? call.result : copy_text(version, length, call.world->versions.nvml);
 }
 
 static nvmlReturn_t cuda_version(const char *name, int *version)
@@ -68,7 +68,7 @@ static nvmlReturn_t cuda_version(const char *name, int *version)
                 return call.result;
         if (!version)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        *version = call.world->scenario->cuda_version;
+        *version = call.world->versions.cuda;
         return NVML_SUCCESS;
 }
 
@@ -92,8 +92,8 @@ nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_v1_t *info, un
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (info->version != NVML_SYSTEM_DRIVER_BRANCH_INFO_V1)
                 return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-        snprintf(info->branch, sizeof(info->branch), "r%.*s_00",
-                (int)MIN(strcspn(call.world->scenario->driver_version, "."), 8), call.world->scenario->driver_version);
+        snprintf(info->branch, sizeof(info->branch), "r%.*s_00", (int)MIN(strcspn(call.world->versions.driver, "."), 8),
+                call.world->versions.driver);
         return NVML_SUCCESS;
 }
 

@@ -120,6 +120,7 @@ void world_attach(struct world *world)
 {
         unsigned int index = 0;
 
+        world->versions = world->scenario->versions;
         LIST_FOR_EACH(link, &world->gpus)
                 container_of(link, struct gpu, link)->attached = false;
         for (unsigned int i = 0; i < world->scenario->n_gpus; i++) {

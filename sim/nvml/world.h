@@ -94,6 +94,7 @@ struct world {
         struct error problem;      /* with the file as it is now; kind ERROR_NONE: none */
         struct strbuf text;        /* what the file was when it was read last, good or bad */
         struct file_stamp stamp;
+        struct scenario_versions versions; /* of the driver that was initialised */
         struct list gpus;
         struct list instances;
         struct list computes;
@@ -109,7 +110,7 @@ void world_refresh(struct world *world);
 /* The processes of the scenario's directory as they are now; part of world_refresh(). */
 void world_read_processes(struct world *world);
 
-/* At the first nvmlInit: from now on NVML counts the GPUs that are there now, whatever comes or goes. */
+/* At the first nvmlInit: from now on the driver is the one that is there now, and NVML counts its GPUs, whatever comes or goes. */
 void world_attach(struct world *world);
 
 static inline bool gpu_is_present(const struct gpu *gpu)

@@ -24,7 +24,8 @@ struct removal {
 };
 
 struct removals {
-        bool is_dry; /* nothing is to be changed */
+        bool is_dry;        /* nothing is to be changed */
+        bool leaves_thread; /* inside NVML, which hangs: the process must leave by _exit() */
         struct arena arena;
         struct removal *rows;
         size_t n_rows;

@@ -34,8 +34,8 @@ def test_another_driver_is_taken_up_without_a_restart(node):
     machine, kubelet = start(node)
     ids = set(kubelet.ids(GPU))
     lists = len(kubelet.messages)
-    machine.install('580.95.05')
     node.scenario(v100s(), driverVersion='580.95.05')
+    machine.install('580.95.05')
     node.agent.hang_up()
     node.agent.wait_log('GPUs found gpus=4 driver=580.95.05')
     node.stays(lambda: node.kubelet.allocatable(GPU) == 80, '80 allocatable', 0.5)
@@ -67,8 +67,8 @@ def test_while_the_driver_is_being_replaced_its_gpus_are_unhealthy(node):
 
 def test_another_driver_is_noticed_by_itself(node):
     machine, _ = start(node)
-    machine.install('580.95.05')
     node.scenario(v100s(), driverVersion='580.95.05', init={'error': 'DRIVER_NOT_LOADED'})
+    machine.install('580.95.05')
     # It reads its GPUs every half minute; what an upgrade raises as events, no test can.
     node.wait_counts(0, 80, timeout=60)
     node.agent.wait_log('NVML cannot be used.*the NVIDIA driver is not loaded')

@@ -1,10 +1,17 @@
-"""A call into NVML that does not return, played by the delays of the simulated one (docs/simulator.md)."""
+"""A call into NVML that does not return, played by the delays of the simulated one (docs/simulator.md). Programs of MPS: test_nvml_hangs_mps.py."""
+import os
+import re
+
+from cluster import cluster  # noqa: F401 -- a fixture
 from node import GPU, sharing, v100s
 from test_agent_metrics import get, value
+from test_labels import discover, labels_file, read, wait_label  # noqa: F401 -- a fixture
 
 FOR_EVER = '600s'
 # From the begin of a call to the report of it, and then some.
 PATIENCE = 60.0
+# Every call waits, as for a lock of the driver.
+BLOCKED = {'nvmlSystemGetDriverVersion': {'time': FOR_EVER, 'blocks': True}}
 
 
 def unhealthy_gpus(node):
@@ -20,9 +27,9 @@ def ailment(node):
     return text if status != 200 else ''
 
 
-def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
+def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node, cluster):
     config = sharing('timeSlicing', 5)
-    kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0')
+    kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0', *cluster.options())
     node.wait_counts(20)
     gpus = v100s()
     gpus[1]['delays'] = {'nvmlDeviceGetMemoryInfo': FOR_EVER}
@@ -40,6 +47,10 @@ def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
     node.agent.wait_log('unhealthy unit=%s reason="nvmlDeviceGetMemoryInfo does not return' % hung)
     node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % uuids(node)[3])
     assert ailment(node).startswith('nvmlDeviceGetMemoryInfo of GPU 1 (%s) has not returned for ' % hung)
+    event = cluster.wait_event('NVMLCallHangs')
+    assert event['type'] == 'Warning'
+    assert re.fullmatch(r'nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has not returned for \d\d s: '
+                        'until it does, this GPU is unhealthy; another thread monitors the others' % hung, event['message'])
     assert get(node.agent, '/livez')[0] == 200
     text = get(node.agent, '/metrics')[1]
     assert value(text, 'warpshare_nvml_call_hanging_seconds', call='nvmlDeviceGetMemoryInfo', gpu=hung) >= 10
@@ -58,25 +69,31 @@ def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node):
     node.agent.wait_log('healthy again unit=%s' % hung)
     node.wait(lambda: ailment(node) == '', 'all is well again')
     assert len(kubelet.registered) == 1
+    event = cluster.wait_event('NVMLCallReturned')
+    assert event['type'] == 'Normal'
+    assert re.fullmatch(r'nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has returned after \d\d s' % hung, event['message'])
+    assert len(cluster.events('NVMLCallHangs')) == len(cluster.events('NVMLCallReturned')) == 1
 
 
-def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node):
+def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node, cluster):
     node.scenario(v100s(), init={'delay': FOR_EVER})
     node.config(sharing('timeSlicing', 5))
     node.kubelet.start()
-    node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true')
+    node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true', *cluster.options())
     node.agent.wait_log('a call into NVML does not return.* call=nvmlInit', timeout=PATIENCE)
     assert 'nvmlInit' in ailment(node) and 'has not returned for' in ailment(node)
+    assert cluster.wait_event('NVMLCallHangs')['message'].endswith(
+        ' s: until it does, no GPU is monitored, and the last known health of each stays')
     gpus = v100s()
     gpus[3]['lost'] = True
     node.scenario(v100s())
     node.wait_counts(20)
+    assert cluster.wait_event('NVMLCallReturned')['message'].startswith('nvmlInit_v2 has returned after ')
     node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
     node.wait_counts(15, 20)
     assert ailment(node) == ''
     lost = unhealthy_gpus(node)
-    node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}],
-                  delays={'nvmlSystemGetDriverVersion': {'time': FOR_EVER, 'blocks': True}})
+    node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}], delays=BLOCKED)
     node.config(sharing('timeSlicing', 8))
     node.agent.hang_up()
     node.agent.wait_log('does not return.* call=nvmlSystemGetDriverVersion', timeout=PATIENCE)
@@ -84,3 +101,40 @@ def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node
     assert unhealthy_gpus(node) == lost
     assert 'nvmlSystemGetDriverVersion has not returned for' in ailment(node)
     assert node.agent.stop() == 0
+
+
+# ---- gpu-feature-discovery ----
+
+def test_labels_follow_the_configuration_while_a_gpu_hangs(node, labels_file):
+    node.config(sharing('timeSlicing', 4))
+    agent = discover(node, '--use-node-feature-api=false', '--output', labels_file, GFD_CONFIG_FILE=node.config_path)
+    wait_label(node, labels_file, 'nvidia.com/gpu.replicas', '4')
+    before = read(labels_file)
+    gpus = v100s()
+    gpus[1]['delays'] = {'nvmlDeviceGetMemoryInfo': FOR_EVER}
+    node.scenario(gpus)
+    agent.hang_up()
+    which = ' event="%s" call="nvmlDeviceGetMemoryInfo" gpu="GPU-'
+    agent.wait_log('"a call into NVML does not return"' + which % 'NVMLCallHangs', timeout=PATIENCE)
+    node.config(sharing('timeSlicing', 8))
+    wait_label(node, labels_file, 'nvidia.com/gpu.replicas', '8')
+    assert {key: value for key, value in read(labels_file).items() if value != before.get(key)}.keys() <= {
+        'nvidia.com/gpu.replicas', 'nvidia.com/gfd.timestamp', 'warpshare.dev/gpu.most'}
+    node.scenario(v100s())
+    agent.wait_log('"the call into NVML has returned"' + which % 'NVMLCallReturned')
+    node.config(sharing('timeSlicing', 6))
+    wait_label(node, labels_file, 'nvidia.com/gpu.replicas', '6')
+
+
+def test_discovery_waits_for_an_nvml_that_does_not_begin_and_ends_while_it_hangs(node, labels_file):
+    node.scenario(v100s(), init={'delay': FOR_EVER})
+    agent = discover(node, '--use-node-feature-api=false', '--output', labels_file, '--fail-on-init-error=true')
+    agent.wait_log('"a call into NVML does not return" .*call="nvmlInit', timeout=PATIENCE)
+    assert not os.path.exists(labels_file)
+    node.scenario(v100s())
+    wait_label(node, labels_file, 'nvidia.com/gpu.count', '4')
+    node.scenario(v100s(), delays=BLOCKED)
+    agent.hang_up()
+    agent.wait_log('"a call into NVML does not return" .*call="nvmlSystemGetDriverVersion"', timeout=PATIENCE)
+    assert agent.stop() == 0
+    assert not os.path.exists(labels_file)

@@ -138,10 +138,11 @@ static void on_deadline(uv_timer_t *timer UNUSED)
         _exit(0);
 }
 
-static void on_supervisor_closed(void *data)
+static void on_supervisor_closed(bool leaves_thread, void *data)
 {
         struct mps_process *process = data;
 
+        process->leaves_threads |= leaves_thread;
         process->supervisor = NULL;
         mps_listener_close(process->listener, NULL, NULL);
         process->echo = mps_echo_free(process->echo);
@@ -285,5 +286,7 @@ int mps_process_run(struct mps_process *process)
         lock_release(&process->lock);
         free(process->root);
         log_info("stopped");
+        if (process->leaves_threads)
+                _exit(0); /* what ends with the process must not end below them */
         return 0;
 }

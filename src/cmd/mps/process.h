@@ -46,7 +46,8 @@ struct mps_process {
         uv_signal_t signals[4];
         uv_timer_t deadline; /* for what the owner has on the loop, when all else is closed */
         bool is_stopping;
-        bool is_ready; /* .ready is there */
+        bool is_ready;       /* .ready is there */
+        bool leaves_threads; /* inside a driver that hangs: mps_process_run() does not return, but ends the process */
 };
 
 /* Copies |options|. On failure nothing is left but the memory of |process|. */

@@ -75,6 +75,8 @@ static int uninstall(const struct option_set *set)
                 return EXIT_FAILED;
         default:
                 fprintf(stderr, "%s\n", err.text);
+                if (removals.leaves_thread)
+                        _exit(EXIT_FAILED);
                 return EXIT_FAILED;
         }
 }

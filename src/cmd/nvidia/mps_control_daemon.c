@@ -33,7 +33,6 @@ struct dropin {
         struct settings *settings;
         struct filewatch *file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
-        bool leaves_threads;         /* inside a driver that hangs */
         struct inventory *inventory; /* of the plan in force */
         uint64_t generation;
         bool was_empty; /* it was said that nothing is wanted */
@@ -161,7 +160,7 @@ static void on_stop(void *data)
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
 
         dropin->file = filewatch_close(dropin->file);
-        dropin->leaves_threads = gpu_monitor_hangs(dropin->monitor, hangs) > 0;
+        dropin->process.leaves_threads = gpu_monitor_hangs(dropin->monitor, hangs) > 0;
         gpu_monitor_close(dropin->monitor, NULL, NULL);
 }
 
@@ -247,8 +246,6 @@ static int run_dropin(const struct option_set *options)
                 _exit(EXIT_FAILED); /* a thread may be inside the driver, and daemons on record live on */
         }
         status = mps_process_run(&dropin.process);
-        if (dropin.leaves_threads)
-                _exit(status); /* what ends with the process may not end below them */
         inventory_free(dropin.inventory);
         settings_unref(dropin.settings);
         return status;

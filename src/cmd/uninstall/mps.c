@@ -59,9 +59,9 @@ static void clear_limits(
 
 /* ---- daemons and compute modes ---- */
 
-static void on_closed(void *data)
+static void on_closed(bool leaves_thread, void *data)
 {
-        *(bool *)data = true;
+        ((struct removals *)data)->leaves_thread = leaves_thread;
 }
 
 /* What is wanted goes from the record first, or else the supervisor would start it. */
@@ -83,7 +83,7 @@ static int want_nothing(struct removals *removals, const struct mps_removal_opti
         return rc;
 }
 
-static int close_supervisor(const struct mps_removal_options *removal, struct error *err)
+static int close_supervisor(struct removals *removals, const struct mps_removal_options *removal, struct error *err)
 {
         struct mps_supervisor_options options = {
                 .root = removal->root,
@@ -93,7 +93,6 @@ static int close_supervisor(const struct mps_removal_options *removal, struct er
                 .sets_compute_mode = true,
         };
         struct mps_supervisor *supervisor;
-        bool is_closed = false;
         uv_loop_t loop;
 
         uv_loop_init(&loop);
@@ -102,9 +101,12 @@ static int close_supervisor(const struct mps_removal_options *removal, struct er
                 uv_loop_close(&loop);
                 return -1;
         }
-        mps_supervisor_close(supervisor, GRACE_MS, on_closed, &is_closed);
+        mps_supervisor_close(supervisor, GRACE_MS, on_closed, removals);
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
+        if (removals->leaves_thread)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "NVML does not return: the MPS daemons are ended, but compute modes are not put back; run this again when it does");
         return 0;
 }
 
@@ -118,7 +120,7 @@ static int end_daemons(struct removals *removals, const struct mps_removal_optio
                 return 0;
         if (want_nothing(removals, options, path, &n_daemons, &n_modes, err) < 0)
                 return -1;
-        if (!removals->is_dry && close_supervisor(options, err) < 0)
+        if (!removals->is_dry && close_supervisor(removals, options, err) < 0)
                 return -1;
         removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path, "%zu on record, %zu compute modes restored",
                 n_daemons, n_modes);

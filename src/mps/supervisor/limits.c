@@ -98,7 +98,7 @@ static void on_limits(struct nvml_job *job)
 
         for (size_t i = 0; i < limits->n_items; i++)
                 keeps[i] = true;
-        for (size_t i = 0; i < done->n_works; i++) {
+        for (size_t i = 0; job->has_worked && i < done->n_works; i++) {
                 struct mps_memory_limit *limit = find(limits, &done->works[i].limit);
 
                 if (!limit) /* none was taken away meanwhile: that is done here alone */

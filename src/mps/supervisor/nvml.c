@@ -85,6 +85,12 @@ static void on_mode(struct nvml_job *job)
         struct mode_job *mode = container_of(job, struct mode_job, job);
         struct mps_supervisor *supervisor = mode->supervisor;
 
+        if (!job->has_worked) {
+                log_warn("the compute mode is not put back: the next start does it", LOG_STR("unit", mode->uuid),
+                        LOG_STR("mode", compute_mode_name(mode->before)));
+                free(mode);
+                return;
+        }
         if (mode->err.kind != ERROR_NONE)
                 log_warn("the compute mode is not restored", LOG_STR("unit", mode->uuid),
                         LOG_STR("mode", compute_mode_name(mode->before)), LOG_ERR(&mode->err));

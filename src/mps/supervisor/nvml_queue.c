@@ -34,7 +34,7 @@ struct nvml_queue {
         unsigned int open_handles;
         bool is_closing; /* the handles */
         bool is_left;    /* the thread hangs */
-        void (*closed)(void *data);
+        void (*closed)(bool is_left, void *data);
         void *closed_data;
 };
 
@@ -99,6 +99,7 @@ static void run(void *argument)
                 call_trace_ask(&queue->trace, CALL_ON_DRIVER, 0, NULL);
                 job->reopen = false;
                 job->work(job, nvml, &err);
+                job->has_worked = true;
                 if (job->reopen)
                         nvml = nvml_close(nvml);
                 if (!give_back(queue, job))
@@ -113,13 +114,14 @@ static void run(void *argument)
 static void on_handle_closed(uv_handle_t *handle)
 {
         struct nvml_queue *queue = handle->data;
-        void (*closed)(void *data) = queue->closed;
+        void (*closed)(bool is_left, void *data) = queue->closed;
         void *data = queue->closed_data;
+        bool is_left = queue->is_left;
 
         if (--queue->open_handles)
                 return;
         close(queue->timer);
-        if (!queue->is_left) {
+        if (!is_left) {
                 uv_thread_join(&queue->thread);
                 call_trace_done(&queue->trace);
                 uv_cond_destroy(&queue->wake);
@@ -128,7 +130,7 @@ static void on_handle_closed(uv_handle_t *handle)
                 free(queue->driver_root);
                 free(queue);
         }
-        closed(data);
+        closed(is_left, data);
 }
 
 static void close_handles(struct nvml_queue *queue)
@@ -202,16 +204,23 @@ bool nvml_queue_hang(const struct nvml_queue *queue, struct call_info *ret)
         return queue->is_hung;
 }
 
-static void on_async(uv_async_t *async)
+/* True when the thread has ended. */
+static bool finish_jobs(struct nvml_queue *queue)
 {
-        struct nvml_queue *queue = async->data;
         struct nvml_job *job;
         bool has_ended;
 
-        end_hang(queue);
         while ((job = take_finished(queue, &has_ended)))
                 job->done(job);
-        if (has_ended)
+        return has_ended;
+}
+
+static void on_async(uv_async_t *async)
+{
+        struct nvml_queue *queue = async->data;
+
+        end_hang(queue);
+        if (finish_jobs(queue))
                 close_handles(queue);
 }
 
@@ -253,6 +262,7 @@ int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library
 
 void nvml_queue_add(struct nvml_queue *queue, struct nvml_job *job)
 {
+        job->has_worked = false;
         uv_mutex_lock(&queue->lock);
         list_append(&queue->waiting, &job->link);
         uv_cond_signal(&queue->wake);
@@ -268,10 +278,12 @@ static void on_patience(uv_timer_t *timer)
         uv_mutex_unlock(&queue->lock);
         if (queue->is_left)
                 log_warn("NVML does not return; its thread is left behind");
+        finish_jobs(queue);
         close_handles(queue);
 }
 
-void nvml_queue_close(struct nvml_queue *queue, uint64_t patience_ms, void (*closed)(void *data), void *data)
+void nvml_queue_close(
+        struct nvml_queue *queue, uint64_t patience_ms, void (*closed)(bool is_left, void *data), void *data)
 {
         queue->closed = closed;
         queue->closed_data = data;

@@ -20,7 +20,8 @@ struct nvml_job {
         /* |nvml| is NULL where there is no NVML; |err| says why then. */
         void (*work)(struct nvml_job *job, const struct nvml *nvml, const struct error *err);
         void (*done)(struct nvml_job *job);
-        bool reopen; /* set by |work|: the library has lost its driver or a GPU */
+        bool has_worked; /* for |done|: else the queue was closed before */
+        bool reopen;     /* set by |work|: the library has lost its driver or a GPU */
 };
 
 struct nvml_queue;
@@ -34,7 +35,8 @@ void nvml_queue_add(struct nvml_queue *queue, struct nvml_job *job);
 bool nvml_queue_hang(const struct nvml_queue *queue, struct call_info *ret);
 
 /*
- * |done| is called for every job before |closed|; those that were not begun did not work. Where NVML hangs, its thread is left alone
- * after |patience_ms| with its job, and |closed| is called without it: then |done| of that job is not.
+ * |done| is called for every job before |closed|. Where NVML hangs, its thread is left alone after |patience_ms| with its job, and |closed|
+ * is called without it (|is_left|): then |done| of that job is not.
  */
-void nvml_queue_close(struct nvml_queue *queue, uint64_t patience_ms, void (*closed)(void *data), void *data);
+void nvml_queue_close(
+        struct nvml_queue *queue, uint64_t patience_ms, void (*closed)(bool is_left, void *data), void *data);

@@ -60,7 +60,8 @@ struct mps_supervisor {
         uv_timer_t grace;
         unsigned int closing_runs; /* that have not called back yet */
         unsigned int open;         /* handles */
-        void (*closed)(void *data);
+        bool leaves_thread;
+        mps_supervisor_closed_fn *closed;
         void *closed_data;
 };
 

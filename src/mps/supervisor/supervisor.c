@@ -434,8 +434,9 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
 
 static void free_supervisor(struct mps_supervisor *supervisor)
 {
-        void (*closed)(void *data) = supervisor->closed;
+        mps_supervisor_closed_fn *closed = supervisor->closed;
         void *data = supervisor->closed_data;
+        bool leaves_thread = supervisor->leaves_thread;
 
         requests_done(supervisor);
         grants_done(supervisor);
@@ -457,7 +458,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         free(supervisor->record_path);
         free(supervisor);
         if (closed)
-                closed(data);
+                closed(leaves_thread, data);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -468,10 +469,11 @@ static void on_handle_closed(uv_handle_t *handle)
                 free_supervisor(supervisor);
 }
 
-static void on_nvml_closed(void *data)
+static void on_nvml_closed(bool is_left, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
+        supervisor->leaves_thread = is_left;
         uv_close((uv_handle_t *)&supervisor->soon, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->again, on_handle_closed);
         uv_close((uv_handle_t *)&supervisor->reconcile, on_handle_closed);
@@ -479,17 +481,31 @@ static void on_nvml_closed(void *data)
         uv_close((uv_handle_t *)&supervisor->grace, on_handle_closed);
 }
 
-/* The end is there when all daemons are closed and every mode is back. */
+static void close_nvml(struct mps_supervisor *supervisor, uint64_t patience_ms)
+{
+        supervisor->is_ended = true;
+        uv_timer_stop(&supervisor->grace);
+        nvml_queue_close(supervisor->nvml, patience_ms, on_nvml_closed, supervisor);
+}
+
+static void on_modes_late(uv_timer_t *timer)
+{
+        close_nvml(timer->data, 0);
+}
+
+/* The end is there when all daemons are closed and every mode is back, or none has come back for too long: NVML hangs. */
 void supervisor_check_end(struct mps_supervisor *supervisor)
 {
         if (!supervisor->is_closing || supervisor->is_ended || supervisor->n_runs || supervisor->closing_runs ||
-                (supervisor->mode_jobs && !supervisor->is_leaving) || supervisor->has_record)
+                supervisor->has_record)
                 return;
-        supervisor->is_ended = true;
-        nvml_queue_close(supervisor->nvml, NVML_PATIENCE_MS, on_nvml_closed, supervisor);
+        if (supervisor->mode_jobs && !supervisor->is_leaving)
+                uv_timer_start(&supervisor->grace, on_modes_late, NVML_PATIENCE_MS, 0);
+        else
+                close_nvml(supervisor, NVML_PATIENCE_MS);
 }
 
-static void begin_end(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data)
+static void begin_end(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data)
 {
         assert(!supervisor->is_closing);
         supervisor->is_closing = true;
@@ -500,7 +516,7 @@ static void begin_end(struct mps_supervisor *supervisor, void (*closed)(void *da
         uv_timer_stop(&supervisor->reconcile);
 }
 
-void mps_supervisor_leave(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data)
+void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data)
 {
         begin_end(supervisor, closed, data);
         supervisor->is_leaving = true;
@@ -517,7 +533,8 @@ static void on_grace(uv_timer_t *timer)
                 mps_run_hurry(supervisor->runs[i]);
 }
 
-void mps_supervisor_close(struct mps_supervisor *supervisor, uint64_t grace_ms, void (*closed)(void *data), void *data)
+void mps_supervisor_close(
+        struct mps_supervisor *supervisor, uint64_t grace_ms, mps_supervisor_closed_fn *closed, void *data)
 {
         begin_end(supervisor, closed, data);
         for (size_t i = 0; i < supervisor->n_runs; i++)

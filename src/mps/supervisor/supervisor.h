@@ -55,8 +55,14 @@ struct mps_supervisor_options {
 int mps_supervisor_new(
         struct mps_supervisor **ret, const struct mps_supervisor_options *options, struct error *err) MUST_USE;
 
-/* Every daemon goes on, and the next supervisor adopts it. |closed| is called from the loop. */
-void mps_supervisor_leave(struct mps_supervisor *supervisor, void (*closed)(void *data), void *data);
+/*
+ * From the loop. |leaves_thread|: it stays behind in a call into NVML that does not return; the process should then leave by _exit(). Compute
+ * modes that could not be put back for that reason stay on record, for the next supervisor.
+ */
+typedef void mps_supervisor_closed_fn(bool leaves_thread, void *data);
+
+/* Every daemon goes on, and the next supervisor adopts it. */
+void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data);
 
 /* Copies |wanted|. Refused (nothing changes) where a path would be too long or two daemons have one name. */
 int mps_supervisor_apply(struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation,
@@ -83,8 +89,6 @@ void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_gra
 void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
         const char *container_id, mps_done_fn *done, void *data);
 
-/*
- * Stops every daemon: those with clients are given |grace_ms|, then told to quit with them. Compute modes go back. |closed| is
- * called from the loop.
- */
-void mps_supervisor_close(struct mps_supervisor *supervisor, uint64_t grace_ms, void (*closed)(void *data), void *data);
+/* Stops every daemon: those with clients are given |grace_ms|, then told to quit with them. Compute modes go back. */
+void mps_supervisor_close(
+        struct mps_supervisor *supervisor, uint64_t grace_ms, mps_supervisor_closed_fn *closed, void *data);

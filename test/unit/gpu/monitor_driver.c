@@ -176,6 +176,7 @@ static void test_a_replaced_library_is_loaded_and_nobody_notices(void **state)
         run_for(fixture, 300);
         assert_int_equal(fixture->n_told, 1);
         scenario_write("driverVersion: 580.95.05\n" TWO_T4S);
+        put_library();
         at = expect(fixture, 1, "inventory 2");
         assert_string_equal(fixture->inventory->driver_version, "580.95.05");
         /* A file that is no library shows that it is the one on disk that is loaded. */

@@ -96,20 +96,20 @@ static void test_an_older_driver_that_says_nothing_heals_no_gpu_that_needs_a_res
 
 static void test_a_fault_without_an_event_is_found_by_reading(void **state)
 {
-        static const char *const faults[] = {
-                A100(", remappedRows: {failure: true}"), TELLS A100(", recoveryAction: reset"), A100(", lost: true")};
+        static const char *const faults[] = {TELLS A100(", remappedRows: {failure: true}"),
+                TELLS A100(", recoveryAction: reset"), TELLS A100(", lost: true")};
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
         size_t at = 0;
 
         options.refresh_ms = 50;
-        start_with(fixture, A100(""), &options);
+        start_with(fixture, TELLS A100(""), &options);
         at = expect(fixture, 0, "inventory");
         for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
                 run_for(fixture, 100);
                 scenario_write(faults[i]);
                 at = expect(fixture, at, "- " A);
-                scenario_write(A100(""));
+                scenario_write(TELLS A100(""));
                 at = expect(fixture, at, "+ " A);
         }
 }

@@ -76,6 +76,23 @@ static void test_versions_are_the_scenarios(void **state)
         assert_nvml(NVML_ERROR_INVALID_ARGUMENT, sim->nvmlSystemGetDriverVersion(NULL, 80));
 }
 
+static void test_the_driver_is_the_one_that_was_initialised_until_shutdown(void **state)
+{
+        struct sim *sim = *state;
+        char text[80];
+
+        sim_start(sim, "driverVersion: 550.163.01\ngpus: []\n");
+        sim_write(sim, "driverVersion: 580.95.05\ngpus: []\n");
+        assert_nvml(NVML_SUCCESS, sim->nvmlSystemGetDriverVersion(text, sizeof(text)));
+        assert_string_equal(text, "550.163.01");
+        assert_nvml(NVML_SUCCESS, sim->nvmlSystemGetNVMLVersion(text, sizeof(text)));
+        assert_string_equal(text, "12.550.163.01");
+        assert_nvml(NVML_SUCCESS, sim->nvmlShutdown());
+        assert_nvml(NVML_SUCCESS, sim->nvmlInit_v2());
+        assert_nvml(NVML_SUCCESS, sim->nvmlSystemGetDriverVersion(text, sizeof(text)));
+        assert_string_equal(text, "580.95.05");
+}
+
 static void test_init_fails_as_told_and_as_often(void **state)
 {
         struct sim *sim = *state;
@@ -109,6 +126,7 @@ int main(void)
                 SIM_TEST(test_init_is_counted),
                 SIM_TEST(test_nothing_answers_before_init),
                 SIM_TEST(test_versions_are_the_scenarios),
+                SIM_TEST(test_the_driver_is_the_one_that_was_initialised_until_shutdown),
                 SIM_TEST(test_init_fails_as_told_and_as_often),
                 SIM_TEST(test_a_foreign_handle_is_refused_not_followed),
         };

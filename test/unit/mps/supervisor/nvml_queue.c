@@ -38,7 +38,7 @@ static void on_done(struct nvml_job *job)
         container_of(job, struct fixture, job)->n_done++;
 }
 
-static void on_closed(void *data)
+static void on_closed(bool is_left UNUSED, void *data)
 {
         ((struct fixture *)data)->is_closed = true;
 }

@@ -731,7 +731,9 @@ static void test_a_driver_without_limits_of_containers_serves_and_says_so(void *
 
         start_with_a_limited_client(rig);
         rig_wait(rig, has_limit, LIMIT, "the limit is set");
-        rig_drive(rig, "590.10.01", "", ""); /* the program stays that of 615: its driver lacks the functions */
+        rig_drive(rig, "615.10.01",
+                ", errors: {nvmlDeviceSetMemoryLimits_v1: FUNCTION_NOT_FOUND, nvmlDeviceGetMemoryLimits_v1: FUNCTION_NOT_FOUND}",
+                "");
         unlink(limit_file(rig));
         rig_wait(rig, has_problem, "FUNCTION_NOT_FOUND", "the problem is told");
         assert_int_equal(rig_status(rig, GPU_A)->state, MPS_READY);

@@ -153,7 +153,7 @@ void rig_start(struct rig *rig)
         assert_ok(mps_supervisor_new(&rig->supervisor, &options, &err), &err);
 }
 
-static void on_closed(void *data)
+static void on_closed(bool leaves_thread UNUSED, void *data)
 {
         struct rig *rig = data;
 
