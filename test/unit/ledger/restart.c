@@ -76,6 +76,23 @@ static void test_an_allocation_survives_the_agent_at_each_step(void **state UNUS
         }
 }
 
+/* And when kubelet has said nothing yet, or has no record. */
+static void test_the_file_is_enough_by_itself(void **state UNUSED)
+{
+        const struct fake_container *containers[2];
+
+        containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
+        containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
+        rig_pass(GRACE_MS);
+        end(true);
+        kubelet.writes_record = false;
+        unlink(rig.record);
+        rig_start();
+        assert_kept(containers, 2);
+        rig_pass(3 * GRACE_MS);
+        assert_kept(containers, 2);
+}
+
 static void test_who_ended_while_no_agent_ran_is_given_back(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
@@ -300,6 +317,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
+                RIG_TEST(test_the_file_is_enough_by_itself),
                 RIG_TEST(test_who_ended_while_no_agent_ran_is_given_back),
                 RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),
