@@ -69,7 +69,8 @@ struct guard_proof {
 enum guard_kind { GUARD_MEMORY, GUARD_LIMIT, GUARD_STRANGER, GUARD_CLAIM, GUARD_VARIABLE, GUARD_UNKNOWN };
 #define GUARD_KINDS ((size_t)GUARD_UNKNOWN + 1)
 
-const char *guard_kind_name(enum guard_kind kind); /* "memory", "limit", "unallocated", "claim", "variable", "unknown" */
+const char *guard_kind_name(
+        enum guard_kind kind); /* "memory", "limit", "unallocated", "claim", "variable", "unknown" */
 
 struct guard_finding {
         enum guard_kind kind;

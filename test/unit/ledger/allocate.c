@@ -137,7 +137,8 @@ static void test_where_nobody_has_ended_the_request_is_refused(void **state UNUS
         kubelet.to = FAKE_REFUSES;
         third = rig_allocate("fourth", "GPU-0::3 GPU-1::3");
         assert_int_equal(third->error.kind, ERROR_EXHAUSTED);
-        assert_string_equal(third->error.text, "kubelet does not report which devices were released (kubelet is busy): " NO_ROOM);
+        assert_string_equal(
+                third->error.text, "kubelet does not report which devices were released (kubelet is busy): " NO_ROOM);
         assert_string_equal(rig_allocations(), "first GPU-0[0 1 2], second GPU-1[0 1 2]");
 }
 
