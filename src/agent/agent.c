@@ -48,7 +48,7 @@ struct agent {
         struct agent_config *configs;
         struct gpu_monitor *monitor;
         struct plugins *plugins;
-        struct holdings *holdings;
+        struct ledger *ledger;
         struct agent_handover *handover;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
         struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
@@ -138,7 +138,7 @@ static void stop(struct agent *agent, int status)
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
         agent_handover_close(TAKE_PTR(agent->handover));
         plugins_close(agent->plugins, on_plugins_closed, agent);
-        holdings_close(agent->holdings, on_holdings_closed, agent);
+        ledger_close(agent->ledger, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
@@ -167,7 +167,7 @@ static void on_retry(uv_timer_t *timer)
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
         if (plugins_is_serving(agent->plugins))
-                holdings_apply(agent->holdings, plan);
+                ledger_apply(agent->ledger, plan);
 }
 
 static void follow(struct agent *agent, const struct handover *next)
@@ -186,7 +186,7 @@ static void apply(struct agent *agent, const struct plan *plan)
 static void set_health(struct agent *agent, const char *uuid, bool healthy)
 {
         plugins_set_health(agent->plugins, uuid, healthy);
-        holdings_health_changed(agent->holdings, uuid);
+        ledger_health_changed(agent->ledger, uuid);
 }
 
 static void lose(struct agent *agent, const char *uuid)
@@ -463,7 +463,7 @@ static void give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
         agent_handover_serve(agent->handover, false);
-        holdings_leave(agent->holdings);
+        ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
         agent->labels = agent_labels_close(agent->labels);
@@ -594,7 +594,7 @@ static void measure_resource(const struct agent *agent, const struct resource *r
         const struct device_list *list = plugins_list(agent->plugins, resource->name);
 
         ret->resource = resource;
-        ret->n_grants = holdings_allocations(agent->holdings, resource->name, scratch, &ret->grants);
+        ret->n_grants = ledger_allocations(agent->ledger, resource->name, scratch, &ret->grants);
         ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
         if (!list || list->resource != resource)
                 return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */
@@ -621,7 +621,7 @@ static char *write_metrics(void *data)
         metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
         for (size_t i = 0; i < metrics.n_resources; i++)
                 measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
-        holdings_measure(agent->holdings, &metrics.ledger);
+        ledger_measure(agent->ledger, &metrics.ledger);
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
@@ -718,7 +718,7 @@ static void on_tell_pods(const char *unit, enum node_event event, const char *te
 {
         const struct agent *agent = data;
 
-        holdings_tell_pods(agent->holdings, unit, event, text);
+        ledger_tell_pods(agent->ledger, unit, event, text);
 }
 
 static void report_to_cluster(struct agent *agent, const struct config *config)
@@ -739,7 +739,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 static int start(struct agent *agent, struct error *err)
 {
         const struct config *config = agent->settings->config;
-        struct holdings_options holdings = {.loop = &agent->loop,
+        struct ledger_options ledger = {.loop = &agent->loop,
                 .config = config,
                 .on_change = on_holdings_changed,
                 .on_held = on_held,
@@ -780,14 +780,14 @@ static int start(struct agent *agent, struct error *err)
         client = agent_api_client(agent->api);
         agent->node = client ? node_watch_new(client, config->node_name) : NULL;
         agent->events = node_events_new(&agent->loop, client, config->node_name, config->events);
-        holdings.events = agent->events;
-        holdings.client = client;
-        if (holdings_new(&agent->holdings, &holdings, err) < 0)
+        ledger.events = agent->events;
+        ledger.client = client;
+        if (ledger_new(&agent->ledger, &ledger, err) < 0)
                 return -1;
         report_to_cluster(agent, config);
-        handover.holdings = agent->holdings;
+        handover.ledger = agent->ledger;
         agent->handover = agent_handover_new(&handover);
-        plugins.broker = holdings_broker(agent->holdings);
+        plugins.broker = ledger_broker(agent->ledger);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);

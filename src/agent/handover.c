@@ -191,7 +191,7 @@ void agent_handover_tell(struct agent_handover *handover, const struct handover 
 static struct handover *judge_blindly(
         struct agent_handover *handover, const struct plan *wanted, const struct handover_before *before)
 {
-        const char *folder = holdings_list_folder(handover->options.holdings);
+        const char *folder = ledger_list_folder(handover->options.ledger);
 
         if (!handover->was_unchecked)
                 log_warn("the change takes effect at once, also on units that pods still hold: without kubelet's "
@@ -207,11 +207,11 @@ struct handover *agent_handover_judge(struct agent_handover *handover, const str
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct handover_held *held;
         size_t n_held;
-        enum holdings_word word = holdings_held(handover->options.holdings, &scratch, &held, &n_held);
+        enum ledger_word word = ledger_held(handover->options.ledger, &scratch, &held, &n_held);
         struct handover_before before;
         struct handover *judged;
 
-        handover->is_told |= word != HOLDINGS_NOT_TOLD;
+        handover->is_told |= word != LEDGER_NOT_TOLD;
         before = (struct handover_before){
                 .terms = &handover->terms,
                 .names = handover->names,
@@ -220,7 +220,7 @@ struct handover *agent_handover_judge(struct agent_handover *handover, const str
                 .all_is_held = !handover->is_told,
         };
         judged = handover_new(wanted, &before, held, n_held);
-        if (word != HOLDINGS_STALE) {
+        if (word != LEDGER_STALE) {
                 handover->was_unchecked = false;
                 return judged;
         }
@@ -243,7 +243,7 @@ static void on_timer(uv_timer_t *timer)
         }
         if (++handover->reviews == REVIEWS)
                 uv_timer_set_repeat(timer, REVIEW_LATER_MS);
-        holdings_ask(handover->options.holdings);
+        ledger_ask(handover->options.ledger);
 }
 
 void agent_handover_follow(struct agent_handover *handover, const struct handover *next)

@@ -17,7 +17,7 @@ struct agent_handover;
 struct agent_handover_options {
         uv_loop_t *loop;
         const char *mps_directory; /* as mounted here; need not outlive the call */
-        struct holdings *holdings; /* is asked again and again while anything waits */
+        struct ledger *ledger;     /* is asked again and again while anything waits */
         /* |is_pending|: the change waits now; else it is carried out. For the cluster: the log has it already. */
         void (*on_told)(const struct handover_pending *pending, bool is_pending, void *data);
         void *data;

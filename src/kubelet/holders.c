@@ -15,7 +15,7 @@ struct holding {
 
 struct holders {
         struct arena arena;
-        struct holding *holdings;
+        struct holding *ledger;
         size_t n_holdings;
         struct map by_device; /* "<resource>\n<id>" → struct holding * */
         struct map entries;   /* of the checkpoint: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
@@ -57,7 +57,7 @@ static bool is_new_resource(const struct pod_container *container, size_t positi
 
 static void add_listed(struct holders *holders, const struct pod_container *container, const char *resource)
 {
-        struct holding *holding = &holders->holdings[holders->n_holdings++];
+        struct holding *holding = &holders->ledger[holders->n_holdings++];
 
         holding->holder.pod_namespace = arena_strdup(&holders->arena, container->pod_namespace);
         holding->holder.pod = arena_strdup(&holders->arena, container->pod);
@@ -87,7 +87,7 @@ static struct holding *find_listed(const struct holders *holders, const struct c
 static void add_unlisted(
         struct holders *holders, const struct checkpoint_entry *entry, const char *pod_uid, bool is_doubtful)
 {
-        struct holding *holding = &holders->holdings[holders->n_holdings++];
+        struct holding *holding = &holders->ledger[holders->n_holdings++];
 
         holding->holder.pod_uid = pod_uid;
         holding->holder.is_doubtful = is_doubtful;
@@ -170,7 +170,7 @@ struct holders *holders_new(
 
         for (size_t i = 0; i < list->n_containers; i++)
                 most += list->containers[i].n_devices;
-        holders->holdings = ARENA_ARRAY(&holders->arena, struct holding, most);
+        holders->ledger = ARENA_ARRAY(&holders->arena, struct holding, most);
         for (size_t i = 0; i < list->n_containers; i++)
                 for (size_t j = 0; j < list->containers[i].n_devices; j++)
                         if (is_new_resource(&list->containers[i], j))
@@ -213,7 +213,7 @@ size_t holders_doubtful(const struct holders *holders, struct arena *arena, cons
         size_t count = 0;
 
         for (size_t i = 0; i < holders->n_holdings; i++) {
-                const struct holding *holding = &holders->holdings[i];
+                const struct holding *holding = &holders->ledger[i];
 
                 if (holding->holder.is_doubtful && !is_named(names, count, holding->resource))
                         names[count++] = arena_strdup(arena, holding->resource);
@@ -227,7 +227,7 @@ uint64_t holders_doubt(const struct holders *holders)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < holders->n_holdings; i++) {
-                const struct holding *holding = &holders->holdings[i];
+                const struct holding *holding = &holders->ledger[i];
                 uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
                 for (const char *at = holding->holder.is_doubtful ? holding->holder.pod_uid : ""; *at; at++)
@@ -248,10 +248,10 @@ size_t holders_of(const struct holders *holders, const char *resource, struct ar
         size_t count = 0;
 
         for (size_t i = 0; i < holders->n_holdings; i++)
-                if (strcmp(holders->holdings[i].resource, resource) == 0)
-                        held[count++] = (struct grants_held){.devices = holders->holdings[i].devices,
-                                .n_devices = holders->holdings[i].n_devices,
-                                .answer = holders->holdings[i].answer};
+                if (strcmp(holders->ledger[i].resource, resource) == 0)
+                        held[count++] = (struct grants_held){.devices = holders->ledger[i].devices,
+                                .n_devices = holders->ledger[i].n_devices,
+                                .answer = holders->ledger[i].answer};
         *ret = held;
         return count;
 }
@@ -268,11 +268,11 @@ size_t holders_all(const struct holders *holders, struct arena *arena, struct ha
         size_t count = 0;
 
         for (size_t i = 0; i < holders->n_holdings; i++)
-                count += holders->holdings[i].n_devices;
+                count += holders->ledger[i].n_devices;
         *ret = ARENA_ARRAY(arena, struct handover_held, count);
         count = 0;
         for (size_t i = 0; i < holders->n_holdings; i++) {
-                const struct holding *holding = &holders->holdings[i];
+                const struct holding *holding = &holders->ledger[i];
                 const char *holder = say_holder(arena, &holding->holder);
 
                 for (size_t j = 0; j < holding->n_devices; j++)

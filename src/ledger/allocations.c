@@ -14,7 +14,7 @@
 
 /* ---- books ---- */
 
-struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name)
+struct book *ledger_find_book_among(struct book *books, size_t n_books, const char *name)
 {
         for (size_t i = 0; i < n_books; i++)
                 if (!books[i].is_leaving && strcmp(books[i].resource->name, name) == 0)
@@ -22,45 +22,44 @@ struct book *holdings_find_book_among(struct book *books, size_t n_books, const 
         return NULL;
 }
 
-struct book *holdings_find_book(const struct holdings *holdings, const char *name)
+struct book *ledger_find_book(const struct ledger *ledger, const char *name)
 {
-        return holdings_find_book_among(holdings->books, holdings->n_books, name);
+        return ledger_find_book_among(ledger->books, ledger->n_books, name);
 }
 
-const struct mps_daemon_status *holdings_find_daemon(const struct holdings *holdings, const char *unit)
+const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit)
 {
-        return holdings->status ? mps_status_find_unit(holdings->status, unit) : NULL;
+        return ledger->status ? mps_status_find_unit(ledger->status, unit) : NULL;
 }
 
-static bool is_ready(const struct holdings *holdings, const struct unit *unit)
+static bool is_ready(const struct ledger *ledger, const struct unit *unit)
 {
-        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
 
         if (!unit->shared)
                 return true;
         /* What is ready may be the daemon of before, that is about to end. */
         return daemon && daemon->state == MPS_READY &&
-               (holdings->status->generation == holdings->generation || !map_find(&holdings->renewed, unit->uuid));
+               (ledger->status->generation == ledger->generation || !map_find(&ledger->renewed, unit->uuid));
 }
 
-static bool takes_containers(const struct holdings *holdings, const struct unit *unit)
+static bool takes_containers(const struct ledger *ledger, const struct unit *unit)
 {
-        return !unit->is_kept && is_ready(holdings, unit) &&
-               holdings->options.is_healthy(unit->uuid, holdings->options.data);
+        return !unit->is_kept && is_ready(ledger, unit) && ledger->options.is_healthy(unit->uuid, ledger->options.data);
 }
 
-void holdings_keep_back(struct holdings *holdings, struct book *book)
+void ledger_keep_back(struct ledger *ledger, struct book *book)
 {
         const struct resource *resource = book->resource;
         const bool *hidden;
 
         for (size_t i = 0; i < resource->n_units; i++)
                 grants_set_unit_health(
-                        book->grants, resource->units[i].uuid, takes_containers(holdings, &resource->units[i]));
+                        book->grants, resource->units[i].uuid, takes_containers(ledger, &resource->units[i]));
         hidden = grants_hidden(book->grants);
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
-                bool ready = is_ready(holdings, unit);
+                bool ready = is_ready(ledger, unit);
 
                 for (size_t at = unit->first_device; at < unit->first_device + unit->replicas; at++)
                         book->kept_back[at] = !ready || hidden[at];
@@ -71,82 +70,80 @@ void holdings_keep_back(struct holdings *holdings, struct book *book)
  * Soon: neither this container's answer nor the next one's waits for the disk, which takes milliseconds where a file replaces
  * another. What a crash loses kubelet's list still has.
  */
-void holdings_note_change(struct holdings *holdings, struct book *book)
+void ledger_note_change(struct ledger *ledger, struct book *book)
 {
         book->changed = true;
-        holdings_keep_back(holdings, book);
-        if (!holdings->closing && !uv_is_active((uv_handle_t *)&holdings->save_timer))
-                uv_timer_start(&holdings->save_timer, holdings_on_save, SAVE_MS, 0);
-        holdings->options.on_change(holdings->options.data);
+        ledger_keep_back(ledger, book);
+        if (!ledger->closing && !uv_is_active((uv_handle_t *)&ledger->save_timer))
+                uv_timer_start(&ledger->save_timer, ledger_on_save, SAVE_MS, 0);
+        ledger->options.on_change(ledger->options.data);
 }
 
-static char *book_path(const struct holdings *holdings, const struct resource *resource)
+static char *book_path(const struct ledger *ledger, const struct resource *resource)
 {
-        char *path = xasprintf("%s/grants-%s.json", holdings->directory, resource->name);
+        char *path = xasprintf("%s/grants-%s.json", ledger->directory, resource->name);
 
-        for (char *at = path + strlen(holdings->directory) + 1; *at; at++)
+        for (char *at = path + strlen(ledger->directory) + 1; *at; at++)
                 if (*at == '/')
                         *at = '_';
         return path;
 }
 
 /* One file a name, whatever the terms. */
-static char *write_books(const struct holdings *holdings, const char *name)
+static char *write_books(const struct ledger *ledger, const char *name)
 {
         struct arena scratch = ARENA_INIT;
-        const struct grants **grants = ARENA_ARRAY(&scratch, const struct grants *, holdings->n_books);
+        const struct grants **grants = ARENA_ARRAY(&scratch, const struct grants *, ledger->n_books);
         size_t count = 0;
         char *text;
 
-        for (size_t i = 0; i < holdings->n_books; i++)
-                if (strcmp(holdings->books[i].resource->name, name) == 0)
-                        grants[count++] = holdings->books[i].grants;
+        for (size_t i = 0; i < ledger->n_books; i++)
+                if (strcmp(ledger->books[i].resource->name, name) == 0)
+                        grants[count++] = ledger->books[i].grants;
         text = grants_write_all(grants, count);
         arena_done(&scratch);
         return text;
 }
 
-static void mark_saved(struct holdings *holdings, const char *name)
+static void mark_saved(struct ledger *ledger, const char *name)
 {
-        for (size_t i = 0; i < holdings->n_books; i++)
-                if (strcmp(holdings->books[i].resource->name, name) == 0)
-                        holdings->books[i].changed = false;
+        for (size_t i = 0; i < ledger->n_books; i++)
+                if (strcmp(ledger->books[i].resource->name, name) == 0)
+                        ledger->books[i].changed = false;
 }
 
 /* False: it has to be tried again. */
-static bool save_book(struct holdings *holdings, const struct book *book)
+static bool save_book(struct ledger *ledger, const struct book *book)
 {
-        _free_ char *path = book_path(holdings, book->resource);
-        _free_ char *text = write_books(holdings, book->resource->name);
+        _free_ char *path = book_path(ledger, book->resource);
+        _free_ char *text = write_books(ledger, book->resource->name);
         struct error err;
 
         if (file_write_private(path, text, strlen(text), &err) < 0) {
-                complain(&holdings->bad_book, "the allocation record cannot be written, will try again", &err);
+                complain(&ledger->bad_book, "the allocation record cannot be written, will try again", &err);
                 return false;
         }
-        complaint_settle(&holdings->bad_book);
-        mark_saved(holdings, book->resource->name);
+        complaint_settle(&ledger->bad_book);
+        mark_saved(ledger, book->resource->name);
         return true;
 }
 
-void holdings_on_save(uv_timer_t *timer)
+void ledger_on_save(uv_timer_t *timer)
 {
-        struct holdings *holdings = timer->data;
+        struct ledger *ledger = timer->data;
         bool is_saved = true;
 
-        for (size_t i = 0; i < holdings->n_books; i++)
-                if (holdings->books[i].changed)
-                        is_saved &= save_book(holdings, &holdings->books[i]);
-        holdings->save_ms = is_saved            ? 0
-                            : holdings->save_ms ? MIN(holdings->save_ms * 2, SAVE_RETRY_MAX_MS)
-                                                : SAVE_RETRY_MS;
-        if (!is_saved && !holdings->closing)
-                uv_timer_start(&holdings->save_timer, holdings_on_save, holdings->save_ms, 0);
+        for (size_t i = 0; i < ledger->n_books; i++)
+                if (ledger->books[i].changed)
+                        is_saved &= save_book(ledger, &ledger->books[i]);
+        ledger->save_ms = is_saved ? 0 : ledger->save_ms ? MIN(ledger->save_ms * 2, SAVE_RETRY_MAX_MS) : SAVE_RETRY_MS;
+        if (!is_saved && !ledger->closing)
+                uv_timer_start(&ledger->save_timer, ledger_on_save, ledger->save_ms, 0);
 }
 
-void holdings_load_book(struct holdings *holdings, struct book *book)
+void ledger_load_book(struct ledger *ledger, struct book *book)
 {
-        _free_ char *path = book_path(holdings, book->resource);
+        _free_ char *path = book_path(ledger, book->resource);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
@@ -155,7 +152,7 @@ void holdings_load_book(struct holdings *holdings, struct book *book)
                         log_warn("the allocation record cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;
         }
-        if (grants_read(book->grants, text.data, text.size, holdings_clock(holdings), &err) < 0)
+        if (grants_read(book->grants, text.data, text.size, ledger_clock(ledger), &err) < 0)
                 log_warn("the allocation record is ignored", LOG_STR("file", path), LOG_ERR(&err));
 }
 
@@ -167,7 +164,7 @@ static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
 }
 
 struct sync {
-        struct holdings *holdings;
+        struct ledger *ledger;
         size_t released;
 };
 
@@ -176,7 +173,7 @@ static void on_released(const char *id, void *data)
         struct sync *sync = data;
 
         sync->released++;
-        mps_link_release(sync->holdings->link, id, on_made_released, NULL);
+        mps_link_release(sync->ledger->link, id, on_made_released, NULL);
 }
 
 /* An entry belongs to the book by whose terms it was made. */
@@ -202,12 +199,12 @@ static size_t keep_own(const struct book *book, struct grants_held *held, size_t
         return kept;
 }
 
-void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of)
+void ledger_sync_book(struct ledger *ledger, struct book *book, int64_t as_of)
 {
-        struct sync sync = {.holdings = holdings};
+        struct sync sync = {.ledger = ledger};
         struct arena scratch = ARENA_INIT;
         struct grants_held *held;
-        size_t n_held = holders_of(holdings->holders, book->resource->name, &scratch, &held);
+        size_t n_held = holders_of(ledger->holders, book->resource->name, &scratch, &held);
         size_t before = grants_count(book->grants);
 
         n_held = keep_own(book, held, n_held);
@@ -220,5 +217,5 @@ void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as
         grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
         if (sync.released || grants_count(book->grants) != before)
-                holdings_note_change(holdings, book);
+                ledger_note_change(ledger, book);
 }

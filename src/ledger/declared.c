@@ -50,7 +50,7 @@ struct declared_container {
 /* A start that waits for its pod; or, without |started|, a pod that is read for the guard. */
 struct declared_ask {
         struct list link;
-        struct holdings *holdings;
+        struct ledger *ledger;
         struct arena arena;
         const char *resource;
         const char **ids;
@@ -72,9 +72,9 @@ static void free_container(struct declared_container *container)
 }
 
 /* |pod_uid| NULL: not known, as |name|. */
-static struct declared_container *find(const struct holdings *holdings, const char *pod_uid, const char *name)
+static struct declared_container *find(const struct ledger *ledger, const char *pod_uid, const char *name)
 {
-        for (struct list *at = holdings->declared.next; pod_uid && at != &holdings->declared; at = at->next) {
+        for (struct list *at = ledger->declared.next; pod_uid && at != &ledger->declared; at = at->next) {
                 struct declared_container *container = container_of(at, struct declared_container, link);
 
                 if (strcmp(container->pod_uid, pod_uid) == 0 && strcmp(container->name, name) == 0)
@@ -84,16 +84,16 @@ static struct declared_container *find(const struct holdings *holdings, const ch
 }
 
 /* Those whose pods kubelet's record has no more. One that it does not have yet is young. */
-static void forget_ended(struct holdings *holdings)
+static void forget_ended(struct ledger *ledger)
 {
-        const struct map *pods = holdings->holders ? holders_pods(holdings->holders) : NULL;
+        const struct map *pods = ledger->holders ? holders_pods(ledger->holders) : NULL;
         struct list *next;
 
-        for (struct list *at = holdings->declared.next; pods && at != &holdings->declared; at = next) {
+        for (struct list *at = ledger->declared.next; pods && at != &ledger->declared; at = next) {
                 struct declared_container *container = container_of(at, struct declared_container, link);
 
                 next = at->next;
-                if (!map_find(pods, container->pod_uid) && holdings_clock(holdings) - container->read_at > AGAIN_MS)
+                if (!map_find(pods, container->pod_uid) && ledger_clock(ledger) - container->read_at > AGAIN_MS)
                         free_container(container);
         }
 }
@@ -108,13 +108,13 @@ static void drop_annotations(struct declared *said)
 
 /* |pod| NULL: it could not be read, and what was known before goes on. */
 static struct declared_container *take(
-        struct holdings *holdings, const struct checkpoint_entry *entry, const json_t *pod, bool is_start)
+        struct ledger *ledger, const struct checkpoint_entry *entry, const json_t *pod, bool is_start)
 {
-        struct declared_container *before = find(holdings, entry->pod_uid, entry->container);
+        struct declared_container *before = find(ledger, entry->pod_uid, entry->container);
         struct declared_container *now;
 
         if (before && !pod) {
-                before->read_at = holdings_clock(holdings);
+                before->read_at = ledger_clock(ledger);
                 before->is_ours |= is_start;
                 return before;
         }
@@ -122,7 +122,7 @@ static struct declared_container *take(
         now->pod_uid = arena_strdup(&now->arena, entry->pod_uid);
         now->name = arena_strdup(&now->arena, entry->container);
         now->resource = is_start ? arena_strdup(&now->arena, entry->resource) : "";
-        now->read_at = holdings_clock(holdings);
+        now->read_at = ledger_clock(ledger);
         now->is_ours = is_start || (before && before->is_ours);
         if (pod)
                 now->said = declared_read(&now->arena, pod, entry->container);
@@ -130,7 +130,7 @@ static struct declared_container *take(
                 drop_annotations(&now->said);
         if (before)
                 free_container(before);
-        list_append(&holdings->declared, &now->link);
+        list_append(&ledger->declared, &now->link);
         return now;
 }
 
@@ -160,11 +160,11 @@ static void note_unit(struct declared_container *container, const char *uuid, st
         container->units = units;
 }
 
-void holdings_declare(struct holdings *holdings, const char *pod_uid, const char *name, struct mps_part *parts,
+void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
         size_t n_parts, unsigned int *ret_omits)
 {
         static const struct declared nothing;
-        struct declared_container *container = find(holdings, pod_uid, name);
+        struct declared_container *container = find(ledger, pod_uid, name);
         const struct declared *said = container ? &container->said : &nothing;
 
         for (size_t i = 0; i < n_parts; i++)
@@ -174,9 +174,9 @@ void holdings_declare(struct holdings *holdings, const char *pod_uid, const char
                 note_unit(container, parts[i].unit->uuid, parts[i].share);
 }
 
-static const struct declared_container *find_of(const struct holdings *holdings, const struct holder *holder)
+static const struct declared_container *find_of(const struct ledger *ledger, const struct holder *holder)
 {
-        return holder && holder->container ? find(holdings, holder->pod_uid, holder->container) : NULL;
+        return holder && holder->container ? find(ledger, holder->pod_uid, holder->container) : NULL;
 }
 
 /* |container| NULL: nothing is known of it, and |replicas| say what it has. */
@@ -197,14 +197,14 @@ static bool is_certain(const struct declared_container *container)
         return said->is_known && !said->is_unclear && (container->is_ours || !is_annotated);
 }
 
-struct share holdings_share(const struct holdings *holdings, const struct book *book, const struct grant *grant,
+struct share ledger_share(const struct ledger *ledger, const struct book *book, const struct grant *grant,
         const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
 {
         const struct declared_container *container = NULL;
 
         *ret_is_guess = grant->is_guess;
         if (book->resource->provisioning == PROVISIONING_DECLARED) {
-                container = find_of(holdings, holdings_holder_of(holdings, book, grant));
+                container = find_of(ledger, ledger_holder_of(ledger, book, grant));
                 *ret_is_guess |= !container || !is_certain(container);
         }
         return share_in(container, book->resource, unit, replicas);
@@ -213,26 +213,26 @@ struct share holdings_share(const struct holdings *holdings, const struct book *
 /* ---- more than there is ---- */
 
 /* The memory of |unit| that its containers have in all, but for the one of that pod and name. |pods|, which may be NULL, gets who they are. */
-static uint64_t sum_of(const struct holdings *holdings, const struct unit *unit, const char *pod_uid, const char *name,
+static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, const char *pod_uid, const char *name,
         struct strbuf *pods)
 {
         uint64_t sum = 0;
 
-        for (size_t i = 0; i < holdings->n_books; i++) {
-                const struct book *book = &holdings->books[i];
+        for (size_t i = 0; i < ledger->n_books; i++) {
+                const struct book *book = &ledger->books[i];
                 const struct unit *own = resource_find_unit(book->resource, unit->uuid);
 
                 for (size_t j = 0; own && j < grants_count(book->grants); j++) {
                         const struct grant *grant = grants_get(book->grants, j);
-                        unsigned int replicas = holdings_replicas_of(book, grant, own);
+                        unsigned int replicas = ledger_replicas_of(book, grant, own);
                         const struct declared_container *container;
                         const struct holder *holder;
                         uint64_t mib;
 
                         if (replicas == 0)
                                 continue;
-                        holder = holdings_holder_of(holdings, book, grant);
-                        container = find_of(holdings, holder);
+                        holder = ledger_holder_of(ledger, book, grant);
+                        container = find_of(ledger, holder);
                         if (container && container->is_refused)
                                 continue;
                         if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
@@ -248,10 +248,10 @@ static uint64_t sum_of(const struct holdings *holdings, const struct unit *unit,
         return sum;
 }
 
-int holdings_check_declared(struct holdings *holdings, const char *pod_uid, const char *name,
-        const struct mps_part *parts, size_t n_parts, struct error *err)
+int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
+        size_t n_parts, struct error *err)
 {
-        struct declared_container *container = find(holdings, pod_uid, name);
+        struct declared_container *container = find(ledger, pod_uid, name);
 
         if (container)
                 container->is_refused = false;
@@ -263,7 +263,7 @@ int holdings_check_declared(struct holdings *holdings, const char *pod_uid, cons
 
                 if (!unit->shared->section->refuses_overcommit || usable == 0)
                         continue;
-                others = sum_of(holdings, unit, pod_uid, name, NULL);
+                others = sum_of(ledger, unit, pod_uid, name, NULL);
                 if (others + own <= usable)
                         continue;
                 if (container)
@@ -278,7 +278,7 @@ int holdings_check_declared(struct holdings *holdings, const char *pod_uid, cons
         return 0;
 }
 
-static void tell_excess(struct holdings *holdings, const struct unit *unit, uint64_t sum, const char *pods)
+static void tell_excess(struct ledger *ledger, const struct unit *unit, uint64_t sum, const char *pods)
 {
         const char *reason = node_event_reason(NODE_EVENT_DECLARED_TOO_MUCH);
         _free_ char *text = xasprintf(
@@ -289,18 +289,18 @@ static void tell_excess(struct holdings *holdings, const struct unit *unit, uint
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
                 LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum),
                 LOG_UINT("usable_mib", budget_usable_mib(unit)), LOG_STR("pods", pods));
-        node_events_tell(holdings->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
-        holdings_tell_pods(holdings, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
+        node_events_tell(ledger->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
+        ledger_tell_pods(ledger, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 
 /* Each once, until it is over. */
-static void judge(struct holdings *holdings)
+static void judge(struct ledger *ledger)
 {
         struct arena arena = ARENA_INIT;
         struct map now = MAP_INIT;
 
-        for (size_t i = 0; i < holdings->n_books; i++) {
-                const struct resource *resource = holdings->books[i].resource;
+        for (size_t i = 0; i < ledger->n_books; i++) {
+                const struct resource *resource = ledger->books[i].resource;
 
                 if (resource->provisioning != PROVISIONING_DECLARED)
                         continue;
@@ -308,23 +308,23 @@ static void judge(struct holdings *holdings)
                         const struct unit *unit = &resource->units[j];
                         _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
                         uint64_t usable = unit->shared ? budget_usable_mib(unit) : 0;
-                        uint64_t sum = usable ? sum_of(holdings, unit, NULL, NULL, &pods) : 0;
-                        bool was = map_find(&holdings->overdeclared, unit->uuid);
+                        uint64_t sum = usable ? sum_of(ledger, unit, NULL, NULL, &pods) : 0;
+                        bool was = map_find(&ledger->overdeclared, unit->uuid);
 
                         if (usable && sum > usable) {
-                                map_add(&now, arena_strdup(&arena, unit->uuid), holdings);
+                                map_add(&now, arena_strdup(&arena, unit->uuid), ledger);
                                 if (!was)
-                                        tell_excess(holdings, unit, sum, pods.size ? pods.data : "");
+                                        tell_excess(ledger, unit, sum, pods.size ? pods.data : "");
                         } else if (was) {
                                 log_info("containers declare no more memory than their GPU has any more",
                                         LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum));
                         }
                 }
         }
-        map_done(&holdings->overdeclared);
-        arena_done(&holdings->overdeclared_arena);
-        holdings->overdeclared = now;
-        holdings->overdeclared_arena = arena;
+        map_done(&ledger->overdeclared);
+        arena_done(&ledger->overdeclared_arena);
+        ledger->overdeclared = now;
+        ledger->overdeclared_arena = arena;
 }
 
 /* ---- pods ---- */
@@ -337,8 +337,7 @@ static void free_ask(struct declared_ask *ask)
         free(ask);
 }
 
-static void tell_ignored(
-        struct holdings *holdings, const struct node_event_pod *pod, const char *name, const char *fault)
+static void tell_ignored(struct ledger *ledger, const struct node_event_pod *pod, const char *name, const char *fault)
 {
         log_warn("a container's declaration is ignored",
                 LOG_STR("event", node_event_reason(NODE_EVENT_DECLARATION_IGNORED)),
@@ -346,34 +345,34 @@ static void tell_ignored(
                 LOG_STR("namespace", pod->namespace ? pod->namespace : "-"), LOG_STR("container", name),
                 LOG_STR("reason", fault));
         if (pod->name)
-                node_events_tell_pod(holdings->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
+                node_events_tell_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
                         "Container %.63s: %s.", name, fault);
 }
 
 /* Else what a pod writes into its annotations cannot be told to its containers. */
-static bool asks_at_start(const struct holdings *holdings, const struct book *book)
+static bool asks_at_start(const struct ledger *ledger, const struct book *book)
 {
-        return mps_limits_at_start(holdings->plan, book->resource);
+        return mps_limits_at_start(ledger->plan, book->resource);
 }
 
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
 static bool is_meant(const struct declared_ask *ask, const struct checkpoint_entry *entry)
 {
-        if (!holdings_is_declared(ask->holdings, entry))
+        if (!ledger_is_declared(ask->ledger, entry))
                 return false;
         if (ask->pod.uid && strcmp(entry->pod_uid, ask->pod.uid) != 0)
                 return false;
-        return !ask->started || holdings_has_just(entry, ask->resource, ask->ids, ask->n_ids);
+        return !ask->started || ledger_has_just(entry, ask->resource, ask->ids, ask->n_ids);
 }
 
 /* |pod| NULL: |reason| says why it could not be read. */
 static void take_pod(struct declared_ask *ask, const json_t *pod, const char *reason)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct holdings *holdings = ask->holdings;
+        struct ledger *ledger = ask->ledger;
         struct checkpoint record;
 
-        if (!holdings_read_checkpoint(holdings, &arena, &record))
+        if (!ledger_read_checkpoint(ledger, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++) {
                 const struct checkpoint_entry *entry = &record.entries[i];
@@ -381,20 +380,19 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
 
                 if (!is_meant(ask, entry))
                         continue;
-                container = find(holdings, entry->pod_uid, entry->container);
+                container = find(ledger, entry->pod_uid, entry->container);
                 if (!ask->started && container && container->said.is_known)
                         continue;
-                container = take(holdings, entry, pod, ask->started != NULL);
-                if (!asks_at_start(
-                            holdings, holdings_book_of(holdings, entry->resource, entry->devices, entry->n_devices)))
+                container = take(ledger, entry, pod, ask->started != NULL);
+                if (!asks_at_start(ledger, ledger_book_of(ledger, entry->resource, entry->devices, entry->n_devices)))
                         drop_annotations(&container->said);
                 if (reason && ask->started)
-                        tell_ignored(holdings, &ask->pod, entry->container,
+                        tell_ignored(ledger, &ask->pod, entry->container,
                                 arena_printf(&arena, "%s; %s", reason,
                                         container->said.is_known ? "the previous declaration applies"
                                                                  : "it starts with the share of its replicas"));
                 else if (container->said.fault)
-                        tell_ignored(holdings, &ask->pod, entry->container, container->said.fault);
+                        tell_ignored(ledger, &ask->pod, entry->container, container->said.fault);
                 if (pod)
                         log_info("a container's declaration was read", LOG_STR("pod", ask->pod.name),
                                 LOG_STR("namespace", ask->pod.namespace), LOG_STR("container", entry->container),
@@ -403,25 +401,25 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                                 LOG_STR("own_memory", container->said.own_memory ? container->said.own_memory : ""));
         }
         if (!ask->started)
-                holdings_describe_pod(holdings, &record, ask->pod.uid);
+                ledger_describe_pod(ledger, &record, ask->pod.uid);
 }
 
 /* Neither: what is known counts. */
 static void finish(struct declared_ask *ask, const json_t *pod, const char *reason)
 {
-        struct holdings *holdings = ask->holdings;
+        struct ledger *ledger = ask->ledger;
         struct error err;
         bool failed = false;
 
-        if (holdings->plan && (pod || reason))
+        if (ledger->plan && (pod || reason))
                 take_pod(ask, pod, reason);
         if (ask->started) {
-                failed = holdings_start_now(holdings, ask->resource, ask->ids, ask->n_ids, &err) < 0;
+                failed = ledger_start_now(ledger, ask->resource, ask->ids, ask->n_ids, &err) < 0;
                 ask->started(failed ? &err : NULL, ask->context);
         }
         free_ask(ask);
-        if (holdings->plan)
-                judge(holdings);
+        if (ledger->plan)
+                judge(ledger);
 }
 
 static void on_pod(const struct kube_answer *answer, void *data)
@@ -443,31 +441,31 @@ static void read_pod(struct declared_ask *ask, const struct holder *holder)
 {
         _free_ char *collection = object_collection("/api/v1", holder->pod_namespace, "pods");
         _free_ char *path = object_path(collection, holder->pod);
-        uv_timer_t *timer = &ask->holdings->declared_timer;
+        uv_timer_t *timer = &ask->ledger->declared_timer;
 
         ask->pod = (struct node_event_pod){.namespace = arena_strdup(&ask->arena, holder->pod_namespace),
                 .name = arena_strdup(&ask->arena, holder->pod),
                 .uid = arena_strdup(&ask->arena, holder->pod_uid)};
-        ask->deadline = holdings_clock(ask->holdings) + READ_MS;
-        ask->call = kube_client_send(ask->holdings->options.client,
+        ask->deadline = ledger_clock(ask->ledger) + READ_MS;
+        ask->call = kube_client_send(ask->ledger->options.client,
                 &(struct kube_request){
                         .method = KUBE_GET, .path = path, .timeout_ms = READ_MS, .done = on_pod, .data = ask});
         if (!uv_is_active((uv_handle_t *)timer))
-                uv_timer_start(timer, holdings_on_declared_timer, TICK_MS, TICK_MS);
+                uv_timer_start(timer, ledger_on_declared_timer, TICK_MS, TICK_MS);
 }
 
 /* A client without credentials does not count time (kube/client.h). */
-void holdings_on_declared_timer(uv_timer_t *timer)
+void ledger_on_declared_timer(uv_timer_t *timer)
 {
-        struct holdings *holdings = timer->data;
+        struct ledger *ledger = timer->data;
         bool is_any = false;
         struct list *next;
 
-        for (struct list *at = holdings->declared_asks.next; at != &holdings->declared_asks; at = next) {
+        for (struct list *at = ledger->declared_asks.next; at != &ledger->declared_asks; at = next) {
                 struct declared_ask *ask = container_of(at, struct declared_ask, link);
 
                 next = at->next;
-                if (ask->call && ask->deadline < holdings_clock(holdings))
+                if (ask->call && ask->deadline < ledger_clock(ledger))
                         finish(ask, NULL, "the API server did not answer in time");
                 else
                         is_any |= ask->call != NULL;
@@ -479,11 +477,11 @@ void holdings_on_declared_timer(uv_timer_t *timer)
 static void on_listed(const struct error *err, void *data)
 {
         struct declared_ask *ask = data;
-        const struct holdings *holdings = ask->holdings;
+        const struct ledger *ledger = ask->ledger;
         const struct holder *holder = NULL;
 
-        for (size_t i = 0; i < ask->n_ids && !err && holdings->holders && !holder; i++)
-                holder = holders_find(holdings->holders, ask->resource, ask->ids[i]);
+        for (size_t i = 0; i < ask->n_ids && !err && ledger->holders && !holder; i++)
+                holder = holders_find(ledger->holders, ask->resource, ask->ids[i]);
         if (!holder || !holder->pod) {
                 finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
                 return;
@@ -491,12 +489,12 @@ static void on_listed(const struct error *err, void *data)
         read_pod(ask, holder);
 }
 
-static struct declared_ask *new_ask(struct holdings *holdings)
+static struct declared_ask *new_ask(struct ledger *ledger)
 {
         struct declared_ask *ask = xcalloc(1, sizeof(*ask));
 
-        ask->holdings = holdings;
-        list_append(&holdings->declared_asks, &ask->link);
+        ask->ledger = ledger;
+        list_append(&ledger->declared_asks, &ask->link);
         return ask;
 }
 
@@ -507,27 +505,27 @@ static bool is_fresh(struct declared_ask *ask)
         struct checkpoint record;
         size_t count = 0;
 
-        if (!holdings_read_checkpoint(ask->holdings, &arena, &record))
+        if (!ledger_read_checkpoint(ask->ledger, &arena, &record))
                 return false;
         for (size_t i = 0; i < record.n_entries; i++) {
                 const struct declared_container *container;
 
                 if (!is_meant(ask, &record.entries[i]))
                         continue;
-                container = find(ask->holdings, record.entries[i].pod_uid, record.entries[i].container);
+                container = find(ask->ledger, record.entries[i].pod_uid, record.entries[i].container);
                 if (!container || !container->is_ours || !container->said.is_known ||
                         strcmp(container->resource, ask->resource) == 0 ||
-                        holdings_clock(ask->holdings) - container->read_at > FRESH_MS)
+                        ledger_clock(ask->ledger) - container->read_at > FRESH_MS)
                         return false;
                 count++;
         }
         return count > 0;
 }
 
-void holdings_start_declared(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+void ledger_start_declared(struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context)
 {
-        struct declared_ask *ask = new_ask(holdings);
+        struct declared_ask *ask = new_ask(ledger);
 
         ask->started = started;
         ask->context = context;
@@ -535,58 +533,58 @@ void holdings_start_declared(struct holdings *holdings, const char *resource, co
         ask->ids = ARENA_ARRAY(&ask->arena, const char *, n_ids);
         for (size_t i = 0; i < n_ids; i++)
                 ask->ids[ask->n_ids++] = arena_strdup(&ask->arena, ids[i]);
-        if (!holdings->options.client)
+        if (!ledger->options.client)
                 finish(ask, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
-        else if (!holdings->pods)
+        else if (!ledger->pods)
                 finish(ask, NULL,
                         "kubelet's pod-resources socket is not used, so the pod is unknown (--pod-resources-socket)");
         else if (is_fresh(ask))
                 finish(ask, NULL, NULL);
         else
-                holdings_list(holdings, on_listed, ask);
+                ledger_list(ledger, on_listed, ask);
 }
 
 /* ---- those that started before ---- */
 
-static bool is_asked(const struct holdings *holdings)
+static bool is_asked(const struct ledger *ledger)
 {
-        for (struct list *at = holdings->declared_asks.next; at != &holdings->declared_asks; at = at->next)
+        for (struct list *at = ledger->declared_asks.next; at != &ledger->declared_asks; at = at->next)
                 if (!container_of(at, struct declared_ask, link)->started)
                         return true;
         return false;
 }
 
-static bool is_unread(const struct holdings *holdings, const struct holder *holder)
+static bool is_unread(const struct ledger *ledger, const struct holder *holder)
 {
         const struct declared_container *container;
 
         if (!holder || !holder->pod || !holder->pod_uid || !holder->container)
                 return false;
-        container = find(holdings, holder->pod_uid, holder->container);
-        return !container || (!container->said.is_known && holdings_clock(holdings) - container->read_at > AGAIN_MS);
+        container = find(ledger, holder->pod_uid, holder->container);
+        return !container || (!container->said.is_known && ledger_clock(ledger) - container->read_at > AGAIN_MS);
 }
 
 /* Its start was asked about, or will be. */
-static bool is_own(const struct holdings *holdings, const struct grant *grant)
+static bool is_own(const struct ledger *ledger, const struct grant *grant)
 {
         char prefix[GRANT_ID_SIZE];
 
-        snprintf(prefix, sizeof(prefix), GRANT_ID_PREFIX, holdings->incarnation);
+        snprintf(prefix, sizeof(prefix), GRANT_ID_PREFIX, ledger->incarnation);
         return text_starts_with(grant->id, prefix);
 }
 
-static const struct holder *find_unread(const struct holdings *holdings)
+static const struct holder *find_unread(const struct ledger *ledger)
 {
-        for (size_t i = 0; i < holdings->n_books; i++) {
-                const struct book *book = &holdings->books[i];
+        for (size_t i = 0; i < ledger->n_books; i++) {
+                const struct book *book = &ledger->books[i];
 
                 if (book->resource->provisioning != PROVISIONING_DECLARED)
                         continue;
                 for (size_t j = 0; j < grants_count(book->grants); j++) {
                         const struct grant *grant = grants_get(book->grants, j);
-                        const struct holder *holder = holdings_holder_of(holdings, book, grant);
+                        const struct holder *holder = ledger_holder_of(ledger, book, grant);
 
-                        if (is_unread(holdings, holder) && (!is_own(holdings, grant) || !asks_at_start(holdings, book)))
+                        if (is_unread(ledger, holder) && (!is_own(ledger, grant) || !asks_at_start(ledger, book)))
                                 return holder;
                 }
         }
@@ -594,44 +592,44 @@ static const struct holder *find_unread(const struct holdings *holdings)
 }
 
 /* One pod at a time; the next with kubelet's next list. */
-void holdings_read_declared(struct holdings *holdings)
+void ledger_read_declared(struct ledger *ledger)
 {
         const struct holder *holder;
 
-        if (!holdings->plan || holdings->closing)
+        if (!ledger->plan || ledger->closing)
                 return;
-        forget_ended(holdings);
-        judge(holdings);
-        if (!holdings->options.client || is_asked(holdings))
+        forget_ended(ledger);
+        judge(ledger);
+        if (!ledger->options.client || is_asked(ledger))
                 return;
-        holder = find_unread(holdings);
+        holder = find_unread(ledger);
         if (!holder)
                 return;
-        read_pod(new_ask(holdings), holder);
+        read_pod(new_ask(ledger), holder);
 }
 
 /* ---- the end ---- */
 
-void holdings_forget_declared(struct holdings *holdings)
+void ledger_forget_declared(struct ledger *ledger)
 {
-        while (!list_is_empty(&holdings->declared))
-                free_container(container_of(holdings->declared.next, struct declared_container, link));
-        map_done(&holdings->overdeclared);
-        arena_done(&holdings->overdeclared_arena);
-        holdings->overdeclared = (struct map)MAP_INIT;
+        while (!list_is_empty(&ledger->declared))
+                free_container(container_of(ledger->declared.next, struct declared_container, link));
+        map_done(&ledger->overdeclared);
+        arena_done(&ledger->overdeclared_arena);
+        ledger->overdeclared = (struct map)MAP_INIT;
 }
 
-void holdings_refuse_declared(struct holdings *holdings)
+void ledger_refuse_declared(struct ledger *ledger)
 {
         struct error err;
 
         error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping; kubelet will ask again");
-        while (!list_is_empty(&holdings->declared_asks)) {
-                struct declared_ask *ask = container_of(holdings->declared_asks.next, struct declared_ask, link);
+        while (!list_is_empty(&ledger->declared_asks)) {
+                struct declared_ask *ask = container_of(ledger->declared_asks.next, struct declared_ask, link);
 
                 if (ask->started)
                         ask->started(&err, ask->context);
                 free_ask(ask);
         }
-        uv_timer_stop(&holdings->declared_timer);
+        uv_timer_stop(&ledger->declared_timer);
 }

@@ -9,54 +9,53 @@
 
 /* ---- what was asked for ---- */
 
-static void forget(struct holdings *holdings, size_t position)
+static void forget(struct ledger *ledger, size_t position)
 {
-        free(holdings->recent[position].resource);
-        free(holdings->recent[position].device);
-        holdings->n_recent--;
-        memmove(&holdings->recent[position], &holdings->recent[position + 1],
-                (holdings->n_recent - position) * sizeof(*holdings->recent));
+        free(ledger->recent[position].resource);
+        free(ledger->recent[position].device);
+        ledger->n_recent--;
+        memmove(&ledger->recent[position], &ledger->recent[position + 1],
+                (ledger->n_recent - position) * sizeof(*ledger->recent));
 }
 
-void holdings_forget_requests(struct holdings *holdings)
+void ledger_forget_requests(struct ledger *ledger)
 {
-        while (holdings->n_recent)
-                forget(holdings, holdings->n_recent - 1);
-        free(TAKE_PTR(holdings->recent));
-        map_done(&holdings->over);
-        arena_done(&holdings->over_arena);
+        while (ledger->n_recent)
+                forget(ledger, ledger->n_recent - 1);
+        free(TAKE_PTR(ledger->recent));
+        map_done(&ledger->over);
+        arena_done(&ledger->over_arena);
 }
 
 /* Whether it came to anything is known by now. */
-static bool is_old(const struct holdings *holdings, const struct recent *recent)
+static bool is_old(const struct ledger *ledger, const struct recent *recent)
 {
-        return recent->since < holdings_clock(holdings) - LIST_GRACE_MS;
+        return recent->since < ledger_clock(ledger) - LIST_GRACE_MS;
 }
 
-static void mark_booked(const struct holdings *holdings, struct recent *recent)
+static void mark_booked(const struct ledger *ledger, struct recent *recent)
 {
         if (!recent->is_booked)
-                recent->booked_at = holdings->n_questions;
+                recent->booked_at = ledger->n_questions;
         recent->is_booked = true;
 }
 
-void holdings_note_request(
-        struct holdings *holdings, const struct resource *resource, const char *const *ids, size_t n_ids)
+void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids)
 {
-        int64_t now = holdings_clock(holdings);
+        int64_t now = ledger_clock(ledger);
 
-        holdings->allocated_at = now;
+        ledger->allocated_at = now;
         /* kubelet admits pods one by one: what it asked for before is in its books. */
-        for (size_t i = 0; i < holdings->n_recent; i++)
-                mark_booked(holdings, &holdings->recent[i]);
-        while (holdings->n_recent && is_old(holdings, &holdings->recent[0]))
-                forget(holdings, 0);
-        if (!holdings->recent)
-                holdings->recent = xcalloc(MAX_RECENT, sizeof(*holdings->recent));
+        for (size_t i = 0; i < ledger->n_recent; i++)
+                mark_booked(ledger, &ledger->recent[i]);
+        while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
+                forget(ledger, 0);
+        if (!ledger->recent)
+                ledger->recent = xcalloc(MAX_RECENT, sizeof(*ledger->recent));
         for (size_t i = 0; i < n_ids; i++) {
-                if (holdings->n_recent == MAX_RECENT)
-                        forget(holdings, 0);
-                holdings->recent[holdings->n_recent++] =
+                if (ledger->n_recent == MAX_RECENT)
+                        forget(ledger, 0);
+                ledger->recent[ledger->n_recent++] =
                         (struct recent){.resource = xstrdup(resource->name), .device = xstrdup(ids[i]), .since = now};
         }
 }
@@ -75,28 +74,28 @@ static bool is_in(const struct checkpoint *checkpoint, const struct recent *rece
         return false;
 }
 
-void holdings_note_booked(struct holdings *holdings, const struct checkpoint *checkpoint)
+void ledger_note_booked(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
-        for (size_t i = 0; i < holdings->n_recent; i++)
-                if (!holdings->recent[i].is_booked && is_in(checkpoint, &holdings->recent[i]))
-                        mark_booked(holdings, &holdings->recent[i]);
+        for (size_t i = 0; i < ledger->n_recent; i++)
+                if (!ledger->recent[i].is_booked && is_in(checkpoint, &ledger->recent[i]))
+                        mark_booked(ledger, &ledger->recent[i]);
 }
 
 /* The answer that is used may be older than the booking. */
-static bool is_told_elsewhere(const struct holdings *holdings, const struct recent *recent, bool by_list)
+static bool is_told_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
 {
-        return recent->is_booked && (!by_list || recent->booked_at < holdings->n_questions);
+        return recent->is_booked && (!by_list || recent->booked_at < ledger->n_questions);
 }
 
-static size_t add_recent(struct holdings *holdings, bool by_list, struct arena *arena, struct handover_held *held)
+static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *arena, struct handover_held *held)
 {
         size_t count = 0;
 
-        for (size_t i = holdings->n_recent; i-- > 0;) {
-                const struct recent *recent = &holdings->recent[i];
+        for (size_t i = ledger->n_recent; i-- > 0;) {
+                const struct recent *recent = &ledger->recent[i];
 
-                if (is_told_elsewhere(holdings, recent, by_list) || is_old(holdings, recent))
-                        forget(holdings, i);
+                if (is_told_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
+                        forget(ledger, i);
                 else
                         held[count++] = (struct handover_held){.resource = arena_strdup(arena, recent->resource),
                                 .device = arena_strdup(arena, recent->device)};
@@ -111,43 +110,41 @@ static const char *key_of(struct arena *arena, const struct checkpoint_entry *en
         return arena_printf(arena, "%s\n%s\n%s\n%s", entry->pod_uid, entry->container, entry->resource, device);
 }
 
-static bool is_recent(const struct holdings *holdings, const char *resource, const char *device)
+static bool is_recent(const struct ledger *ledger, const char *resource, const char *device)
 {
-        for (size_t i = 0; i < holdings->n_recent; i++)
-                if (!is_old(holdings, &holdings->recent[i]) && strcmp(holdings->recent[i].device, device) == 0 &&
-                        strcmp(holdings->recent[i].resource, resource) == 0)
+        for (size_t i = 0; i < ledger->n_recent; i++)
+                if (!is_old(ledger, &ledger->recent[i]) && strcmp(ledger->recent[i].device, device) == 0 &&
+                        strcmp(ledger->recent[i].resource, resource) == 0)
                         return true;
         return false;
 }
 
 /* kubelet's record keeps pods that have ended until it is written for another reason; who was seen to be over stays so. */
-static void note_over(struct holdings *holdings, const struct checkpoint *checkpoint)
+static void note_over(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
-        map_done(&holdings->over);
-        arena_done(&holdings->over_arena);
+        map_done(&ledger->over);
+        arena_done(&ledger->over_arena);
         for (size_t i = 0; i < checkpoint->n_entries; i++) {
                 const struct checkpoint_entry *entry = &checkpoint->entries[i];
 
                 for (size_t j = 0; j < entry->n_devices; j++)
-                        if (!holders_find(holdings->holders, entry->resource, entry->devices[j]) &&
-                                !is_recent(holdings, entry->resource, entry->devices[j]))
-                                map_add(&holdings->over, key_of(&holdings->over_arena, entry, entry->devices[j]),
-                                        holdings);
+                        if (!holders_find(ledger->holders, entry->resource, entry->devices[j]) &&
+                                !is_recent(ledger, entry->resource, entry->devices[j]))
+                                map_add(&ledger->over, key_of(&ledger->over_arena, entry, entry->devices[j]), ledger);
         }
 }
 
-static const char *find_holder(
-        const struct holdings *holdings, struct arena *arena, const struct checkpoint_entry *entry)
+static const char *find_holder(const struct ledger *ledger, struct arena *arena, const struct checkpoint_entry *entry)
 {
         const struct holder *holder =
-                holdings->holders ? holders_find(holdings->holders, entry->resource, entry->devices[0]) : NULL;
+                ledger->holders ? holders_find(ledger->holders, entry->resource, entry->devices[0]) : NULL;
 
         if (holder && holder->pod)
                 return arena_printf(arena, "%s/%s/%s", holder->pod_namespace, holder->pod, holder->container);
         return arena_printf(arena, "%s/%s", entry->pod_uid, entry->container);
 }
 
-static size_t list_checkpoint(const struct holdings *holdings, struct arena *arena, const struct checkpoint *checkpoint,
+static size_t list_checkpoint(const struct ledger *ledger, struct arena *arena, const struct checkpoint *checkpoint,
         struct handover_held **ret)
 {
         size_t count = 0;
@@ -158,20 +155,20 @@ static size_t list_checkpoint(const struct holdings *holdings, struct arena *are
         count = 0;
         for (size_t i = 0; i < checkpoint->n_entries; i++) {
                 const struct checkpoint_entry *entry = &checkpoint->entries[i];
-                const char *holder = find_holder(holdings, arena, entry);
+                const char *holder = find_holder(ledger, arena, entry);
 
                 for (size_t j = 0; j < entry->n_devices; j++)
-                        if (!map_find(&holdings->over, key_of(arena, entry, entry->devices[j])))
+                        if (!map_find(&ledger->over, key_of(arena, entry, entry->devices[j])))
                                 (*ret)[count++] = (struct handover_held){
                                         .resource = entry->resource, .device = entry->devices[j], .holder = holder};
         }
         return count;
 }
 
-static size_t list_holders(const struct holdings *holdings, struct arena *arena, struct handover_held **ret)
+static size_t list_holders(const struct ledger *ledger, struct arena *arena, struct handover_held **ret)
 {
         struct handover_held *held;
-        size_t count = holders_all(holdings->holders, arena, &held);
+        size_t count = holders_all(ledger->holders, arena, &held);
 
         *ret = ARENA_ARRAY(arena, struct handover_held, count + MAX_RECENT);
         if (count)
@@ -181,51 +178,50 @@ static size_t list_holders(const struct holdings *holdings, struct arena *arena,
 
 /* ---- together ---- */
 
-enum holdings_word holdings_held(
-        struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count)
+enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct handover_held **ret, size_t *ret_count)
 {
-        bool by_list = holdings->list_is_new && holdings->holders && holdings_list_is_whole(holdings);
+        bool by_list = ledger->list_is_new && ledger->holders && ledger_list_is_whole(ledger);
         struct checkpoint checkpoint;
-        bool has_checkpoint = holdings_read_checkpoint(holdings, arena, &checkpoint);
+        bool has_checkpoint = ledger_read_checkpoint(ledger, arena, &checkpoint);
 
         if (has_checkpoint)
-                holdings_note_booked(holdings, &checkpoint);
-        if (by_list || (!has_checkpoint && holdings->holders)) {
+                ledger_note_booked(ledger, &checkpoint);
+        if (by_list || (!has_checkpoint && ledger->holders)) {
                 by_list = true;
                 if (has_checkpoint)
-                        note_over(holdings, &checkpoint);
-                *ret_count = list_holders(holdings, arena, ret);
+                        note_over(ledger, &checkpoint);
+                *ret_count = list_holders(ledger, arena, ret);
         } else if (has_checkpoint) {
-                *ret_count = list_checkpoint(holdings, arena, &checkpoint, ret);
+                *ret_count = list_checkpoint(ledger, arena, &checkpoint, ret);
         } else {
                 *ret = ARENA_ARRAY(arena, struct handover_held, MAX_RECENT);
                 *ret_count = 0;
         }
-        *ret_count += add_recent(holdings, by_list, arena, *ret + *ret_count);
-        if (!by_list && !holdings_can_ask(holdings))
-                return HOLDINGS_STALE;
-        return has_checkpoint || holdings->holders ? HOLDINGS_TOLD : HOLDINGS_NOT_TOLD;
+        *ret_count += add_recent(ledger, by_list, arena, *ret + *ret_count);
+        if (!by_list && !ledger_can_ask(ledger))
+                return LEDGER_STALE;
+        return has_checkpoint || ledger->holders ? LEDGER_TOLD : LEDGER_NOT_TOLD;
 }
 
 static void on_answer(const struct error *err UNUSED, void *data)
 {
-        struct holdings *holdings = data;
+        struct ledger *ledger = data;
 
-        holdings->options.on_held(holdings->options.data);
+        ledger->options.on_held(ledger->options.data);
 }
 
-void holdings_ask(struct holdings *holdings)
+void ledger_ask(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;
         struct checkpoint checkpoint;
 
-        if (!holdings->pods) {
-                holdings->options.on_held(holdings->options.data);
+        if (!ledger->pods) {
+                ledger->options.on_held(ledger->options.data);
                 return;
         }
-        if (holdings->n_recent && holdings_read_checkpoint(holdings, &scratch, &checkpoint))
-                holdings_note_booked(holdings, &checkpoint);
+        if (ledger->n_recent && ledger_read_checkpoint(ledger, &scratch, &checkpoint))
+                ledger_note_booked(ledger, &checkpoint);
         arena_done(&scratch);
-        holdings->n_questions++;
-        holdings_list(holdings, on_answer, holdings);
+        ledger->n_questions++;
+        ledger_list(ledger, on_answer, ledger);
 }

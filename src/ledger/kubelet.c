@@ -22,9 +22,9 @@
 /* A question. */
 struct asking {
         struct list link;
-        struct holdings *holdings;
+        struct ledger *ledger;
         int64_t at;
-        holdings_listed_fn *done;
+        ledger_listed_fn *done;
         void *data;
 };
 
@@ -32,137 +32,136 @@ struct asking {
  * kubelet makes its socket at its start, and so long its list may leave pods out. How old the socket is its date does not tell, since
  * clocks are set: what counts is how long it has been seen.
  */
-static bool is_young(struct holdings *holdings)
+static bool is_young(struct ledger *ledger)
 {
-        struct file_identity now = file_identity_of(holdings->pod_resources);
+        struct file_identity now = file_identity_of(ledger->pod_resources);
 
-        if (!file_identity_is_same(&now, &holdings->kubelet))
-                holdings->kubelet_since = holdings_clock(holdings);
-        holdings->kubelet = now;
-        return !file_identity_exists(&now) || holdings_clock(holdings) - holdings->kubelet_since < LIST_GRACE_MS;
+        if (!file_identity_is_same(&now, &ledger->kubelet))
+                ledger->kubelet_since = ledger_clock(ledger);
+        ledger->kubelet = now;
+        return !file_identity_exists(&now) || ledger_clock(ledger) - ledger->kubelet_since < LIST_GRACE_MS;
 }
 
 /* The record has everybody, also those whom a young kubelet leaves out of its list. */
-bool holdings_list_is_whole(struct holdings *holdings)
+bool ledger_list_is_whole(struct ledger *ledger)
 {
-        return holdings->has_record || !is_young(holdings);
+        return ledger->has_record || !is_young(ledger);
 }
 
 /* kubelet's record beside its list. Without it, UIDs and init containers are unknown, and that is all. */
-bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret)
+bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, struct checkpoint *ret)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
-        if (file_read(holdings->checkpoint, CHECKPOINT_MAX, &text, &err) == 0 &&
+        if (file_read(ledger->checkpoint, CHECKPOINT_MAX, &text, &err) == 0 &&
                 checkpoint_read(ret, arena, "", text.data, text.size, &err) == 0)
                 return true;
         log_debug("kubelet's record of devices is ignored", LOG_ERR(&err));
         return false;
 }
 
-const char *holdings_list_folder(const struct holdings *holdings)
+const char *ledger_list_folder(const struct ledger *ledger)
 {
-        return holdings->pods ? holdings->pod_resources_folder : NULL;
+        return ledger->pods ? ledger->pod_resources_folder : NULL;
 }
 
-static bool is_mounted(const struct holdings *holdings)
+static bool is_mounted(const struct ledger *ledger)
 {
-        return access(holdings->pod_resources_folder, F_OK) == 0 || errno != ENOENT;
+        return access(ledger->pod_resources_folder, F_OK) == 0 || errno != ENOENT;
 }
 
-bool holdings_can_ask(const struct holdings *holdings)
+bool ledger_can_ask(const struct ledger *ledger)
 {
-        if (!holdings->pods || !is_mounted(holdings))
+        if (!ledger->pods || !is_mounted(ledger))
                 return false;
-        return !holdings->is_refused || holdings_clock(holdings) - holdings->refused_since < LIST_PATIENCE_MS;
+        return !ledger->is_refused || ledger_clock(ledger) - ledger->refused_since < LIST_PATIENCE_MS;
 }
 
 /* ---- what was told ---- */
 
 /* |list| is empty where there is none. */
-static void take(struct holdings *holdings, const struct pod_list *list, const struct holders *before)
+static void take(struct ledger *ledger, const struct pod_list *list, const struct holders *before)
 {
         struct arena scratch = ARENA_INIT;
         struct checkpoint checkpoint;
         struct holders *holders;
 
-        holdings->has_record = holdings_read_checkpoint(holdings, &scratch, &checkpoint);
-        if (holdings->has_record)
-                holdings_note_booked(holdings, &checkpoint);
-        holders = holders_new(list, holdings->has_record ? &checkpoint : NULL, before, !is_young(holdings));
-        holders_free(holdings->holders);
-        holdings->holders = holders;
+        ledger->has_record = ledger_read_checkpoint(ledger, &scratch, &checkpoint);
+        if (ledger->has_record)
+                ledger_note_booked(ledger, &checkpoint);
+        holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, before, !is_young(ledger));
+        holders_free(ledger->holders);
+        ledger->holders = holders;
         arena_done(&scratch);
 }
 
-static void sync_all(struct holdings *holdings)
+static void sync_all(struct ledger *ledger)
 {
-        if (!holdings_list_is_whole(holdings))
+        if (!ledger_list_is_whole(ledger))
                 return;
-        holdings_renew_awaited(holdings);
-        for (size_t i = 0; i < holdings->n_books; i++)
-                holdings_sync_book(holdings, &holdings->books[i], holdings_clock(holdings) - LIST_GRACE_MS);
-        holdings_tell_all(holdings);
+        ledger_renew_awaited(ledger);
+        for (size_t i = 0; i < ledger->n_books; i++)
+                ledger_sync_book(ledger, &ledger->books[i], ledger_clock(ledger) - LIST_GRACE_MS);
+        ledger_tell_all(ledger);
 }
 
-static void take_list(struct holdings *holdings, const struct pod_list *list, int64_t asked_at)
+static void take_list(struct ledger *ledger, const struct pod_list *list, int64_t asked_at)
 {
-        take(holdings, list, holdings->holders);
-        if (holdings->has_record)
-                holdings->listed_at = MAX(holdings->listed_at, asked_at);
-        complaint_settle(&holdings->bad_list);
-        holdings->is_refused = false;
-        holdings->retry_ms = 0;
+        take(ledger, list, ledger->holders);
+        if (ledger->has_record)
+                ledger->listed_at = MAX(ledger->listed_at, asked_at);
+        complaint_settle(&ledger->bad_list);
+        ledger->is_refused = false;
+        ledger->retry_ms = 0;
         log_debug(
                 "kubelet has reported which container holds which devices", LOG_UINT("containers", list->n_containers));
-        sync_all(holdings);
-        holdings_renew_record(holdings, false);
-        holdings_read_declared(holdings);
+        sync_all(ledger);
+        ledger_renew_record(ledger, false);
+        ledger_read_declared(ledger);
 }
 
 /* Where nobody answers the record is all there is: who is not in it any more has ended. */
-static void take_record(struct holdings *holdings)
+static void take_record(struct ledger *ledger)
 {
         static const struct pod_list nothing;
 
-        take(holdings, &nothing, NULL);
-        if (holdings->has_record)
-                sync_all(holdings);
+        take(ledger, &nothing, NULL);
+        if (ledger->has_record)
+                sync_all(ledger);
 }
 
-static void take_refusal(struct holdings *holdings, const struct error *err)
+static void take_refusal(struct ledger *ledger, const struct error *err)
 {
-        complain(&holdings->bad_list, "kubelet does not report which container holds which devices, will ask again",
-                err);
-        if (!holdings->is_refused)
-                holdings->refused_since = holdings_clock(holdings);
-        holdings->is_refused = true;
-        holdings->retry_ms = holdings->retry_ms ? MIN(holdings->retry_ms * 2, RETRY_MAX_MS) : RETRY_MIN_MS;
-        if (!holdings_can_ask(holdings))
-                take_record(holdings);
+        complain(&ledger->bad_list, "kubelet does not report which container holds which devices, will ask again", err);
+        if (!ledger->is_refused)
+                ledger->refused_since = ledger_clock(ledger);
+        ledger->is_refused = true;
+        ledger->retry_ms = ledger->retry_ms ? MIN(ledger->retry_ms * 2, RETRY_MAX_MS) : RETRY_MIN_MS;
+        if (!ledger_can_ask(ledger))
+                take_record(ledger);
 }
 
-bool holdings_renew_record(struct holdings *holdings, bool at_once)
+bool ledger_renew_record(struct ledger *ledger, bool at_once)
 {
         struct arena scratch = ARENA_INIT;
-        uint64_t doubt = holders_doubt(holdings->holders);
-        int64_t now = holdings_clock(holdings);
+        uint64_t doubt = holders_doubt(ledger->holders);
+        int64_t now = ledger_clock(ledger);
         const char *const *resources;
-        size_t count = holders_doubtful(holdings->holders, &scratch, &resources);
+        size_t count = holders_doubtful(ledger->holders, &scratch, &resources);
 
-        if (doubt != holdings->doubt) {
-                holdings->repeat_at = now;
-                holdings->repeat_ms = RETRY_MIN_MS;
+        if (doubt != ledger->doubt) {
+                ledger->repeat_at = now;
+                ledger->repeat_ms = RETRY_MIN_MS;
         }
-        holdings->doubt = doubt;
-        if (count > 0 && (at_once || now >= holdings->repeat_at)) {
+        ledger->doubt = doubt;
+        if (count > 0 && (at_once || now >= ledger->repeat_at)) {
                 for (size_t i = 0; i < count; i++)
-                        if (holdings->options.repeat(resources[i], holdings->options.data))
+                        if (ledger->options.repeat(resources[i], ledger->options.data))
                                 break;
-                holdings->repeat_at = now + holdings->repeat_ms;
-                holdings->repeat_ms = MIN(holdings->repeat_ms * 2, REPEAT_MAX_MS);
-                holdings_list_within(holdings, LIST_SOON_MS);
+                ledger->repeat_at = now + ledger->repeat_ms;
+                ledger->repeat_ms = MIN(ledger->repeat_ms * 2, REPEAT_MAX_MS);
+                ledger_list_within(ledger, LIST_SOON_MS);
         }
         arena_done(&scratch);
         return count > 0;
@@ -170,65 +169,65 @@ bool holdings_renew_record(struct holdings *holdings, bool at_once)
 
 /* ---- questions ---- */
 
-static bool is_anything_held(const struct holdings *holdings)
+static bool is_anything_held(const struct ledger *ledger)
 {
-        for (size_t i = 0; i < holdings->n_books; i++)
-                if (grants_count(holdings->books[i].grants) > 0)
+        for (size_t i = 0; i < ledger->n_books; i++)
+                if (grants_count(ledger->books[i].grants) > 0)
                         return true;
         return false;
 }
 
-void holdings_list_within(struct holdings *holdings, uint64_t ms)
+void ledger_list_within(struct ledger *ledger, uint64_t ms)
 {
-        uv_timer_t *timer = &holdings->list_timer;
+        uv_timer_t *timer = &ledger->list_timer;
 
-        if (holdings->closing || holdings->n_books == 0)
+        if (ledger->closing || ledger->n_books == 0)
                 return;
         if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
-                uv_timer_start(timer, holdings_on_list_timer, ms, 0);
+                uv_timer_start(timer, ledger_on_list_timer, ms, 0);
 }
 
-static void go_on(struct holdings *holdings)
+static void go_on(struct ledger *ledger)
 {
-        if (holdings->is_refused)
-                holdings_list_within(holdings, holdings->retry_ms);
-        else if (is_anything_held(holdings) || (holdings->pods && !holdings_list_is_whole(holdings)))
-                holdings_list_within(holdings, LIST_INTERVAL_MS);
+        if (ledger->is_refused)
+                ledger_list_within(ledger, ledger->retry_ms);
+        else if (is_anything_held(ledger) || (ledger->pods && !ledger_list_is_whole(ledger)))
+                ledger_list_within(ledger, LIST_INTERVAL_MS);
 }
 
 static void on_listed(const struct error *err, const struct pod_list *list, void *data)
 {
         struct asking asking = *(struct asking *)data;
-        struct holdings *holdings = asking.holdings;
-        bool was_silent = !holdings_can_ask(holdings);
+        struct ledger *ledger = asking.ledger;
+        bool was_silent = !ledger_can_ask(ledger);
 
         list_remove(&((struct asking *)data)->link);
         free(data);
         if (err)
-                take_refusal(holdings, err);
+                take_refusal(ledger, err);
         else
-                take_list(holdings, list, asking.at);
-        go_on(holdings);
-        holdings->list_is_new = !err;
+                take_list(ledger, list, asking.at);
+        go_on(ledger);
+        ledger->list_is_new = !err;
         if (was_silent && !err)
-                holdings->options.on_held(holdings->options.data);
+                ledger->options.on_held(ledger->options.data);
         asking.done(err, asking.data);
-        holdings->list_is_new = false;
+        ledger->list_is_new = false;
 }
 
-void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *data)
+void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data)
 {
         struct asking *asking = xcalloc(1, sizeof(*asking));
 
-        *asking = (struct asking){.holdings = holdings, .at = holdings_clock(holdings), .done = done, .data = data};
-        list_append(&holdings->askings, &asking->link);
-        pod_resources_list(holdings->pods, on_listed, asking);
+        *asking = (struct asking){.ledger = ledger, .at = ledger_clock(ledger), .done = done, .data = data};
+        list_append(&ledger->askings, &asking->link);
+        pod_resources_list(ledger->pods, on_listed, asking);
 }
 
-void holdings_forget_askings(struct holdings *holdings)
+void ledger_forget_askings(struct ledger *ledger)
 {
-        while (!list_is_empty(&holdings->askings)) {
-                struct asking *asking = container_of(holdings->askings.next, struct asking, link);
+        while (!list_is_empty(&ledger->askings)) {
+                struct asking *asking = container_of(ledger->askings.next, struct asking, link);
 
                 list_remove(&asking->link);
                 free(asking);
@@ -239,24 +238,24 @@ static void on_nothing(const struct error *err UNUSED, void *data UNUSED)
 {
 }
 
-void holdings_on_list_timer(uv_timer_t *timer)
+void ledger_on_list_timer(uv_timer_t *timer)
 {
-        struct holdings *holdings = timer->data;
+        struct ledger *ledger = timer->data;
 
-        if (holdings->pods) {
-                holdings_list(holdings, on_nothing, NULL);
+        if (ledger->pods) {
+                ledger_list(ledger, on_nothing, NULL);
                 return;
         }
-        take_record(holdings);
-        go_on(holdings);
+        take_record(ledger);
+        go_on(ledger);
 }
 
-void holdings_begin_asking(struct holdings *holdings)
+void ledger_begin_asking(struct ledger *ledger)
 {
-        holdings_list_within(holdings, holdings->holders ? LIST_INTERVAL_MS : 0);
+        ledger_list_within(ledger, ledger->holders ? LIST_INTERVAL_MS : 0);
 }
 
-void holdings_list_soon(struct holdings *holdings)
+void ledger_list_soon(struct ledger *ledger)
 {
-        holdings_list_within(holdings, LIST_SOON_MS);
+        ledger_list_within(ledger, LIST_SOON_MS);
 }

@@ -23,26 +23,26 @@ static struct ledger_time read_clocks(void *data UNUSED)
         };
 }
 
-int64_t holdings_clock(const struct holdings *holdings)
+int64_t ledger_clock(const struct ledger *ledger)
 {
-        return holdings->options.now(holdings->options.data).clock;
+        return ledger->options.now(ledger->options.data).clock;
 }
 
-static int64_t date_of(const struct holdings *holdings)
+static int64_t date_of(const struct ledger *ledger)
 {
-        return holdings->options.now(holdings->options.data).date;
+        return ledger->options.now(ledger->options.data).date;
 }
 
-int64_t holdings_now(const struct holdings *holdings)
+int64_t ledger_now(const struct ledger *ledger)
 {
-        return date_of(holdings) / 1000;
+        return date_of(ledger) / 1000;
 }
 
 /* ---- public ---- */
 
-const struct broker *holdings_broker(struct holdings *holdings)
+const struct broker *ledger_broker(struct ledger *ledger)
 {
-        return &holdings->broker;
+        return &ledger->broker;
 }
 
 static void free_books(struct book *books, size_t n_books)
@@ -69,11 +69,11 @@ static bool had_name(const struct book *before, size_t n_before, const char *nam
 }
 
 /* The grants of one name: to the book that has their unit. |main| is NULL where the name is not shared by MPS any more. */
-static void hand_grants_on(struct holdings *holdings, struct book *main, struct book *leaving, size_t n_leaving,
+static void hand_grants_on(struct ledger *ledger, struct book *main, struct book *leaving, size_t n_leaving,
         struct book *before, size_t n_before)
 {
         const char *name = main ? main->resource->name : leaving[0].resource->name;
-        struct book *old = holdings_find_book_among(before, n_before, name);
+        struct book *old = ledger_find_book_among(before, n_before, name);
 
         for (size_t i = 0; i < n_leaving; i++) {
                 leaving[i].grants = grants_new(leaving[i].resource, leaving[i].resource->max_per_request);
@@ -92,36 +92,35 @@ static void hand_grants_on(struct holdings *holdings, struct book *main, struct 
                         grants_move(before[j].grants, main->grants);
         if (had_name(before, n_before, name))
                 return;
-        holdings_load_book(holdings, main ? main : leaving);
+        ledger_load_book(ledger, main ? main : leaving);
         for (size_t i = main ? 0 : 1; i < n_leaving; i++)
                 grants_move((main ? main : leaving)->grants, leaving[i].grants);
 }
 
 /* The books of one name. */
-static void open_books(struct holdings *holdings, const struct resource *resource, struct book *before, size_t n_before)
+static void open_books(struct ledger *ledger, const struct resource *resource, struct book *before, size_t n_before)
 {
         struct book *main = NULL;
         struct book *leaving;
 
         if (resource->strategy == SHARING_MPS) {
-                main = &holdings->books[holdings->n_books++];
+                main = &ledger->books[ledger->n_books++];
                 open_book(main, resource, false);
         }
-        leaving = &holdings->books[holdings->n_books];
+        leaving = &ledger->books[ledger->n_books];
         for (size_t i = 0; i < resource->n_leaving; i++)
-                open_book(&holdings->books[holdings->n_books++], &resource->leaving[i], true);
+                open_book(&ledger->books[ledger->n_books++], &resource->leaving[i], true);
         if (main || resource->n_leaving)
-                hand_grants_on(holdings, main, leaving, resource->n_leaving, before, n_before);
+                hand_grants_on(ledger, main, leaving, resource->n_leaving, before, n_before);
 }
 
 /* What is not on file yet of a name has to come there still. */
-static void keep_changed(struct holdings *holdings, const struct book *before, size_t n_before)
+static void keep_changed(struct ledger *ledger, const struct book *before, size_t n_before)
 {
-        for (size_t i = 0; i < holdings->n_books; i++)
+        for (size_t i = 0; i < ledger->n_books; i++)
                 for (size_t j = 0; j < n_before; j++)
-                        if (before[j].changed &&
-                                strcmp(holdings->books[i].resource->name, before[j].resource->name) == 0)
-                                holdings->books[i].changed = true;
+                        if (before[j].changed && strcmp(ledger->books[i].resource->name, before[j].resource->name) == 0)
+                                ledger->books[i].changed = true;
 }
 
 static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *wanted, const char *name)
@@ -133,201 +132,200 @@ static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *want
 }
 
 /* It runs with just these settings, so that the supervisor will let it be. */
-static bool runs_already(const struct holdings *holdings, const struct mps_daemon_wanted *daemon)
+static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wanted *daemon)
 {
-        const struct mps_daemon_status *told = holdings_find_daemon(holdings, daemon->units[0].uuid);
+        const struct mps_daemon_status *told = ledger_find_daemon(ledger, daemon->units[0].uuid);
 
         return told && told->settings == mps_daemon_digest(daemon);
 }
 
 /* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
-static void note_renewed(struct holdings *holdings, const struct mps_wanted *before, const struct mps_wanted *wanted)
+static void note_renewed(struct ledger *ledger, const struct mps_wanted *before, const struct mps_wanted *wanted)
 {
-        bool is_current = holdings->status && holdings->status->generation == holdings->generation;
+        bool is_current = ledger->status && ledger->status->generation == ledger->generation;
 
         if (is_current) {
-                map_done(&holdings->renewed);
-                arena_done(&holdings->renewed_arena);
+                map_done(&ledger->renewed);
+                arena_done(&ledger->renewed_arena);
         }
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
                 const struct mps_daemon_wanted *old = find_daemon(before, daemon->name);
 
-                if ((old && mps_daemon_is_same(old, daemon)) || runs_already(holdings, daemon))
+                if ((old && mps_daemon_is_same(old, daemon)) || runs_already(ledger, daemon))
                         continue;
                 for (size_t j = 0; j < daemon->n_units; j++)
-                        map_add(&holdings->renewed, arena_strdup(&holdings->renewed_arena, daemon->units[j].uuid),
-                                holdings);
+                        map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[j].uuid), ledger);
         }
-        holdings->generation++;
+        ledger->generation++;
 }
 
-void holdings_apply(struct holdings *holdings, const struct plan *plan)
+void ledger_apply(struct ledger *ledger, const struct plan *plan)
 {
-        struct book *before = holdings->books;
-        size_t n_before = holdings->n_books;
+        struct book *before = ledger->books;
+        size_t n_before = ledger->n_books;
         size_t most = plan->n_resources;
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
         struct mps_wanted wanted_before = {0};
-        bool is_first = !holdings->plan;
+        bool is_first = !ledger->plan;
 
-        if (holdings->plan)
-                mps_wanted_of(&wanted_before, &scratch, holdings->plan);
+        if (ledger->plan)
+                mps_wanted_of(&wanted_before, &scratch, ledger->plan);
         else
-                holdings->generation = MAX(holdings->generation, (uint64_t)date_of(holdings));
+                ledger->generation = MAX(ledger->generation, (uint64_t)date_of(ledger));
         mps_wanted_of(&wanted, &scratch, plan);
-        note_renewed(holdings, &wanted_before, &wanted);
+        note_renewed(ledger, &wanted_before, &wanted);
         for (size_t i = 0; i < plan->n_resources; i++)
                 most += plan->resources[i].n_leaving;
-        holdings->plan = plan;
-        holdings->books = xcalloc(most, sizeof(*holdings->books));
-        holdings->n_books = 0;
+        ledger->plan = plan;
+        ledger->books = xcalloc(most, sizeof(*ledger->books));
+        ledger->n_books = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
-                open_books(holdings, &plan->resources[i], before, n_before);
-        keep_changed(holdings, before, n_before);
-        for (size_t i = 0; i < holdings->n_books; i++)
-                holdings_keep_back(holdings, &holdings->books[i]);
+                open_books(ledger, &plan->resources[i], before, n_before);
+        keep_changed(ledger, before, n_before);
+        for (size_t i = 0; i < ledger->n_books; i++)
+                ledger_keep_back(ledger, &ledger->books[i]);
         free_books(before, n_before);
         if (is_first)
-                holdings_make_all(holdings);
-        mps_link_apply(holdings->link, &wanted, holdings->generation);
-        holdings_begin_asking(holdings);
-        holdings_forget_several(holdings);
-        holdings_look_for_several(holdings);
+                ledger_make_all(ledger);
+        mps_link_apply(ledger->link, &wanted, ledger->generation);
+        ledger_begin_asking(ledger);
+        ledger_forget_several(ledger);
+        ledger_look_for_several(ledger);
         arena_done(&scratch);
 }
 
-void holdings_leave(struct holdings *holdings)
+void ledger_leave(struct ledger *ledger)
 {
-        uv_timer_stop(&holdings->save_timer); /* what is not in the files yet, kubelet's list has */
-        uv_timer_stop(&holdings->list_timer);
-        uv_timer_stop(&holdings->guard_timer);
-        holdings->holders = holders_free(holdings->holders);
-        holdings->listed_at = NEVER;
-        free_books(TAKE_PTR(holdings->books), holdings->n_books);
-        holdings->n_books = 0;
-        holdings->plan = NULL;
-        holdings_forget_requests(holdings);
-        holdings_forget_several(holdings);
-        holdings_forget_declared(holdings);
-        guard_free(holdings->guard);
-        holdings->guard = guard_new();
-        holdings->found = (struct guard_report){0};
-        mps_link_forget(holdings->link);
+        uv_timer_stop(&ledger->save_timer); /* what is not in the files yet, kubelet's list has */
+        uv_timer_stop(&ledger->list_timer);
+        uv_timer_stop(&ledger->guard_timer);
+        ledger->holders = holders_free(ledger->holders);
+        ledger->listed_at = NEVER;
+        free_books(TAKE_PTR(ledger->books), ledger->n_books);
+        ledger->n_books = 0;
+        ledger->plan = NULL;
+        ledger_forget_requests(ledger);
+        ledger_forget_several(ledger);
+        ledger_forget_declared(ledger);
+        guard_free(ledger->guard);
+        ledger->guard = guard_new();
+        ledger->found = (struct guard_report){0};
+        mps_link_forget(ledger->link);
 }
 
-void holdings_health_changed(struct holdings *holdings, const char *uuid)
+void ledger_health_changed(struct ledger *ledger, const char *uuid)
 {
-        for (size_t i = 0; i < holdings->n_books; i++) {
-                struct book *book = &holdings->books[i];
+        for (size_t i = 0; i < ledger->n_books; i++) {
+                struct book *book = &ledger->books[i];
 
                 if (!resource_find_unit(book->resource, uuid))
                         continue;
-                holdings_keep_back(holdings, book);
-                holdings->options.on_change(holdings->options.data);
+                ledger_keep_back(ledger, book);
+                ledger->options.on_change(ledger->options.data);
         }
 }
 
 /* ---- begin and end ---- */
 
-static void free_holdings(struct holdings *holdings)
+static void free_holdings(struct ledger *ledger)
 {
-        free_books(holdings->books, holdings->n_books);
-        holders_free(holdings->holders);
-        holdings_forget_requests(holdings);
-        holdings_forget_declared(holdings);
-        map_done(&holdings->renewed);
-        arena_done(&holdings->renewed_arena);
-        guard_free(holdings->guard);
-        mps_report_free(holdings->report);
-        mps_faults_done(&holdings->faults);
-        free(holdings->directory);
-        free(holdings->pod_resources);
-        free(holdings->pod_resources_folder);
-        free(holdings->checkpoint);
-        free(holdings);
+        free_books(ledger->books, ledger->n_books);
+        holders_free(ledger->holders);
+        ledger_forget_requests(ledger);
+        ledger_forget_declared(ledger);
+        map_done(&ledger->renewed);
+        arena_done(&ledger->renewed_arena);
+        guard_free(ledger->guard);
+        mps_report_free(ledger->report);
+        mps_faults_done(&ledger->faults);
+        free(ledger->directory);
+        free(ledger->pod_resources);
+        free(ledger->pod_resources_folder);
+        free(ledger->checkpoint);
+        free(ledger);
 }
 
-static void start_timer(struct holdings *holdings, uv_timer_t *timer)
+static void start_timer(struct ledger *ledger, uv_timer_t *timer)
 {
-        uv_timer_init(holdings->options.loop, timer);
-        timer->data = holdings;
-        holdings->n_open++;
+        uv_timer_init(ledger->options.loop, timer);
+        timer->data = ledger;
+        ledger->n_open++;
 }
 
 static void tell_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
-        holdings_tell_pods(data, unit, event, text);
+        ledger_tell_pods(data, unit, event, text);
 }
 
-int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err)
+int ledger_new(struct ledger **ret, const struct ledger_options *options, struct error *err)
 {
-        struct holdings *holdings = xcalloc(1, sizeof(*holdings));
+        struct ledger *ledger = xcalloc(1, sizeof(*ledger));
         const struct config *config = options->config;
         _free_ char *folder = file_folder(config->kubelet_socket);
         const struct mps_link_options link = {
                 .loop = options->loop,
                 .directory = config->mps_directory,
                 .control = config->mps_control,
-                .on_status = holdings_on_status,
-                .data = holdings,
+                .on_status = ledger_on_status,
+                .data = ledger,
         };
 
         const struct mps_report_options report = {
-                .pods = holdings_pods_of, .tell_pods = tell_pods, .data = holdings, .events = options->events};
+                .pods = ledger_pods_of, .tell_pods = tell_pods, .data = ledger, .events = options->events};
 
-        holdings->options = *options;
-        holdings->options.config = NULL;
-        if (!holdings->options.now)
-                holdings->options.now = read_clocks;
-        holdings->directory = xstrdup(config->mps_directory);
-        holdings->pod_resources = xstrdup(config->pod_resources);
-        holdings->pod_resources_folder = file_folder(config->pod_resources);
-        holdings->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
-        holdings->broker = (struct broker){
-                .hidden = holdings_hidden, .bind = holdings_bind, .start = holdings_start, .data = holdings};
-        list_init(&holdings->binds);
-        list_init(&holdings->tellings);
-        list_init(&holdings->askings);
-        list_init(&holdings->declared);
-        list_init(&holdings->declared_asks);
-        holdings->listed_at = holdings->allocated_at = NEVER;
-        holdings->generation = (uint64_t)date_of(holdings);
-        if (getrandom(&holdings->incarnation, sizeof(holdings->incarnation), 0) != sizeof(holdings->incarnation)) {
+        ledger->options = *options;
+        ledger->options.config = NULL;
+        if (!ledger->options.now)
+                ledger->options.now = read_clocks;
+        ledger->directory = xstrdup(config->mps_directory);
+        ledger->pod_resources = xstrdup(config->pod_resources);
+        ledger->pod_resources_folder = file_folder(config->pod_resources);
+        ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
+        ledger->broker =
+                (struct broker){.hidden = ledger_hidden, .bind = ledger_bind, .start = ledger_start, .data = ledger};
+        list_init(&ledger->binds);
+        list_init(&ledger->tellings);
+        list_init(&ledger->askings);
+        list_init(&ledger->declared);
+        list_init(&ledger->declared_asks);
+        ledger->listed_at = ledger->allocated_at = NEVER;
+        ledger->generation = (uint64_t)date_of(ledger);
+        if (getrandom(&ledger->incarnation, sizeof(ledger->incarnation), 0) != sizeof(ledger->incarnation)) {
                 error_raise_errno(err, errno, "random bytes for the ids of allocations");
                 goto failed;
         }
-        if (*config->pod_resources && pod_resources_new(&holdings->pods, options->loop, config->pod_resources, err) < 0)
+        if (*config->pod_resources && pod_resources_new(&ledger->pods, options->loop, config->pod_resources, err) < 0)
                 goto failed;
-        if (mps_link_new(&holdings->link, &link, err) < 0)
+        if (mps_link_new(&ledger->link, &link, err) < 0)
                 goto failed;
-        holdings->n_open = 1;
-        start_timer(holdings, &holdings->list_timer);
-        start_timer(holdings, &holdings->save_timer);
-        start_timer(holdings, &holdings->wait_timer);
-        start_timer(holdings, &holdings->guard_timer);
-        start_timer(holdings, &holdings->several_timer);
-        start_timer(holdings, &holdings->declared_timer);
-        holdings->guard = guard_new();
-        holdings->report = mps_report_new(&report);
-        *ret = holdings;
+        ledger->n_open = 1;
+        start_timer(ledger, &ledger->list_timer);
+        start_timer(ledger, &ledger->save_timer);
+        start_timer(ledger, &ledger->wait_timer);
+        start_timer(ledger, &ledger->guard_timer);
+        start_timer(ledger, &ledger->several_timer);
+        start_timer(ledger, &ledger->declared_timer);
+        ledger->guard = guard_new();
+        ledger->report = mps_report_new(&report);
+        *ret = ledger;
         return 0;
 
 failed:
-        pod_resources_close(holdings->pods);
-        free_holdings(holdings);
+        pod_resources_close(ledger->pods);
+        free_holdings(ledger);
         return -1;
 }
 
-static void on_part_closed(struct holdings *holdings)
+static void on_part_closed(struct ledger *ledger)
 {
-        void (*closed)(void *) = holdings->closed;
-        void *data = holdings->closed_data;
+        void (*closed)(void *) = ledger->closed;
+        void *data = ledger->closed_data;
 
-        if (--holdings->n_open > 0)
+        if (--ledger->n_open > 0)
                 return;
-        free_holdings(holdings);
+        free_holdings(ledger);
         closed(data);
 }
 
@@ -342,37 +340,37 @@ static void on_link_closed(void *data)
 }
 
 /* Those that wait for kubelet's list. The link answers the others when it closes. */
-static void refuse_binds(struct holdings *holdings)
+static void refuse_binds(struct ledger *ledger)
 {
         struct error err;
 
         error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping");
-        while (!list_is_empty(&holdings->binds)) {
-                struct bind *bind = container_of(holdings->binds.next, struct bind, link);
+        while (!list_is_empty(&ledger->binds)) {
+                struct bind *bind = container_of(ledger->binds.next, struct bind, link);
 
                 list_remove(&bind->link);
                 if (!bind->asks_daemon)
-                        holdings_refuse(bind, &err);
+                        ledger_refuse(bind, &err);
         }
 }
 
-void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data)
+void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
 {
-        holdings->closing = true;
-        holdings->closed = closed;
-        holdings->closed_data = data;
-        pod_resources_close(TAKE_PTR(holdings->pods));
-        holdings_forget_askings(holdings);
-        holdings_forget_tellings(holdings);
-        refuse_binds(holdings);
-        holdings_on_save(&holdings->save_timer);
-        uv_close((uv_handle_t *)&holdings->list_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&holdings->save_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&holdings->wait_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&holdings->guard_timer, on_timer_closed);
-        holdings_forget_several(holdings);
-        uv_close((uv_handle_t *)&holdings->several_timer, on_timer_closed);
-        holdings_refuse_declared(holdings);
-        uv_close((uv_handle_t *)&holdings->declared_timer, on_timer_closed);
-        mps_link_close(holdings->link, on_link_closed, holdings);
+        ledger->closing = true;
+        ledger->closed = closed;
+        ledger->closed_data = data;
+        pod_resources_close(TAKE_PTR(ledger->pods));
+        ledger_forget_askings(ledger);
+        ledger_forget_tellings(ledger);
+        refuse_binds(ledger);
+        ledger_on_save(&ledger->save_timer);
+        uv_close((uv_handle_t *)&ledger->list_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->save_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->wait_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->guard_timer, on_timer_closed);
+        ledger_forget_several(ledger);
+        uv_close((uv_handle_t *)&ledger->several_timer, on_timer_closed);
+        ledger_refuse_declared(ledger);
+        uv_close((uv_handle_t *)&ledger->declared_timer, on_timer_closed);
+        mps_link_close(ledger->link, on_link_closed, ledger);
 }

@@ -24,7 +24,7 @@
 #include "share/grants.h"
 #include "share/handover.h"
 
-struct holdings;
+struct ledger;
 
 /* Milliseconds. */
 struct ledger_time {
@@ -32,14 +32,14 @@ struct ledger_time {
         int64_t date;  /* since the epoch */
 };
 
-struct holdings_options {
+struct ledger_options {
         uv_loop_t *loop;
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
-        struct node_events *events;    /* NULL: nobody is told. Must outlive the holdings */
-        struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until holdings_close() */
-        void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
+        struct node_events *events;    /* NULL: nobody is told. Must outlive the ledger */
+        struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
+        void (*on_held)(void *data);   /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
         /* plugins_is_healthy(): the health of the GPU itself, by the UUID of a unit */
         bool (*is_healthy)(const char *uuid, void *data);
@@ -47,49 +47,48 @@ struct holdings_options {
         void *data;
 };
 
-int holdings_new(struct holdings **ret, const struct holdings_options *options, struct error *err) MUST_USE;
+int ledger_new(struct ledger **ret, const struct ledger_options *options, struct error *err) MUST_USE;
 
-/* Valid as long as the holdings are. */
-const struct broker *holdings_broker(struct holdings *holdings);
+/* Valid as long as the ledger is. */
+const struct broker *ledger_broker(struct ledger *ledger);
 
 /* The plan before must be valid during the call. */
-void holdings_apply(struct holdings *holdings, const struct plan *plan);
+void ledger_apply(struct ledger *ledger, const struct plan *plan);
 
 /*
  * Another agent serves: books and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
  * books are read again.
  */
-void holdings_leave(struct holdings *holdings);
+void ledger_leave(struct ledger *ledger);
 
 /* is_healthy() answers otherwise now for the unit. */
-void holdings_health_changed(struct holdings *holdings, const char *uuid);
+void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
-void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text);
+void ledger_tell_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
 
 /* What is known of who holds what. */
-enum holdings_word {
-        HOLDINGS_NOT_TOLD, /* nothing yet; kubelet is being asked */
-        HOLDINGS_TOLD,
+enum ledger_word {
+        LEDGER_NOT_TOLD, /* nothing yet; kubelet is being asked */
+        LEDGER_TOLD,
         /*
          * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered for a minute. The
          * record keeps pods that have ended until kubelet's next Allocate, which may never come, so nobody may wait for what it says.
          */
-        HOLDINGS_STALE,
+        LEDGER_STALE,
 };
 
 /*
  * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
  * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too.
  */
-enum holdings_word holdings_held(
-        struct holdings *holdings, struct arena *arena, struct handover_held **ret, size_t *ret_count);
+enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct handover_held **ret, size_t *ret_count);
 
 /* Of the socket that kubelet's list is asked of; NULL: it is not to be asked. */
-const char *holdings_list_folder(const struct holdings *holdings);
+const char *ledger_list_folder(const struct ledger *ledger);
 
 /* Asks kubelet for its list; on_held() follows, also where there is no answer. */
-void holdings_ask(struct holdings *holdings);
+void ledger_ask(struct ledger *ledger);
 
 /* A grant, and what it is worth now. */
 struct ledger_allocation {
@@ -101,8 +100,8 @@ struct ledger_allocation {
 };
 
 /* Those of the resource of that name, also those by terms of before. Valid until the loop goes on. */
-size_t holdings_allocations(const struct holdings *holdings, const char *resource, struct arena *arena,
-        const struct ledger_allocation **ret);
+size_t ledger_allocations(
+        const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
 struct ledger_measures {
         const struct mps_status *mps;    /* NULL: nobody tells */
@@ -114,7 +113,7 @@ struct ledger_measures {
 };
 
 /* Of MPS and the guard. Valid until the loop goes on. */
-void holdings_measure(const struct holdings *holdings, struct ledger_measures *ret);
+void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret);
 
 /* |closed| is called from the loop. Requests that wait are refused. */
-void holdings_close(struct holdings *holdings, void (*closed)(void *data), void *data);
+void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data);

@@ -36,7 +36,7 @@ struct book {
 struct recent {
         char *resource;
         char *device;
-        int64_t since; /* holdings_clock() */
+        int64_t since; /* ledger_clock() */
         bool is_booked;
         uint64_t booked_at; /* n_questions then */
 };
@@ -44,10 +44,10 @@ struct recent {
 #define MAX_RECENT ((size_t)1024)
 #define NEVER INT64_MIN
 
-struct holdings {
-        struct holdings_options options; /* its config may be gone: the paths are here */
-        char *directory;                 /* the MPS root as mounted here */
-        char *pod_resources;             /* kubelet's socket */
+struct ledger {
+        struct ledger_options options; /* its config may be gone: the paths are here */
+        char *directory;               /* the MPS root as mounted here */
+        char *pod_resources;           /* kubelet's socket */
         char *pod_resources_folder;
         char *checkpoint; /* kubelet's own record */
         struct broker broker;
@@ -72,7 +72,7 @@ struct holdings {
         size_t n_recent;
         bool is_refused;       /* kubelet's list: the newest question had no answer */
         int64_t refused_since; /* the first such question */
-        uint64_t n_questions;  /* to kubelet, by holdings_ask() */
+        uint64_t n_questions;  /* to kubelet, by ledger_ask() */
         bool list_is_new;      /* in on_held(): |holders| is the answer to the newest of them */
         struct arena over_arena;
         struct map
@@ -116,7 +116,7 @@ struct holdings {
 /* A request that waits for kubelet or for an MPS daemon. */
 struct bind {
         struct list link;
-        struct holdings *holdings;
+        struct ledger *ledger;
         struct arena arena;
         const char *resource; /* its name: the plan may change meanwhile */
         const char **ids;
@@ -134,124 +134,121 @@ struct bind {
 /* ---- ledger.c ---- */
 
 /* Milliseconds; never goes back, whatever becomes of the time of day. */
-int64_t holdings_clock(const struct holdings *holdings);
+int64_t ledger_clock(const struct ledger *ledger);
 /* Seconds since the epoch. */
-int64_t holdings_now(const struct holdings *holdings);
+int64_t ledger_now(const struct ledger *ledger);
 
 /* ---- allocations.c: what is held, by the books and by kubelet ---- */
 
 /* By name: who asks may still have the plan before. */
-struct book *holdings_find_book_among(struct book *books, size_t n_books, const char *name);
-struct book *holdings_find_book(const struct holdings *holdings, const char *name);
-const struct mps_daemon_status *holdings_find_daemon(const struct holdings *holdings, const char *unit);
-void holdings_keep_back(struct holdings *holdings, struct book *book);
-void holdings_note_change(struct holdings *holdings, struct book *book);
-void holdings_on_save(uv_timer_t *timer);
-void holdings_load_book(struct holdings *holdings, struct book *book);
-void holdings_sync_book(struct holdings *holdings, struct book *book, int64_t as_of);
+struct book *ledger_find_book_among(struct book *books, size_t n_books, const char *name);
+struct book *ledger_find_book(const struct ledger *ledger, const char *name);
+const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit);
+void ledger_keep_back(struct ledger *ledger, struct book *book);
+void ledger_note_change(struct ledger *ledger, struct book *book);
+void ledger_on_save(uv_timer_t *timer);
+void ledger_load_book(struct ledger *ledger, struct book *book);
+void ledger_sync_book(struct ledger *ledger, struct book *book, int64_t as_of);
 
 /* ---- kubelet.c: what kubelet says ---- */
 
 /* What kubelet has told is taken in before |done| is called, from the loop; |err| NULL: it has answered. */
-typedef void holdings_listed_fn(const struct error *err, void *data);
-void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *data);
-void holdings_forget_askings(struct holdings *holdings);
+typedef void ledger_listed_fn(const struct error *err, void *data);
+void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data);
+void ledger_forget_askings(struct ledger *ledger);
 /* The list will be asked for in |ms| at the latest, where anything is shared by MPS. */
-void holdings_list_within(struct holdings *holdings, uint64_t ms);
-void holdings_list_soon(struct holdings *holdings);    /* something was given */
-void holdings_begin_asking(struct holdings *holdings); /* until there is an answer, and while anything is held */
+void ledger_list_within(struct ledger *ledger, uint64_t ms);
+void ledger_list_soon(struct ledger *ledger);    /* something was given */
+void ledger_begin_asking(struct ledger *ledger); /* until there is an answer, and while anything is held */
 /* What the newest answer does not have, and is not doubtful, is over. */
-bool holdings_list_is_whole(struct holdings *holdings);
+bool ledger_list_is_whole(struct ledger *ledger);
 /* Has kubelet write its record, where that is in doubt, if it was not asked for that a moment ago, or |at_once|. */
-bool holdings_renew_record(struct holdings *holdings, bool at_once);
+bool ledger_renew_record(struct ledger *ledger, bool at_once);
 /* False: its list cannot be had, because its socket's folder is not mounted here, or because it has refused for a minute. */
-bool holdings_can_ask(const struct holdings *holdings);
-void holdings_on_list_timer(uv_timer_t *timer);
+bool ledger_can_ask(const struct ledger *ledger);
+void ledger_on_list_timer(uv_timer_t *timer);
 
 /* Kubelet's own record; false where there is none. */
-bool holdings_read_checkpoint(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret);
+bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, struct checkpoint *ret);
 
 /* ---- held.c: all that is held, under MPS or not ---- */
 
-void holdings_note_request(
-        struct holdings *holdings, const struct resource *resource, const char *const *ids, size_t n_ids);
+void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids);
 /* What is in kubelet's record is in its books. */
-void holdings_note_booked(struct holdings *holdings, const struct checkpoint *checkpoint);
-void holdings_forget_requests(struct holdings *holdings);
+void ledger_note_booked(struct ledger *ledger, const struct checkpoint *checkpoint);
+void ledger_forget_requests(struct ledger *ledger);
 
 /* ---- requests.c: from ids to a binding ---- */
 
 /* The book of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
-struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids);
+struct book *ledger_book_of(struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids);
 /* Requests that wait for a daemon: what they are to get is held. */
-void holdings_renew_awaited(const struct holdings *holdings);
-void holdings_refuse(struct bind *bind, const struct error *err);
-void holdings_on_wait_timer(uv_timer_t *timer);
-enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit);
-void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+void ledger_renew_awaited(const struct ledger *ledger);
+void ledger_refuse(struct bind *bind, const struct error *err);
+void ledger_on_wait_timer(uv_timer_t *timer);
+enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *resource, const struct unit *unit);
+void ledger_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
         void *context, void *data);
-const bool *holdings_hidden(const struct resource *resource, void *data);
+const bool *ledger_hidden(const struct resource *resource, void *data);
 
 /* ---- start.c: what a container needs to be made ---- */
 
-void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
-        void *context, void *data);
-int holdings_start_now(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
-        struct error *err) MUST_USE;
+void ledger_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started, void *context,
+        void *data);
+int ledger_start_now(
+        struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err) MUST_USE;
 /* For all that kubelet's record has, but for containers that declare what they need: of these it is not known yet. */
-void holdings_make_all(struct holdings *holdings);
-/* What the containers of the pod have in all, which run, is noted by holdings_declare(). */
-void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid);
+void ledger_make_all(struct ledger *ledger);
+/* What the containers of the pod have in all, which run, is noted by ledger_declare(). */
+void ledger_describe_pod(struct ledger *ledger, const struct checkpoint *record, const char *pod_uid);
 /* What the entry's container has of that resource it may declare. */
-bool holdings_is_declared(struct holdings *holdings, const struct checkpoint_entry *entry);
+bool ledger_is_declared(struct ledger *ledger, const struct checkpoint_entry *entry);
 /* |entry| is of that resource and has these ids and no others. */
-bool holdings_has_just(
-        const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids);
+bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids);
 
 /* ---- declared.c: shares that containers declare ---- */
 
 /* |started| comes when the pod has been read, or could not be, within seconds. */
-void holdings_start_declared(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+void ledger_start_declared(struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context);
-void holdings_on_declared_timer(uv_timer_t *timer);
+void ledger_on_declared_timer(uv_timer_t *timer);
 /* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
-void holdings_declare(struct holdings *holdings, const char *pod_uid, const char *name, struct mps_part *parts,
+void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
         size_t n_parts, unsigned int *ret_omits);
 /* An error where a unit has no room for them and its terms refuse that. */
-int holdings_check_declared(struct holdings *holdings, const char *pod_uid, const char *name,
-        const struct mps_part *parts, size_t n_parts, struct error *err) MUST_USE;
+int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
+        size_t n_parts, struct error *err) MUST_USE;
 /* What the grant's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
-struct share holdings_share(const struct holdings *holdings, const struct book *book, const struct grant *grant,
+struct share ledger_share(const struct ledger *ledger, const struct book *book, const struct grant *grant,
         const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
 /* After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little memory for all. */
-void holdings_read_declared(struct holdings *holdings);
-void holdings_forget_declared(struct holdings *holdings);
-void holdings_refuse_declared(struct holdings *holdings);
+void ledger_read_declared(struct ledger *ledger);
+void ledger_forget_declared(struct ledger *ledger);
+void ledger_refuse_declared(struct ledger *ledger);
 
 /* ---- several.c: containers that do not get all that they have ---- */
 
-/* Soon, and what was told stays told until holdings_forget_several(). */
-void holdings_look_for_several(struct holdings *holdings);
-void holdings_on_several_timer(uv_timer_t *timer);
-void holdings_forget_several(struct holdings *holdings);
+/* Soon, and what was told stays told until ledger_forget_several(). */
+void ledger_look_for_several(struct ledger *ledger);
+void ledger_on_several_timer(uv_timer_t *timer);
+void ledger_forget_several(struct ledger *ledger);
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 
 /* Once kubelet's word is in the books. */
-void holdings_tell_all(struct holdings *holdings);
+void ledger_tell_all(struct ledger *ledger);
 
 /* ---- violations.c: what the daemons and the guard say ---- */
 
 /* Who has a device of the grant, or NULL. */
-const struct holder *holdings_holder_of(
-        const struct holdings *holdings, const struct book *book, const struct grant *grant);
+const struct holder *ledger_holder_of(const struct ledger *ledger, const struct book *book, const struct grant *grant);
 /* How many replicas of |unit| the grant has. */
-unsigned int holdings_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit);
+unsigned int ledger_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit);
 /* Their names, for a log: "namespace/name, …", or "". The caller frees. */
-char *holdings_pods_of(const char *unit, void *data);
-void holdings_on_guard_timer(uv_timer_t *timer);
-void holdings_on_status(const struct mps_status *status, const char *reason, void *data);
+char *ledger_pods_of(const char *unit, void *data);
+void ledger_on_guard_timer(uv_timer_t *timer);
+void ledger_on_status(const struct mps_status *status, const char *reason, void *data);
 
 /* ---- pod_events.c: events for pods ---- */
 
-void holdings_forget_tellings(struct holdings *holdings);
+void ledger_forget_tellings(struct ledger *ledger);

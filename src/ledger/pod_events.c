@@ -9,11 +9,11 @@
 /* An event whose pods are being asked for. */
 struct telling {
         struct list link;
-        struct holdings *holdings;
+        struct ledger *ledger;
         char *unit;
         enum node_event event;
         char *text;
-        const struct holder **told; /* borrowed from |holdings->holders| */
+        const struct holder **told; /* borrowed from |ledger->holders| */
         size_t n_told;
 };
 
@@ -26,10 +26,10 @@ static void free_telling(struct telling *telling)
         free(telling);
 }
 
-void holdings_forget_tellings(struct holdings *holdings)
+void ledger_forget_tellings(struct ledger *ledger)
 {
-        while (!list_is_empty(&holdings->tellings))
-                free_telling(container_of(holdings->tellings.next, struct telling, link));
+        while (!list_is_empty(&ledger->tellings))
+                free_telling(container_of(ledger->tellings.next, struct telling, link));
 }
 
 static bool is_told(const struct telling *telling, const struct holder *holder)
@@ -51,7 +51,7 @@ static void tell(struct telling *telling, const struct holder *holder)
         telling->told = xrealloc(telling->told, (telling->n_told + 1) * sizeof(struct holder *));
         telling->told[telling->n_told++] = holder;
         pod = (struct node_event_pod){holder->pod_namespace, holder->pod, holder->pod_uid};
-        node_events_tell_pod(telling->holdings->options.events, &pod, telling->event, "%s", telling->text);
+        node_events_tell_pod(telling->ledger->options.events, &pod, telling->event, "%s", telling->text);
 }
 
 static void tell_by_grants(struct telling *telling, const struct book *book, const struct unit *unit)
@@ -59,33 +59,33 @@ static void tell_by_grants(struct telling *telling, const struct book *book, con
         for (size_t i = 0; i < grants_count(book->grants); i++) {
                 const struct grant *grant = grants_get(book->grants, i);
 
-                if (holdings_replicas_of(book, grant, unit) > 0)
-                        tell(telling, holdings_holder_of(telling->holdings, book, grant));
+                if (ledger_replicas_of(book, grant, unit) > 0)
+                        tell(telling, ledger_holder_of(telling->ledger, book, grant));
         }
 }
 
 static void tell_by_ids(struct telling *telling, const struct resource *resource, const struct unit *unit)
 {
         for (size_t i = 0; i < unit->replicas; i++)
-                tell(telling, holders_find(telling->holdings->holders, resource->name,
+                tell(telling, holders_find(telling->ledger->holders, resource->name,
                                       resource->devices[unit->first_device + i].id));
 }
 
 static void tell_all(struct telling *telling)
 {
-        const struct holdings *holdings = telling->holdings;
+        const struct ledger *ledger = telling->ledger;
 
-        for (size_t i = 0; i < holdings->n_books; i++) {
-                const struct book *book = &holdings->books[i];
+        for (size_t i = 0; i < ledger->n_books; i++) {
+                const struct book *book = &ledger->books[i];
                 const struct unit *unit = resource_find_unit(book->resource, telling->unit);
 
                 if (book->is_leaving && unit)
                         tell_by_grants(telling, book, unit);
         }
-        for (size_t i = 0; i < holdings->plan->n_resources; i++) {
-                const struct resource *resource = &holdings->plan->resources[i];
+        for (size_t i = 0; i < ledger->plan->n_resources; i++) {
+                const struct resource *resource = &ledger->plan->resources[i];
                 const struct unit *unit = resource_find_unit(resource, telling->unit);
-                const struct book *book = holdings_find_book(holdings, resource->name);
+                const struct book *book = ledger_find_book(ledger, resource->name);
 
                 if (unit && book)
                         tell_by_grants(telling, book, unit);
@@ -98,24 +98,24 @@ static void tell_all(struct telling *telling)
 static void on_listed(const struct error *err UNUSED, void *data)
 {
         struct telling *telling = data;
-        struct holdings *holdings = telling->holdings;
+        struct ledger *ledger = telling->ledger;
 
-        if (holdings->holders && holdings->plan)
+        if (ledger->holders && ledger->plan)
                 tell_all(telling);
         free_telling(telling);
 }
 
-void holdings_tell_pods(struct holdings *holdings, const char *unit, enum node_event event, const char *text)
+void ledger_tell_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text)
 {
         struct telling *telling;
 
-        if (!holdings->options.events || !holdings->pods || holdings->closing)
+        if (!ledger->options.events || !ledger->pods || ledger->closing)
                 return;
         telling = xcalloc(1, sizeof(*telling));
-        telling->holdings = holdings;
+        telling->ledger = ledger;
         telling->unit = xstrdup(unit);
         telling->event = event;
         telling->text = xstrdup(text);
-        list_append(&holdings->tellings, &telling->link);
-        holdings_list(holdings, on_listed, telling);
+        list_append(&ledger->tellings, &telling->link);
+        ledger_list(ledger, on_listed, telling);
 }

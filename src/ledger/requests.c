@@ -19,7 +19,7 @@ static void free_bind(struct bind *bind)
         free(bind);
 }
 
-void holdings_refuse(struct bind *bind, const struct error *err)
+void ledger_refuse(struct bind *bind, const struct error *err)
 {
         bind->bound(err, NULL, bind->context);
         free_bind(bind);
@@ -31,7 +31,7 @@ static const char *find_shm(struct bind *bind)
         const char *id = bind->unit ? bind->unit : bind->ids[0];
         const char *end = strstr(id, "::");
         const char *unit = end ? arena_strndup(&bind->arena, id, (size_t)(end - id)) : id;
-        const struct mps_daemon_status *daemon = holdings_find_daemon(bind->holdings, unit);
+        const struct mps_daemon_status *daemon = ledger_find_daemon(bind->ledger, unit);
 
         return daemon && daemon->has_own_shm ? arena_printf(&bind->arena, "%s/shm", daemon->name) : NULL;
 }
@@ -47,15 +47,15 @@ static void answer_unbound(struct bind *bind)
 /* kubelet cannot have the container in its list before. */
 static void renew(const struct bind *bind)
 {
-        struct book *book = holdings_book_of(bind->holdings, bind->resource, bind->ids, bind->n_ids);
+        struct book *book = ledger_book_of(bind->ledger, bind->resource, bind->ids, bind->n_ids);
 
         if (book)
-                grants_renew(book->grants, bind->grant, holdings_clock(bind->holdings));
+                grants_renew(book->grants, bind->grant, ledger_clock(bind->ledger));
 }
 
-void holdings_renew_awaited(const struct holdings *holdings)
+void ledger_renew_awaited(const struct ledger *ledger)
 {
-        LIST_FOR_EACH(link, &holdings->binds) {
+        LIST_FOR_EACH(link, &ledger->binds) {
                 const struct bind *bind = container_of(link, struct bind, link);
 
                 if (bind->asks_daemon)
@@ -75,7 +75,7 @@ static void answer(struct bind *bind, const struct mps_grant *made)
                 binding.sms = made->sms;
         }
         renew(bind);
-        bind->holdings->allocated_at = holdings_clock(bind->holdings);
+        bind->ledger->allocated_at = ledger_clock(bind->ledger);
         bind->bound(NULL, &binding, bind->context);
         free_bind(bind);
 }
@@ -93,7 +93,7 @@ static void on_granted(const struct error *err, const struct mps_grant *made, vo
 
                 if (refusal.kind == ERROR_INVALID) /* the daemon's word; what was asked of it was right */
                         refusal.kind = ERROR_EXHAUSTED;
-                holdings_refuse(bind, &refusal);
+                ledger_refuse(bind, &refusal);
                 return;
         }
         log_warn("no MPS namespace could be created, the limits in the container's environment apply instead",
@@ -103,10 +103,10 @@ static void on_granted(const struct error *err, const struct mps_grant *made, vo
 }
 
 /* What the plan expects, or the less that the daemon can. */
-enum mps_tier holdings_tier(const struct holdings *holdings, const struct resource *resource, const struct unit *unit)
+enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *resource, const struct unit *unit)
 {
-        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
-        enum mps_tier tier = share_tier(holdings->plan, resource, unit);
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
+        enum mps_tier tier = share_tier(ledger->plan, resource, unit);
 
         return daemon ? MIN(tier, daemon->tier) : tier;
 }
@@ -114,12 +114,12 @@ enum mps_tier holdings_tier(const struct holdings *holdings, const struct resour
 /* What has to be made before the container starts is made; the rest is in the answer. */
 static void make(struct bind *bind, const struct resource *resource, const struct unit *unit)
 {
-        struct holdings *holdings = bind->holdings;
-        const struct mps_daemon_status *daemon = holdings_find_daemon(holdings, unit->uuid);
+        struct ledger *ledger = bind->ledger;
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
         struct share share = share_of(resource, unit, (unsigned int)MIN(bind->n_ids, unit->replicas));
         struct mps_grant_request request;
 
-        bind->tier = holdings_tier(holdings, resource, unit);
+        bind->tier = ledger_tier(ledger, resource, unit);
         if (!daemon || bind->tier < MPS_TIER_PARTITION) {
                 answer(bind, NULL);
                 return;
@@ -133,17 +133,17 @@ static void make(struct bind *bind, const struct resource *resource, const struc
                 .sms = share.sms,
         };
         bind->asks_daemon = true;
-        mps_link_grant(holdings->link, &request, on_granted, bind);
+        mps_link_grant(ledger->link, &request, on_granted, bind);
 }
 
-struct book *holdings_book_of(struct holdings *holdings, const char *name, const char *const *ids, size_t n_ids)
+struct book *ledger_book_of(struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids)
 {
-        struct book *main = holdings_find_book(holdings, name);
+        struct book *main = ledger_find_book(ledger, name);
 
         if (n_ids == 0 || (main && map_find(&main->resource->by_id, ids[0])))
                 return main;
-        for (size_t i = 0; i < holdings->n_books; i++) {
-                struct book *book = &holdings->books[i];
+        for (size_t i = 0; i < ledger->n_books; i++) {
+                struct book *book = &ledger->books[i];
 
                 if (book->is_leaving && strcmp(book->resource->name, name) == 0 &&
                         map_find(&book->resource->by_id, ids[0]))
@@ -154,14 +154,14 @@ struct book *holdings_book_of(struct holdings *holdings, const char *name, const
 
 static struct book *book_of(const struct bind *bind)
 {
-        return holdings_book_of(bind->holdings, bind->resource, bind->ids, bind->n_ids);
+        return ledger_book_of(bind->ledger, bind->resource, bind->ids, bind->n_ids);
 }
 
 /* Into the books, and on to what it takes; an error leaves the request as it was. */
 static int settle(struct bind *bind, struct error *err)
 {
         struct book *book = book_of(bind);
-        struct grants_moment now = {.clock = holdings_clock(bind->holdings), .date = holdings_now(bind->holdings)};
+        struct grants_moment now = {.clock = ledger_clock(bind->ledger), .date = ledger_now(bind->ledger)};
         const struct unit *unit;
         const struct grant *entered;
 
@@ -170,8 +170,8 @@ static int settle(struct bind *bind, struct error *err)
         if (grants_allocate(book->grants, bind->ids, bind->n_ids, now, bind->grant, &entered, err) < 0)
                 return -1;
         bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
-        holdings_list_soon(bind->holdings);
-        holdings_note_change(bind->holdings, book);
+        ledger_list_soon(bind->ledger);
+        ledger_note_change(bind->ledger, book);
         unit = bind->unit ? resource_find_unit(book->resource, bind->unit) : NULL;
         bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
         if (unit)
@@ -187,13 +187,13 @@ static int settle(struct bind *bind, struct error *err)
  */
 static bool wait_for_record(struct bind *bind)
 {
-        struct holdings *holdings = bind->holdings;
+        struct ledger *ledger = bind->ledger;
 
-        if (bind->n_waits == MAX_WAITS || !holdings_renew_record(holdings, true))
+        if (bind->n_waits == MAX_WAITS || !ledger_renew_record(ledger, true))
                 return false;
         bind->is_waiting = true;
-        if (!uv_is_active((uv_handle_t *)&holdings->wait_timer))
-                uv_timer_start(&holdings->wait_timer, holdings_on_wait_timer, WAIT_MS << bind->n_waits, 0);
+        if (!uv_is_active((uv_handle_t *)&ledger->wait_timer))
+                uv_timer_start(&ledger->wait_timer, ledger_on_wait_timer, WAIT_MS << bind->n_waits, 0);
         bind->n_waits++;
         return true;
 }
@@ -201,42 +201,42 @@ static bool wait_for_record(struct bind *bind)
 static void on_listed_for(const struct error *listing, void *data)
 {
         struct bind *bind = data;
-        struct holdings *holdings = bind->holdings;
+        struct ledger *ledger = bind->ledger;
         struct book *book = book_of(bind);
         struct error err;
 
         if (!listing && wait_for_record(bind))
                 return;
-        if (!listing && book && holdings_list_is_whole(holdings))
-                holdings_sync_book(holdings, book, INT64_MAX);
+        if (!listing && book && ledger_list_is_whole(ledger))
+                ledger_sync_book(ledger, book, INT64_MAX);
         if (settle(bind, &err) == 0)
                 return;
         if (listing)
                 error_raise_prefix(&err, "kubelet does not report which devices were released (%.200s)", listing->text);
-        holdings_refuse(bind, &err);
+        ledger_refuse(bind, &err);
 }
 
 /* Nobody is called back out of this, so the list of those that wait stays as it is. */
-void holdings_on_wait_timer(uv_timer_t *timer)
+void ledger_on_wait_timer(uv_timer_t *timer)
 {
-        struct holdings *holdings = timer->data;
+        struct ledger *ledger = timer->data;
 
-        LIST_FOR_EACH(link, &holdings->binds) {
+        LIST_FOR_EACH(link, &ledger->binds) {
                 struct bind *bind = container_of(link, struct bind, link);
 
                 if (!bind->is_waiting)
                         continue;
                 bind->is_waiting = false;
-                holdings_list(holdings, on_listed_for, bind);
+                ledger_list(ledger, on_listed_for, bind);
         }
 }
 
-static struct bind *new_bind(struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids,
+static struct bind *new_bind(struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids,
         broker_bound_fn *bound, void *context)
 {
         struct bind *bind = xcalloc(1, sizeof(*bind));
 
-        bind->holdings = holdings;
+        bind->ledger = ledger;
         bind->resource = arena_strdup(&bind->arena, resource);
         bind->bound = bound;
         bind->context = context;
@@ -244,39 +244,38 @@ static struct bind *new_bind(struct holdings *holdings, const char *resource, co
         bind->ids = ARENA_ARRAY(&bind->arena, const char *, n_ids);
         for (size_t i = 0; i < n_ids; i++)
                 bind->ids[i] = arena_strdup(&bind->arena, ids[i]);
-        snprintf(bind->grant, sizeof(bind->grant), GRANT_ID_PREFIX "%" PRIx64, holdings->incarnation,
-                ++holdings->n_grants);
-        list_append(&holdings->binds, &bind->link);
+        snprintf(bind->grant, sizeof(bind->grant), GRANT_ID_PREFIX "%" PRIx64, ledger->incarnation, ++ledger->n_grants);
+        list_append(&ledger->binds, &bind->link);
         return bind;
 }
 
-void holdings_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+void ledger_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
         void *context, void *data)
 {
-        struct holdings *holdings = data;
+        struct ledger *ledger = data;
         struct bind *bind;
         struct error err;
 
-        holdings_note_request(holdings, resource, ids, n_ids);
-        holdings_look_for_several(holdings);
-        if (!holdings_book_of(holdings, resource->name, ids, n_ids)) {
+        ledger_note_request(ledger, resource, ids, n_ids);
+        ledger_look_for_several(ledger);
+        if (!ledger_book_of(ledger, resource->name, ids, n_ids)) {
                 bound(NULL, NULL, context);
                 return;
         }
-        bind = new_bind(holdings, resource->name, ids, n_ids, bound, context);
+        bind = new_bind(ledger, resource->name, ids, n_ids, bound, context);
         if (settle(bind, &err) == 0)
                 return;
         if (err.kind == ERROR_NOT_FOUND)
                 answer_unbound(bind); /* of the plan before: kubelet's list will tell the books */
-        else if (err.kind == ERROR_EXHAUSTED && holdings->pods)
-                holdings_list(holdings, on_listed_for, bind);
+        else if (err.kind == ERROR_EXHAUSTED && ledger->pods)
+                ledger_list(ledger, on_listed_for, bind);
         else
-                holdings_refuse(bind, &err);
+                ledger_refuse(bind, &err);
 }
 
-const bool *holdings_hidden(const struct resource *resource, void *data)
+const bool *ledger_hidden(const struct resource *resource, void *data)
 {
-        const struct book *book = holdings_find_book(data, resource->name);
+        const struct book *book = ledger_find_book(data, resource->name);
 
         return book && book->resource == resource ? book->kept_back : NULL;
 }

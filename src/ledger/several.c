@@ -12,10 +12,10 @@
 #define LOOK_MS UINT64_C(1500)
 #define MAX_TOLD ((size_t)4096)
 
-static void tell(struct holdings *holdings, const struct checkpoint_entry *entry, const char *fault)
+static void tell(struct ledger *ledger, const struct checkpoint_entry *entry, const char *fault)
 {
         const struct holder *holder =
-                holdings->holders ? holders_find(holdings->holders, entry->resource, entry->devices[0]) : NULL;
+                ledger->holders ? holders_find(ledger->holders, entry->resource, entry->devices[0]) : NULL;
         bool is_named = holder && holder->pod;
 
         log_warn("a container sees less than it was allocated",
@@ -26,7 +26,7 @@ static void tell(struct holdings *holdings, const struct checkpoint_entry *entry
         if (is_named) {
                 const struct node_event_pod pod = {holder->pod_namespace, holder->pod, entry->pod_uid};
 
-                node_events_tell_pod(holdings->options.events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.",
+                node_events_tell_pod(ledger->options.events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.",
                         entry->container, fault);
         }
 }
@@ -36,14 +36,14 @@ static const char *key_of(struct arena *arena, const struct checkpoint_entry *en
         return arena_printf(arena, "%s\n%s", entry->pod_uid, entry->container);
 }
 
-static void forget_told(struct holdings *holdings)
+static void forget_told(struct ledger *ledger)
 {
-        map_done(&holdings->told_several);
-        arena_done(&holdings->told_several_arena);
+        map_done(&ledger->told_several);
+        arena_done(&ledger->told_several_arena);
 }
 
 /* How many are new; they are told where |tells|. */
-static size_t look(struct holdings *holdings, bool tells)
+static size_t look(struct ledger *ledger, bool tells)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct several_fault *faults;
@@ -51,19 +51,19 @@ static size_t look(struct holdings *holdings, bool tells)
         size_t n_new = 0;
         size_t count;
 
-        if (!holdings->plan || !holdings_read_checkpoint(holdings, &arena, &record))
+        if (!ledger->plan || !ledger_read_checkpoint(ledger, &arena, &record))
                 return 0;
-        count = several_faults(&faults, &arena, holdings->plan, &record);
+        count = several_faults(&faults, &arena, ledger->plan, &record);
         for (size_t i = 0; i < count; i++) {
-                if (map_find(&holdings->told_several, key_of(&arena, faults[i].entry)))
+                if (map_find(&ledger->told_several, key_of(&arena, faults[i].entry)))
                         continue;
                 n_new++;
                 if (!tells)
                         continue;
-                if (holdings->told_several.count >= MAX_TOLD)
-                        forget_told(holdings);
-                map_add(&holdings->told_several, key_of(&holdings->told_several_arena, faults[i].entry), holdings);
-                tell(holdings, faults[i].entry, faults[i].text);
+                if (ledger->told_several.count >= MAX_TOLD)
+                        forget_told(ledger);
+                map_add(&ledger->told_several, key_of(&ledger->told_several_arena, faults[i].entry), ledger);
+                tell(ledger, faults[i].entry, faults[i].text);
         }
         return n_new;
 }
@@ -74,29 +74,28 @@ static void on_listed(const struct error *err UNUSED, void *data)
         look(data, true);
 }
 
-void holdings_on_several_timer(uv_timer_t *timer)
+void ledger_on_several_timer(uv_timer_t *timer)
 {
-        struct holdings *holdings = timer->data;
+        struct ledger *ledger = timer->data;
 
-        if (look(holdings, false) == 0)
+        if (look(ledger, false) == 0)
                 return;
-        if (holdings->pods)
-                holdings_list(holdings, on_listed, holdings);
+        if (ledger->pods)
+                ledger_list(ledger, on_listed, ledger);
         else
-                look(holdings, true);
+                look(ledger, true);
 }
 
-void holdings_look_for_several(struct holdings *holdings)
+void ledger_look_for_several(struct ledger *ledger)
 {
-        uv_timer_t *timer = &holdings->several_timer;
+        uv_timer_t *timer = &ledger->several_timer;
 
-        if (!holdings->closing && holdings->plan && holdings->plan->n_resources > 1 &&
-                !uv_is_active((uv_handle_t *)timer))
-                uv_timer_start(timer, holdings_on_several_timer, LOOK_MS, 0);
+        if (!ledger->closing && ledger->plan && ledger->plan->n_resources > 1 && !uv_is_active((uv_handle_t *)timer))
+                uv_timer_start(timer, ledger_on_several_timer, LOOK_MS, 0);
 }
 
-void holdings_forget_several(struct holdings *holdings)
+void ledger_forget_several(struct ledger *ledger)
 {
-        uv_timer_stop(&holdings->several_timer);
-        forget_told(holdings);
+        uv_timer_stop(&ledger->several_timer);
+        forget_told(ledger);
 }

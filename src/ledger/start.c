@@ -17,7 +17,7 @@
 
 /* One container, by kubelet's record. */
 struct starting {
-        struct holdings *holdings;
+        struct ledger *ledger;
         struct arena *arena;
         const char *pod_uid; /* NULL: not known, as the next */
         const char *container;
@@ -62,7 +62,7 @@ static void add_parts(struct starting *starting, const struct book *book, const 
         for (size_t i = 0; i < book->resource->n_units; i++) {
                 const struct unit *unit = &book->resource->units[i];
 
-                add_part(starting, book, unit, holdings_replicas_of(book, known ? known : &by_ids, unit));
+                add_part(starting, book, unit, ledger_replicas_of(book, known ? known : &by_ids, unit));
         }
 }
 
@@ -82,7 +82,7 @@ static const char *device_of(struct arena *arena, const char *answer)
 static void add_allocation(
         struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *grant)
 {
-        const struct book *book = holdings_book_of(starting->holdings, resource, ids, n_ids);
+        const struct book *book = ledger_book_of(starting->ledger, resource, ids, n_ids);
         size_t n_before = starting->n_parts;
 
         if (!book)
@@ -93,11 +93,11 @@ static void add_allocation(
 }
 
 static void begin(
-        struct starting *starting, struct holdings *holdings, struct arena *arena, bool is_node, size_t most_grants)
+        struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_grants)
 {
-        *starting = (struct starting){.holdings = holdings, .arena = arena, .is_node = is_node};
-        for (size_t i = 0; i < holdings->n_books; i++)
-                starting->most_parts += holdings->books[i].resource->n_units;
+        *starting = (struct starting){.ledger = ledger, .arena = arena, .is_node = is_node};
+        for (size_t i = 0; i < ledger->n_books; i++)
+                starting->most_parts += ledger->books[i].resource->n_units;
         starting->parts = ARENA_ARRAY(arena, struct mps_part, starting->most_parts);
         starting->grants = ARENA_ARRAY(arena, const char *, most_grants);
 }
@@ -106,7 +106,7 @@ static void begin(
 
 static size_t variables_of(struct starting *starting, unsigned int omits, const char ***ret)
 {
-        struct holdings *holdings = starting->holdings;
+        struct ledger *ledger = starting->ledger;
         struct mps_fact facts[MPS_FACTS_MAX];
         const char **limits;
         const char **variables;
@@ -115,7 +115,7 @@ static size_t variables_of(struct starting *starting, unsigned int omits, const 
 
         if (starting->n_parts == 1)
                 n_facts = mps_facts(facts, starting->arena, &starting->parts[0],
-                        holdings_tier(holdings, starting->parts[0].resource, starting->parts[0].unit), 0);
+                        ledger_tier(ledger, starting->parts[0].resource, starting->parts[0].unit), 0);
         variables = ARENA_ARRAY(starting->arena, const char *, count + n_facts);
         memcpy(variables, limits, count * sizeof(*limits));
         for (size_t i = 0; i < n_facts; i++)
@@ -135,19 +135,19 @@ static int make_devices(struct starting *starting, struct error *err)
                 return 0;
         mps_parts_sort(starting->parts, starting->n_parts);
         if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED) {
-                holdings_declare(starting->holdings, starting->pod_uid, starting->container, starting->parts,
+                ledger_declare(starting->ledger, starting->pod_uid, starting->container, starting->parts,
                         starting->n_parts, &omits);
                 if (starting->is_running)
                         return 0;
-                if (starting->pod_uid && holdings_check_declared(starting->holdings, starting->pod_uid,
-                                                 starting->container, starting->parts, starting->n_parts, err) < 0)
+                if (starting->pod_uid && ledger_check_declared(starting->ledger, starting->pod_uid, starting->container,
+                                                 starting->parts, starting->n_parts, err) < 0)
                         return -1;
         }
         count = variables_of(starting, omits, &variables);
         memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
         for (size_t i = 0; i < starting->n_grants; i++) {
                 if (start_device_write(
-                            starting->holdings->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
+                            starting->ledger->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
                         return -1;
                 log_info("limits of a container that starts", LOG_STR("allocation", starting->grants[i]),
                         LOG_UINT("gpus", starting->n_parts),
@@ -172,13 +172,13 @@ static void add_entry(struct starting *starting, const struct checkpoint_entry *
                 starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
 }
 
-static int make_container(struct holdings *holdings, const struct checkpoint *record, const struct checkpoint_entry *of,
+static int make_container(struct ledger *ledger, const struct checkpoint *record, const struct checkpoint_entry *of,
         bool is_running, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct starting node;
 
-        begin(&node, holdings, &arena, true, record->n_entries);
+        begin(&node, ledger, &arena, true, record->n_entries);
         node.is_running = is_running;
         for (size_t i = 0; i < record->n_entries; i++) {
                 const struct checkpoint_entry *entry = &record->entries[i];
@@ -186,7 +186,7 @@ static int make_container(struct holdings *holdings, const struct checkpoint *re
 
                 if (!is_of_container(entry, of))
                         continue;
-                begin(&alone, holdings, &arena, false, 1);
+                begin(&alone, ledger, &arena, false, 1);
                 alone.is_running = is_running;
                 add_entry(&alone, entry);
                 if (make_devices(&alone, err) < 0)
@@ -196,7 +196,7 @@ static int make_container(struct holdings *holdings, const struct checkpoint *re
         return make_devices(&node, err);
 }
 
-bool holdings_has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
+bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
 {
         size_t found = 0;
 
@@ -210,10 +210,10 @@ bool holdings_has_just(const struct checkpoint_entry *entry, const char *resourc
 
 /* kubelet's record does not have it, or cannot be read: the books know this allocation, and of no other that the container may have. */
 static int make_by_books(
-        struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
+        struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct book *book = n_ids ? holdings_book_of(holdings, resource, ids, n_ids) : NULL;
+        const struct book *book = n_ids ? ledger_book_of(ledger, resource, ids, n_ids) : NULL;
         const struct grant *grant = book ? grants_of_device(book->grants, ids[0]) : NULL;
         struct starting node;
         struct starting alone;
@@ -222,13 +222,12 @@ static int make_by_books(
                 return error_set(err, ERROR_UNAVAILABLE,
                         "resource '%s': the container's limits are not known: its devices are neither in kubelet's "
                         "record '%.200s' nor in the agent's; kubelet will ask again",
-                        resource, holdings->checkpoint);
+                        resource, ledger->checkpoint);
         log_warn("kubelet's record does not have a container that starts: its limits leave out its other devices",
-                LOG_STR("resource", resource), LOG_STR("allocation", grant->id),
-                LOG_STR("record", holdings->checkpoint));
-        begin(&node, holdings, &arena, true, 1);
+                LOG_STR("resource", resource), LOG_STR("allocation", grant->id), LOG_STR("record", ledger->checkpoint));
+        begin(&node, ledger, &arena, true, 1);
         add_allocation(&node, resource, ids, n_ids, grant->id);
-        begin(&alone, holdings, &arena, false, 1);
+        begin(&alone, ledger, &arena, false, 1);
         add_allocation(&alone, resource, ids, n_ids, grant->id);
         return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }
@@ -250,7 +249,7 @@ static bool is_kept(const char *grant, void *data)
         return false;
 }
 
-static void sweep(struct holdings *holdings, struct arena *arena, const struct checkpoint *record)
+static void sweep(struct ledger *ledger, struct arena *arena, const struct checkpoint *record)
 {
         struct kept kept = {.devices = ARENA_ARRAY(arena, const char *, record->n_entries)};
 
@@ -260,79 +259,77 @@ static void sweep(struct holdings *holdings, struct arena *arena, const struct c
                 if (device)
                         kept.devices[kept.n_devices++] = device;
         }
-        start_devices_sweep(holdings->plan->config->cdi_root, is_kept, &kept);
+        start_devices_sweep(ledger->plan->config->cdi_root, is_kept, &kept);
 }
 
 /* ---- public ---- */
 
-bool holdings_is_declared(struct holdings *holdings, const struct checkpoint_entry *entry)
+bool ledger_is_declared(struct ledger *ledger, const struct checkpoint_entry *entry)
 {
-        const struct book *book = holdings_book_of(holdings, entry->resource, entry->devices, entry->n_devices);
+        const struct book *book = ledger_book_of(ledger, entry->resource, entry->devices, entry->n_devices);
 
         return book && book->resource->provisioning == PROVISIONING_DECLARED;
 }
 
-int holdings_start_now(
-        struct holdings *holdings, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
+int ledger_start_now(
+        struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct checkpoint record;
         bool is_found = false;
 
-        if (!holdings->plan)
+        if (!ledger->plan)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "resource '%s': this agent does not serve now; kubelet will ask again", resource);
-        if (!holdings_read_checkpoint(holdings, &arena, &record))
-                return make_by_books(holdings, resource, ids, n_ids, err);
+        if (!ledger_read_checkpoint(ledger, &arena, &record))
+                return make_by_books(ledger, resource, ids, n_ids, err);
         for (size_t i = 0; i < record.n_entries; i++) {
-                if (!holdings_has_just(&record.entries[i], resource, ids, n_ids))
+                if (!ledger_has_just(&record.entries[i], resource, ids, n_ids))
                         continue;
                 is_found = true;
-                if (make_container(holdings, &record, &record.entries[i], false, err) < 0)
+                if (make_container(ledger, &record, &record.entries[i], false, err) < 0)
                         return -1;
         }
         if (!is_found)
-                return make_by_books(holdings, resource, ids, n_ids, err);
-        sweep(holdings, &arena, &record);
+                return make_by_books(ledger, resource, ids, n_ids, err);
+        sweep(ledger, &arena, &record);
         return 0;
 }
 
-void holdings_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
-        void *context, void *data)
+void ledger_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started, void *context,
+        void *data)
 {
-        struct holdings *holdings = data;
-        const struct book *book = n_ids ? holdings_book_of(holdings, resource, ids, n_ids) : NULL;
+        struct ledger *ledger = data;
+        const struct book *book = n_ids ? ledger_book_of(ledger, resource, ids, n_ids) : NULL;
         struct error err;
 
         if (book && book->resource->provisioning == PROVISIONING_DECLARED)
-                holdings_start_declared(holdings, resource, ids, n_ids, started, context);
+                ledger_start_declared(ledger, resource, ids, n_ids, started, context);
         else
-                started(holdings_start_now(holdings, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
+                started(ledger_start_now(ledger, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
 }
 
-void holdings_describe_pod(struct holdings *holdings, const struct checkpoint *record, const char *pod_uid)
+void ledger_describe_pod(struct ledger *ledger, const struct checkpoint *record, const char *pod_uid)
 {
         struct error err;
 
         for (size_t i = 0; i < record->n_entries; i++)
-                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 &&
-                        holdings_is_declared(holdings, &record->entries[i]))
-                        make_container(holdings, record, &record->entries[i], true, &err);
+                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 && ledger_is_declared(ledger, &record->entries[i]))
+                        make_container(ledger, record, &record->entries[i], true, &err);
 }
 
 /* Their files are gone after a reboot, and a container is made again with the names that it had. Those of pods that went meanwhile go. */
-void holdings_make_all(struct holdings *holdings)
+void ledger_make_all(struct ledger *ledger)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct checkpoint record;
         struct error err;
 
-        if (!holdings_read_checkpoint(holdings, &arena, &record))
+        if (!ledger_read_checkpoint(ledger, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++)
-                if (device_of(&arena, record.entries[i].answer) &&
-                        !holdings_is_declared(holdings, &record.entries[i]) &&
-                        make_container(holdings, &record, &record.entries[i], false, &err) < 0)
+                if (device_of(&arena, record.entries[i].answer) && !ledger_is_declared(ledger, &record.entries[i]) &&
+                        make_container(ledger, &record, &record.entries[i], false, &err) < 0)
                         log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));
-        sweep(holdings, &arena, &record);
+        sweep(ledger, &arena, &record);
 }

@@ -4,7 +4,7 @@
 
 #include "share/grants_books.h"
 
-/* ---- holdings ---- */
+/* ---- ledger ---- */
 
 static char **copy_texts(const char *const *texts, size_t count)
 {

@@ -72,7 +72,7 @@ struct grants *grants_new(const struct resource *resource, unsigned int max_per_
 struct grants *grants_free(struct grants *grants); /* accepts NULL, returns NULL */
 
 /*
- * The plan changed: holdings stay, also those on units that are gone; so does the health of units that are in both. The old
+ * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both. The old
  * resource must be valid during the call.
  */
 void grants_set_resource(struct grants *grants, const struct resource *resource, unsigned int max_per_request);

@@ -10,7 +10,7 @@
 static struct ledger_allocation find(const char *pod)
 {
         const struct ledger_allocation *all;
-        size_t count = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        size_t count = ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
 
         for (size_t i = 0; i < count; i++)
                 if (all[i].holder && all[i].holder->pod && strcmp(all[i].holder->pod, pod) == 0)
@@ -142,11 +142,11 @@ static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
         supervisor.unit_at_fault = "GPU-0";
         fake_supervisor_tell();
         rig.unhealthy = "GPU-1";
-        holdings_apply(rig.ledger, rig.plan);
+        ledger_apply(rig.ledger, rig.plan);
         assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_int_equal(rig_allocate("train", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
         rig.unhealthy = NULL;
-        holdings_apply(rig.ledger, rig.plan);
+        ledger_apply(rig.ledger, rig.plan);
         assert_string_equal(rig_run("serve", "GPU-1::1")->unit, "GPU-1");
 }
 

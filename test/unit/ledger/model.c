@@ -88,7 +88,7 @@ static const struct ledger_allocation *find(
 static size_t check_kept(void)
 {
         const struct ledger_allocation *all;
-        size_t count = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        size_t count = ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
         size_t alive = 0;
 
         for (size_t i = 0; i < kubelet.n_containers; i++) {
@@ -315,7 +315,7 @@ static void have_calm(void)
                 size_t alive = check_kept();
                 const struct ledger_allocation *all;
 
-                check(holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all) == alive);
+                check(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all) == alive);
                 check_supervisor(alive);
         }
         check(*rig_kept_back() == '\0');

@@ -10,7 +10,7 @@
 static void assert_kept(const struct fake_container *const *containers, size_t count)
 {
         const struct ledger_allocation *all;
-        size_t n_all = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        size_t n_all = ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
 
         assert_int_equal(n_all, count);
         for (size_t i = 0; i < count; i++) {
@@ -299,7 +299,7 @@ static void test_an_agent_that_leaves_writes_and_says_nothing_more(void **state 
         const struct fake_container *const train = rig_run("train", "GPU-0::0");
 
         rig_pass(GRACE_MS);
-        holdings_leave(rig.ledger);
+        ledger_leave(rig.ledger);
         assert_string_equal(rig_kept_back(), "");
         unlink(rig.file);
         kubelet.to = FAKE_IS_SILENT;

@@ -126,7 +126,7 @@ static void judge(void)
         size_t n_held;
 
         mps_terms_of(&terms, &rig.arena, rig.plan);
-        holdings_held(rig.ledger, &rig.arena, &held, &n_held);
+        ledger_held(rig.ledger, &rig.arena, &held, &n_held);
         next = handover_new(rig.wanted, &before, held, n_held);
         rig.plan = next->plan;
         rig_apply(rig.plan);
@@ -146,7 +146,7 @@ static void on_held(void *data UNUSED)
 void rig_review(void)
 {
         rig.is_judging = true;
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_settle();
         assert_false(rig.is_judging);
 }
@@ -167,7 +167,7 @@ static bool is_healthy(const char *uuid, void *data UNUSED)
 void rig_set_health(const char *uuid, bool healthy)
 {
         rig.unhealthy = healthy ? NULL : uuid;
-        holdings_health_changed(rig.ledger, uuid);
+        ledger_health_changed(rig.ledger, uuid);
 }
 
 static void on_closed(void *data UNUSED)
@@ -182,13 +182,13 @@ static bool is_closed(void *data UNUSED)
 
 void rig_apply(const struct plan *plan)
 {
-        holdings_apply(rig.ledger, plan);
+        ledger_apply(rig.ledger, plan);
         fake_supervisor_tell();
 }
 
 void rig_start(void)
 {
-        const struct holdings_options options = {
+        const struct ledger_options options = {
                 .loop = &rig.loop,
                 .config = &rig.node.config,
                 .on_change = on_change,
@@ -199,14 +199,14 @@ void rig_start(void)
         };
         struct error err;
 
-        assert_ok(holdings_new(&rig.ledger, &options, &err), &err);
+        assert_ok(ledger_new(&rig.ledger, &options, &err), &err);
         rig_apply(rig.plan);
 }
 
 void rig_stop(void)
 {
         rig.is_closed = false;
-        holdings_close(rig.ledger, on_closed, NULL);
+        ledger_close(rig.ledger, on_closed, NULL);
         assert_true(loop_run_until(&rig.loop, is_closed, NULL, PATIENCE_MS));
         rig.ledger = NULL;
 }
@@ -283,7 +283,7 @@ const struct resource *rig_resource(void)
 static struct fake_container *ask(const char *pod, bool is_init, const char *ids)
 {
         struct fake_container *container =
-                fake_kubelet_allocate(holdings_broker(rig.ledger), rig_resource(), pod, is_init, ids);
+                fake_kubelet_allocate(ledger_broker(rig.ledger), rig_resource(), pod, is_init, ids);
 
         rig_settle();
         return container;
@@ -321,7 +321,7 @@ const char *rig_allocations(void)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         const struct ledger_allocation *all;
-        size_t count = holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        size_t count = ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
 
         strbuf_printf(&text, "%s", "");
         for (size_t i = 0; i < count; i++) {
@@ -347,11 +347,11 @@ static int compare_held(const void *a, const void *b)
 const char *rig_held(void)
 {
         static const char *const words[] = {
-                [HOLDINGS_NOT_TOLD] = "not told", [HOLDINGS_TOLD] = "told", [HOLDINGS_STALE] = "stale"};
+                [LEDGER_NOT_TOLD] = "not told", [LEDGER_TOLD] = "told", [LEDGER_STALE] = "stale"};
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct handover_held *held;
         size_t count;
-        enum holdings_word word = holdings_held(rig.ledger, &rig.arena, &held, &count);
+        enum ledger_word word = ledger_held(rig.ledger, &rig.arena, &held, &count);
 
         strbuf_printf(&text, "%s:", words[word]);
         qsort(held, count, sizeof(*held), compare_held);
@@ -364,7 +364,7 @@ const char *rig_held(void)
 const char *rig_kept_back(void)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        const struct broker *broker = holdings_broker(rig.ledger);
+        const struct broker *broker = ledger_broker(rig.ledger);
         const struct resource *resource = rig_resource();
         const bool *hidden = broker->hidden(resource, broker->data);
 

@@ -32,7 +32,7 @@ struct rig {
         const struct plan *plan;   /* in force: the wanted one, or that of |handover| */
         struct handover *handover; /* NULL: nothing has changed yet */
         uv_loop_t loop;
-        struct holdings *ledger;
+        struct ledger *ledger;
         int64_t clock; /* milliseconds, as the next */
         int64_t date;
         size_t n_changes;      /* that the plugins were told of */

@@ -8,7 +8,7 @@ static void assert_made(size_t count)
 {
         const struct ledger_allocation *all;
 
-        assert_int_equal(holdings_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all), count);
+        assert_int_equal(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all), count);
         assert_true(supervisor.is_told);
         assert_int_equal(supervisor.told.count, count);
         assert_int_equal(supervisor.made.count, count);

@@ -37,7 +37,7 @@ static struct ledger_measures measure(void)
 {
         struct ledger_measures measures;
 
-        holdings_measure(rig.ledger, &measures);
+        ledger_measure(rig.ledger, &measures);
         return measures;
 }
 

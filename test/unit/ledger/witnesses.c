@@ -97,16 +97,16 @@ static void test_what_was_asked_for_is_held_before_kubelet_has_it(void **state U
         kubelet.books_late = true;
         rig_run("train", "GPU-0::0");
         assert_string_equal(rig_held(), "told: GPU-0::0");
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_settle();
         assert_int_equal(rig.n_held, 1);
         assert_string_equal(rig.held, "told: GPU-0::0");
         fake_kubelet_book();
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_settle();
         assert_string_equal(rig.held, "told: GPU-0::0");
         fake_kubelet_end_pod("train");
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_settle();
         assert_string_equal(rig.held, "told:");
 }
@@ -118,12 +118,12 @@ static void test_a_list_that_is_older_than_the_booking_hides_nobody(void **state
         kubelet.books_late = true;
         rig_run("train", "GPU-0::0");
         kubelet.to = FAKE_IS_SILENT;
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_run("serve", "GPU-0::1");
         fake_kubelet_answer_as_asked();
         assert_string_equal(rig.held, "told: GPU-0::0 GPU-0::1");
         fake_kubelet_end_pod("train");
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         fake_kubelet_answer();
         assert_string_equal(rig.held, "told: GPU-0::1");
 }
@@ -147,7 +147,7 @@ static void test_who_was_missing_in_a_list_once_is_over_whatever_the_record_says
         kubelet.takes_lists = false;
         fake_kubelet_end_pod("train");
         assert_string_equal(rig_held(), "told: GPU-0::0 GPU-0::1"); /* by the record: nobody has asked */
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_settle();
         assert_string_equal(rig.held, "told: GPU-0::1");
         assert_string_equal(rig_held(), "told: GPU-0::1");
@@ -159,7 +159,7 @@ static void test_what_is_over_stays_so_for_its_container_only(void **state UNUSE
         rig_pass(2 * GRACE_MS);
         kubelet.takes_lists = false;
         fake_kubelet_end_pod("train");
-        holdings_ask(rig.ledger);
+        ledger_ask(rig.ledger);
         rig_settle();
         assert_string_equal(rig_held(), "told:");
         rig_run("next", "GPU-0::0");
