@@ -13,7 +13,7 @@
 #include <warpshare_commit.h>
 
 #include "agent/generation.h"
-#include "agent/handover.h"
+#include "agent/rollout.h"
 #include "agent/hangs.h"
 #include "agent/labels.h"
 #include "agent/metrics.h"
@@ -49,7 +49,7 @@ struct agent {
         struct gpu_monitor *monitor;
         struct plugins *plugins;
         struct ledger *ledger;
-        struct agent_handover *handover;
+        struct agent_rollout *rollout;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
         struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;
@@ -136,7 +136,7 @@ static void stop(struct agent *agent, int status)
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
-        agent_handover_close(TAKE_PTR(agent->handover));
+        agent_rollout_close(TAKE_PTR(agent->rollout));
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
@@ -170,10 +170,10 @@ static void apply_holdings(struct agent *agent, const struct plan *plan)
                 ledger_apply(agent->ledger, plan);
 }
 
-static void follow(struct agent *agent, const struct handover *next)
+static void follow(struct agent *agent, const struct rollout *next)
 {
         if (plugins_is_serving(agent->plugins))
-                agent_handover_follow(agent->handover, next);
+                agent_rollout_follow(agent->rollout, next);
 }
 
 /* First the plugins: there every unit is healthy again until the inventory's own health follows, and the ledger reads it. */
@@ -198,7 +198,7 @@ static void lose(struct agent *agent, const char *uuid)
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
 static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
-        const struct plan *plan = agent->current->handover->plan;
+        const struct plan *plan = agent->current->rollout->plan;
 
         apply(agent, plan);
         for (size_t i = 0; i < plan->n_resources; i++) {
@@ -234,9 +234,9 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
 static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
-        generation_serve(next, agent_handover_judge(agent->handover, next->plan));
-        follow(agent, next->handover);
-        apply(agent, next->handover->plan);
+        generation_serve(next, agent_rollout_judge(agent->rollout, next->plan));
+        follow(agent, next->rollout);
+        apply(agent, next->rollout->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
         agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
@@ -259,7 +259,7 @@ static void apply_again(struct agent *agent, const struct plan *plan)
         plugins_apply_again(agent->plugins, plan);
 }
 
-static void on_change_told(const struct handover_pending *pending, bool is_pending, void *data)
+static void on_change_told(const struct rollout_pending *pending, bool is_pending, void *data)
 {
         struct agent *agent = data;
 
@@ -272,7 +272,7 @@ static void on_change_told(const struct handover_pending *pending, bool is_pendi
                         pending->unit, pending->to);
 }
 
-static void serve(struct agent *agent, struct handover *next)
+static void serve(struct agent *agent, struct rollout *next)
 {
         follow(agent, next);
         apply_again(agent, next->plan);
@@ -294,14 +294,14 @@ static bool is_healthy(const char *uuid, void *data)
 static void on_held(void *data)
 {
         struct agent *agent = data;
-        struct handover *next;
+        struct rollout *next;
 
         if (agent->stopping || !agent->current || !plugins_is_serving(agent->plugins))
                 return;
-        next = agent_handover_judge(agent->handover, agent->current->plan);
-        agent_handover_tell(agent->handover, next);
-        if (handover_is_same(agent->current->handover, next))
-                handover_free(next);
+        next = agent_rollout_judge(agent->rollout, agent->current->plan);
+        agent_rollout_tell(agent->rollout, next);
+        if (rollout_is_same(agent->current->rollout, next))
+                rollout_free(next);
         else
                 serve(agent, next);
 }
@@ -450,9 +450,9 @@ static void take_over(struct agent *agent)
         node_events_serve(agent->events, true);
         report_crash(agent);
         agent_hangs_tell_all(agent->monitor, agent->events);
-        agent_handover_serve(agent->handover, true);
+        agent_rollout_serve(agent->rollout, true);
         if (agent->current)
-                serve(agent, agent_handover_judge(agent->handover, agent->current->plan));
+                serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
         agent_config_serve(agent->configs, true);
         node_report_serve(agent->report, true);
         publish_labels(agent);
@@ -462,7 +462,7 @@ static void take_over(struct agent *agent)
 static void give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
-        agent_handover_serve(agent->handover, false);
+        agent_rollout_serve(agent->rollout, false);
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
@@ -614,13 +614,13 @@ static char *write_metrics(void *data)
         char *text;
 
         metrics.config = agent_config_status(agent->configs, &config) ? &config : NULL;
-        metrics.n_resources = current ? current->handover->plan->n_resources : 0;
-        metrics.pending = current ? current->handover->pending : NULL;
-        metrics.n_pending = current ? current->handover->n_pending : 0;
+        metrics.n_resources = current ? current->rollout->plan->n_resources : 0;
+        metrics.pending = current ? current->rollout->pending : NULL;
+        metrics.n_pending = current ? current->rollout->n_pending : 0;
         metrics.driver_version = current ? current->inventory->driver_version : NULL;
         metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
         for (size_t i = 0; i < metrics.n_resources; i++)
-                measure_resource(agent, &current->handover->plan->resources[i], &scratch, &resources[i]);
+                measure_resource(agent, &current->rollout->plan->resources[i], &scratch, &resources[i]);
         ledger_measure(agent->ledger, &metrics.ledger);
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
@@ -746,7 +746,7 @@ static int start(struct agent *agent, struct error *err)
                 .repeat = on_repeat,
                 .is_healthy = is_healthy,
                 .data = agent};
-        struct agent_handover_options handover = {
+        struct agent_rollout_options rollout = {
                 .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};
         const struct agent_api_options api = {
                 .loop = &agent->loop, .config = config, .connected = on_connected, .data = agent};
@@ -785,8 +785,8 @@ static int start(struct agent *agent, struct error *err)
         if (ledger_new(&agent->ledger, &ledger, err) < 0)
                 return -1;
         report_to_cluster(agent, config);
-        handover.ledger = agent->ledger;
-        agent->handover = agent_handover_new(&handover);
+        rollout.ledger = agent->ledger;
+        agent->rollout = agent_rollout_new(&rollout);
         plugins.broker = ledger_broker(agent->ledger);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;

@@ -48,8 +48,8 @@ struct generation *generation_free(struct generation *generation)
 {
         if (!generation)
                 return NULL;
-        handover_free(generation->handover_before);
-        handover_free(generation->handover);
+        rollout_free(generation->rollout_before);
+        rollout_free(generation->rollout);
         if (generation->plan)
                 plan_done(generation->plan);
         arena_done(&generation->arena);
@@ -59,9 +59,9 @@ struct generation *generation_free(struct generation *generation)
         return NULL;
 }
 
-void generation_serve(struct generation *generation, struct handover *next)
+void generation_serve(struct generation *generation, struct rollout *next)
 {
-        handover_free(generation->handover_before);
-        generation->handover_before = generation->handover;
-        generation->handover = next;
+        rollout_free(generation->rollout_before);
+        generation->rollout_before = generation->rollout;
+        generation->rollout = next;
 }

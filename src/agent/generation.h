@@ -1,22 +1,22 @@
 /*
  * A generation: the config, the inventory and the plan that belong together. Immutable once built, but for how much of the plan is
- * served already (share/handover.h); the agent keeps the one in force and the one before it, which kubelet may still ask for.
+ * served already (share/rollout.h); the agent keeps the one in force and the one before it, which kubelet may still ask for.
  */
 #pragma once
 
 #include "base/log.h"
 #include "gpu/inventory.h"
 #include "nodeconfig/settings.h"
-#include "share/handover.h"
+#include "share/rollout.h"
 
 struct generation {
         struct settings *settings;
         struct inventory *inventory;
         struct arena arena;
-        struct plan *plan;                /* what the config wants */
-        bool is_published;                /* its CDI specifications are there */
-        struct handover *handover;        /* what of it is served now; NULL until it is in force */
-        struct handover *handover_before; /* kubelet may still ask for it; NULL: none of this generation */
+        struct plan *plan;              /* what the config wants */
+        bool is_published;              /* its CDI specifications are there */
+        struct rollout *rollout;        /* what of it is served now; NULL until it is in force */
+        struct rollout *rollout_before; /* kubelet may still ask for it; NULL: none of this generation */
 };
 
 /*
@@ -32,4 +32,4 @@ int generation_publish(struct generation *generation, enum log_level warnings, s
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 
 /* |next|, which it takes over, is in force instead of the one before; the one before that goes. */
-void generation_serve(struct generation *generation, struct handover *next);
+void generation_serve(struct generation *generation, struct rollout *next);

@@ -80,7 +80,7 @@ static void put_pending(struct exposition *to, const struct agent_metrics *metri
         exposition_family(to, "warpshare_change_pending_devices", EXPOSITION_GAUGE,
                 "Devices of the unit that containers hold under an earlier configuration; the change waits for them.");
         for (size_t i = 0; i < metrics->n_pending; i++) {
-                const struct handover_pending *pending = &metrics->pending[i];
+                const struct rollout_pending *pending = &metrics->pending[i];
 
                 exposition_sample(to,
                         EXPOSITION_LABELS({"resource", pending->resource}, {"unit", pending->unit},

@@ -8,7 +8,7 @@
 #include "kubelet/device_list.h"
 #include "ledger/ledger.h"
 #include "nodeconfig/status.h"
-#include "share/handover.h"
+#include "share/rollout.h"
 
 struct agent_metrics_resource {
         const struct resource *resource;
@@ -25,7 +25,7 @@ struct agent_metrics {
         const struct config_status *config; /* NULL: there is none but command line and environment */
         const struct agent_metrics_resource *resources;
         size_t n_resources;
-        const struct handover_pending *pending;
+        const struct rollout_pending *pending;
         size_t n_pending;
         struct ledger_measures ledger;
         struct node_events_counts events;

@@ -4,7 +4,7 @@
  * An id that was ever advertised stays in the list, unhealthy, after a new plan dropped it: a pod may still hold it, and
  * kubelets 1.34 to 1.36 crash when an id disappears between their choice and their bookkeeping. Retired ids end with the
  * process; should they and the living be more than PLAN_MAX_DEVICES, the oldest go earlier. Health belongs to units: every
- * replica of a unit shares it. Beside it, single ids may be kept back (kubelet/broker.h) or withheld (share/handover.h): kubelet is
+ * replica of a unit shares it. Beside it, single ids may be kept back (kubelet/broker.h) or withheld (share/rollout.h): kubelet is
  * told that they are unhealthy, too, since it knows no other word for "not now". What leaves is retired from the start, and
  * unhealthy but for what its resource does not withhold.
  */

@@ -263,20 +263,20 @@ static const char *say_holder(struct arena *arena, const struct holder *holder)
         return holder->pod_uid ? arena_strdup(arena, holder->pod_uid) : NULL;
 }
 
-size_t holders_all(const struct holders *holders, struct arena *arena, struct handover_held **ret)
+size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret)
 {
         size_t count = 0;
 
         for (size_t i = 0; i < holders->n_holdings; i++)
                 count += holders->ledger[i].n_devices;
-        *ret = ARENA_ARRAY(arena, struct handover_held, count);
+        *ret = ARENA_ARRAY(arena, struct rollout_held, count);
         count = 0;
         for (size_t i = 0; i < holders->n_holdings; i++) {
                 const struct holding *holding = &holders->ledger[i];
                 const char *holder = say_holder(arena, &holding->holder);
 
                 for (size_t j = 0; j < holding->n_devices; j++)
-                        (*ret)[count++] = (struct handover_held){.resource = arena_strdup(arena, holding->resource),
+                        (*ret)[count++] = (struct rollout_held){.resource = arena_strdup(arena, holding->resource),
                                 .device = arena_strdup(arena, holding->devices[j]),
                                 .holder = holder};
         }

@@ -21,7 +21,7 @@
 #include "kubelet/pod_resources.h"
 #include "share/checkpoint.h"
 #include "share/grants.h"
-#include "share/handover.h"
+#include "share/rollout.h"
 
 struct holder {
         const char *pod_namespace; /* NULL, as the next two: an init container, of which the list does not know */
@@ -54,7 +54,7 @@ uint64_t holders_doubt(const struct holders *holders);
 const struct map *holders_pods(const struct holders *holders);
 
 /* Every device that is held, of all resources, in |arena|. */
-size_t holders_all(const struct holders *holders, struct arena *arena, struct handover_held **ret);
+size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret);
 
 /* What containers hold of one resource, in |arena|. */
 size_t holders_of(const struct holders *holders, const char *resource, struct arena *arena, struct grants_held **ret);

@@ -63,7 +63,7 @@ static bool is_not_for_now(const struct resource *resource, const struct device 
         return (hidden && hidden[position]) || (resource->withheld && resource->withheld[position]);
 }
 
-/* In a handover: an id that the wanted plan does not have, given back a moment ago. */
+/* In a rollout: an id that the wanted plan does not have, given back a moment ago. */
 static bool is_of_before(const struct resource *resource, const struct device *device)
 {
         const struct unit *unit = &resource->units[device->unit];
@@ -309,7 +309,7 @@ static bool has_all(const struct resource *resource, const struct container_ids 
         return true;
 }
 
-/* In a handover, what it has of units that keep the terms of before: an id of theirs was given back a moment ago. */
+/* In a rollout, what it has of units that keep the terms of before: an id of theirs was given back a moment ago. */
 static const struct resource *leaving_of(const struct resource *resource, const struct container_ids *container)
 {
         for (size_t i = 0; i < resource->n_leaving; i++)

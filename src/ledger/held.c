@@ -87,7 +87,7 @@ static bool is_told_elsewhere(const struct ledger *ledger, const struct recent *
         return recent->is_booked && (!by_list || recent->booked_at < ledger->n_questions);
 }
 
-static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *arena, struct handover_held *held)
+static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *arena, struct rollout_held *held)
 {
         size_t count = 0;
 
@@ -97,7 +97,7 @@ static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *aren
                 if (is_told_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
                         forget(ledger, i);
                 else
-                        held[count++] = (struct handover_held){.resource = arena_strdup(arena, recent->resource),
+                        held[count++] = (struct rollout_held){.resource = arena_strdup(arena, recent->resource),
                                 .device = arena_strdup(arena, recent->device)};
         }
         return count;
@@ -145,13 +145,13 @@ static const char *find_holder(const struct ledger *ledger, struct arena *arena,
 }
 
 static size_t list_checkpoint(const struct ledger *ledger, struct arena *arena, const struct checkpoint *checkpoint,
-        struct handover_held **ret)
+        struct rollout_held **ret)
 {
         size_t count = 0;
 
         for (size_t i = 0; i < checkpoint->n_entries; i++)
                 count += checkpoint->entries[i].n_devices;
-        *ret = ARENA_ARRAY(arena, struct handover_held, count + MAX_RECENT);
+        *ret = ARENA_ARRAY(arena, struct rollout_held, count + MAX_RECENT);
         count = 0;
         for (size_t i = 0; i < checkpoint->n_entries; i++) {
                 const struct checkpoint_entry *entry = &checkpoint->entries[i];
@@ -159,18 +159,18 @@ static size_t list_checkpoint(const struct ledger *ledger, struct arena *arena, 
 
                 for (size_t j = 0; j < entry->n_devices; j++)
                         if (!map_find(&ledger->over, key_of(arena, entry, entry->devices[j])))
-                                (*ret)[count++] = (struct handover_held){
+                                (*ret)[count++] = (struct rollout_held){
                                         .resource = entry->resource, .device = entry->devices[j], .holder = holder};
         }
         return count;
 }
 
-static size_t list_holders(const struct ledger *ledger, struct arena *arena, struct handover_held **ret)
+static size_t list_holders(const struct ledger *ledger, struct arena *arena, struct rollout_held **ret)
 {
-        struct handover_held *held;
+        struct rollout_held *held;
         size_t count = holders_all(ledger->holders, arena, &held);
 
-        *ret = ARENA_ARRAY(arena, struct handover_held, count + MAX_RECENT);
+        *ret = ARENA_ARRAY(arena, struct rollout_held, count + MAX_RECENT);
         if (count)
                 memcpy(*ret, held, count * sizeof(*held));
         return count;
@@ -178,7 +178,7 @@ static size_t list_holders(const struct ledger *ledger, struct arena *arena, str
 
 /* ---- together ---- */
 
-enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct handover_held **ret, size_t *ret_count)
+enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count)
 {
         bool by_list = ledger->list_is_new && ledger->holders && ledger_list_is_whole(ledger);
         struct checkpoint checkpoint;
@@ -194,7 +194,7 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         } else if (has_checkpoint) {
                 *ret_count = list_checkpoint(ledger, arena, &checkpoint, ret);
         } else {
-                *ret = ARENA_ARRAY(arena, struct handover_held, MAX_RECENT);
+                *ret = ARENA_ARRAY(arena, struct rollout_held, MAX_RECENT);
                 *ret_count = 0;
         }
         *ret_count += add_recent(ledger, by_list, arena, *ret + *ret_count);

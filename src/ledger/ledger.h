@@ -22,7 +22,7 @@
 #include "ledger/faults.h"
 #include "ledger/guard.h"
 #include "share/grants.h"
-#include "share/handover.h"
+#include "share/rollout.h"
 
 struct ledger;
 
@@ -82,7 +82,7 @@ enum ledger_word {
  * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
  * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too.
  */
-enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct handover_held **ret, size_t *ret_count);
+enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count);
 
 /* Of the socket that kubelet's list is asked of; NULL: it is not to be asked. */
 const char *ledger_list_folder(const struct ledger *ledger);

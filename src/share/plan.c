@@ -404,7 +404,7 @@ static bool unit_is_same(const struct unit *a, const struct unit *b)
                a->gpu->numa_node == b->gpu->numa_node && a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
 }
 
-/* In a handover ids no longer follow from the units, and some are withheld. */
+/* In a rollout ids no longer follow from the units, and some are withheld. */
 static bool withheld_is_same(const struct resource *a, const struct resource *b)
 {
         if (a->n_leaving != b->n_leaving || !a->withheld != !b->withheld)

@@ -58,10 +58,10 @@ static void test_the_unit_is_as_wanted_when_its_last_holder_has_ended(void **sta
         rig_pass(GRACE_MS);
         rig_change(2);
         rig_review();
-        assert_int_equal(rig.handover->n_pending, 1);
+        assert_int_equal(rig.rollout->n_pending, 1);
         fake_kubelet_end_pod("train");
         rig_review();
-        assert_int_equal(rig.handover->n_pending, 0);
+        assert_int_equal(rig.rollout->n_pending, 0);
         assert_string_equal(rig_run("serve", "GPU-0::0")->unit, "GPU-0");
         rig_pass(GRACE_MS);
         assert_int_equal(find("serve").threads_permille, 500);

@@ -120,18 +120,18 @@ static void judge(void)
 {
         struct mps_terms_list terms;
         const char *name = rig_resource()->name;
-        const struct handover_before before = {.terms = &terms, .names = &name, .n_names = 1, .is_known = true};
-        struct handover *next;
-        struct handover_held *held;
+        const struct rollout_before before = {.terms = &terms, .names = &name, .n_names = 1, .is_known = true};
+        struct rollout *next;
+        struct rollout_held *held;
         size_t n_held;
 
         mps_terms_of(&terms, &rig.arena, rig.plan);
         ledger_held(rig.ledger, &rig.arena, &held, &n_held);
-        next = handover_new(rig.wanted, &before, held, n_held);
+        next = rollout_new(rig.wanted, &before, held, n_held);
         rig.plan = next->plan;
         rig_apply(rig.plan);
-        handover_free(rig.handover);
-        rig.handover = next;
+        rollout_free(rig.rollout);
+        rig.rollout = next;
 }
 
 static void on_held(void *data UNUSED)
@@ -266,7 +266,7 @@ int rig_end(void **state UNUSED)
         unlink(rig.file);
         assert_int_equal(rmdir(rig.mps), 0);
         assert_int_equal(rmdir(rig.folder), 0);
-        handover_free(rig.handover);
+        rollout_free(rig.rollout);
         node_done(&rig.changed);
         node_done(&rig.node);
         arena_done(&rig.arena);
@@ -341,7 +341,7 @@ const char *rig_allocations(void)
 
 static int compare_held(const void *a, const void *b)
 {
-        return strcmp(((const struct handover_held *)a)->device, ((const struct handover_held *)b)->device);
+        return strcmp(((const struct rollout_held *)a)->device, ((const struct rollout_held *)b)->device);
 }
 
 const char *rig_held(void)
@@ -349,7 +349,7 @@ const char *rig_held(void)
         static const char *const words[] = {
                 [LEDGER_NOT_TOLD] = "not told", [LEDGER_TOLD] = "told", [LEDGER_STALE] = "stale"};
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct handover_held *held;
+        struct rollout_held *held;
         size_t count;
         enum ledger_word word = ledger_held(rig.ledger, &rig.arena, &held, &count);
 

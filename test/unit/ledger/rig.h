@@ -29,8 +29,8 @@ struct rig {
         struct node node;
         struct node changed;       /* of rig_change() */
         const struct plan *wanted; /* by the newest configuration */
-        const struct plan *plan;   /* in force: the wanted one, or that of |handover| */
-        struct handover *handover; /* NULL: nothing has changed yet */
+        const struct plan *plan;   /* in force: the wanted one, or that of |rollout| */
+        struct rollout *rollout;   /* NULL: nothing has changed yet */
         uv_loop_t loop;
         struct ledger *ledger;
         int64_t clock; /* milliseconds, as the next */
@@ -61,7 +61,7 @@ void rig_pass(int64_t ms);
 /* What was asked is answered, and what comes of that. */
 void rig_settle(void);
 void rig_apply(const struct plan *plan);
-/* Another configuration is wanted, with so many replicas a GPU; what is held stays as it was promised (share/handover.h). */
+/* Another configuration is wanted, with so many replicas a GPU; what is held stays as it was promised (share/rollout.h). */
 void rig_change(unsigned int replicas);
 /* kubelet is asked who holds what, and the plan follows. */
 void rig_review(void);

@@ -2,11 +2,11 @@
  * The plan to serve, made from the judgement: resource by resource, its units that go over, with the ids of before at their
  * end, then what is kept of others.
  */
-#include "share/handover.h"
+#include "share/rollout.h"
 
 #include <string.h>
 
-#include "share/handover_parts.h"
+#include "share/rollout_parts.h"
 
 static struct span span_of_name(const struct judgement *judgement, const char *name)
 {
@@ -360,29 +360,29 @@ static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
 
 /* ---- public ---- */
 
-struct handover *handover_new(const struct plan *wanted, const struct handover_before *before,
-        const struct handover_held *held, size_t n_held)
+struct rollout *rollout_new(
+        const struct plan *wanted, const struct rollout_before *before, const struct rollout_held *held, size_t n_held)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        struct handover *handover = xcalloc(1, sizeof(*handover));
+        struct rollout *rollout = xcalloc(1, sizeof(*rollout));
         struct judgement judgement;
 
         judgement_make(&judgement, &scratch, wanted, before, held, n_held);
-        handover->plan = wanted;
+        rollout->plan = wanted;
         if (!judgement_is_settled(&judgement)) {
-                handover->plan = handover->own = build_plan(&judgement, &handover->arena);
-                handover_tell_pending(handover, &judgement);
+                rollout->plan = rollout->own = build_plan(&judgement, &rollout->arena);
+                rollout_tell_pending(rollout, &judgement);
         }
         judgement_done(&judgement);
-        return handover;
+        return rollout;
 }
 
-struct handover *handover_free(struct handover *handover)
+struct rollout *rollout_free(struct rollout *rollout)
 {
-        if (!handover)
+        if (!rollout)
                 return NULL;
-        for (size_t i = 0; handover->own && i < handover->own->n_resources; i++) {
-                struct resource *resource = &handover->own->resources[i];
+        for (size_t i = 0; rollout->own && i < rollout->own->n_resources; i++) {
+                struct resource *resource = &rollout->own->resources[i];
 
                 if (!resource->withheld)
                         continue; /* the wanted plan's */
@@ -390,8 +390,8 @@ struct handover *handover_free(struct handover *handover)
                 for (size_t j = 0; j < resource->n_leaving; j++)
                         map_done(&((struct resource *)(uintptr_t)resource->leaving)[j].by_id);
         }
-        arena_done(&handover->arena);
-        free(handover);
+        arena_done(&rollout->arena);
+        free(rollout);
         return NULL;
 }
 
@@ -405,7 +405,7 @@ static bool plan_is_same(const struct plan *a, const struct plan *b)
         return true;
 }
 
-bool handover_is_same(const struct handover *a, const struct handover *b)
+bool rollout_is_same(const struct rollout *a, const struct rollout *b)
 {
-        return !a->own == !b->own && plan_is_same(a->plan, b->plan) && handover_pending_is_same(a, b);
+        return !a->own == !b->own && plan_is_same(a->plan, b->plan) && rollout_pending_is_same(a, b);
 }

@@ -1,5 +1,5 @@
 /*
- * A node in handover, for tests: the wanted plan, what is held, and the plan to serve as one line.
+ * A node in rollout, for tests: the wanted plan, what is held, and the plan to serve as one line.
  *
  * "nvidia.com/gpu: GPU-0*4[0 1! +5 +6!]; nvidia.com/b: ~GPU-1[GPU-1!] leaving GPU-2*20" means: of GPU-0, shared by 4, the ids 0 and 1
  * and the kept ones 5 and 6, of which 1 and 6 are withheld; nothing but a kept id of GPU-1; GPU-2 by its old terms. "GPU-2*20[3 4]":
@@ -10,30 +10,30 @@
 #include "unit.h"
 
 #include "node.h"
-#include "share/handover.h"
+#include "share/rollout.h"
 
 #define MAX_HELD 512
 
-struct handover_rig {
+struct rollout_rig {
         struct arena arena;
         struct mps_terms_list terms;
         const char *names[PLAN_MAX_RESOURCES * 2];
         size_t n_names;
-        struct handover_held held[MAX_HELD];
+        struct rollout_held held[MAX_HELD];
         size_t n_held;
         bool is_unknown;
         bool all_is_held;
-        struct handover *handover;
+        struct rollout *rollout;
 };
 
 /* "nvidia.com/gpu GPU-0::3 team/pod", once more. */
-static inline void rig_hold(struct handover_rig *rig, const char *resource, const char *device, const char *holder)
+static inline void rig_hold(struct rollout_rig *rig, const char *resource, const char *device, const char *holder)
 {
         assert_true(rig->n_held < MAX_HELD);
-        rig->held[rig->n_held++] = (struct handover_held){.resource = resource, .device = device, .holder = holder};
+        rig->held[rig->n_held++] = (struct rollout_held){.resource = resource, .device = device, .holder = holder};
 }
 
-static inline void rig_release(struct handover_rig *rig, const char *device)
+static inline void rig_release(struct rollout_rig *rig, const char *device)
 {
         for (size_t i = 0; i < rig->n_held; i++)
                 if (strcmp(rig->held[i].device, device) == 0) {
@@ -44,7 +44,7 @@ static inline void rig_release(struct handover_rig *rig, const char *device)
 }
 
 /* What was promised, as the agent puts it down. */
-static inline void rig_promise(struct handover_rig *rig, const struct plan *plan)
+static inline void rig_promise(struct rollout_rig *rig, const struct plan *plan)
 {
         rig->n_names = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
@@ -52,22 +52,22 @@ static inline void rig_promise(struct handover_rig *rig, const struct plan *plan
         mps_terms_of(&rig->terms, &rig->arena, plan);
 }
 
-static inline void rig_judge(struct handover_rig *rig, const struct plan *wanted)
+static inline void rig_judge(struct rollout_rig *rig, const struct plan *wanted)
 {
-        const struct handover_before before = {.terms = &rig->terms,
+        const struct rollout_before before = {.terms = &rig->terms,
                 .names = rig->names,
                 .n_names = rig->n_names,
                 .is_known = !rig->is_unknown,
                 .all_is_held = rig->all_is_held};
 
-        handover_free(rig->handover);
-        rig->handover = handover_new(wanted, &before, rig->held, rig->n_held);
-        rig_promise(rig, rig->handover->plan);
+        rollout_free(rig->rollout);
+        rig->rollout = rollout_new(wanted, &before, rig->held, rig->n_held);
+        rig_promise(rig, rig->rollout->plan);
 }
 
-static inline void rig_end(struct handover_rig *rig)
+static inline void rig_end(struct rollout_rig *rig)
 {
-        handover_free(rig->handover);
+        rollout_free(rig->rollout);
         arena_done(&rig->arena);
 }
 
@@ -114,10 +114,10 @@ static inline void describe_leaving(struct strbuf *text, const struct resource *
         }
 }
 
-static inline const char *rig_describe(struct handover_rig *rig, const struct plan *wanted)
+static inline const char *rig_describe(struct rollout_rig *rig, const struct plan *wanted)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        const struct plan *plan = rig->handover->plan;
+        const struct plan *plan = rig->rollout->plan;
 
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
@@ -137,12 +137,12 @@ static inline const char *rig_describe(struct handover_rig *rig, const struct pl
         return arena_strdup(&rig->arena, text.data ? text.data : "");
 }
 
-static inline const char *rig_describe_pending(struct handover_rig *rig)
+static inline const char *rig_describe_pending(struct rollout_rig *rig)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        for (size_t i = 0; i < rig->handover->n_pending; i++) {
-                const struct handover_pending *pending = &rig->handover->pending[i];
+        for (size_t i = 0; i < rig->rollout->n_pending; i++) {
+                const struct rollout_pending *pending = &rig->rollout->pending[i];
 
                 strbuf_printf(&text, "%s%s %s: %s -> %s%s, %zu of %s", i ? "; " : "",
                         pending->resource + strlen("nvidia.com/"), pending->unit, pending->from, pending->to,

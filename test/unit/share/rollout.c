@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "handover_node.h"
+#include "rollout_node.h"
 
 /* A plan in words: what one entry of the configuration shares, or none. */
 struct share_text {
@@ -63,7 +63,7 @@ struct change {
         const char *served_later; /* when the first of |held| is over */
 };
 
-static void hold_all(struct handover_rig *rig, const char *text)
+static void hold_all(struct rollout_rig *rig, const char *text)
 {
         char *copy = arena_strdup(&rig->arena, text);
         char *rest;
@@ -175,7 +175,7 @@ static void test_every_change_with_holders(void **state UNUSED)
                 const struct change *change = &changes[i];
                 _cleanup_(node_done) struct node from = make_node(&change->from);
                 _cleanup_(node_done) struct node to = make_node(&change->to);
-                _cleanup_(rig_end) struct handover_rig rig = {0};
+                _cleanup_(rig_end) struct rollout_rig rig = {0};
                 const char *later;
 
                 assert_ok(node_plan(&from), &from.err);
@@ -201,14 +201,14 @@ static void test_without_holders_every_change_is_at_once(void **state UNUSED)
         for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
                 _cleanup_(node_done) struct node from = make_node(&changes[i].from);
                 _cleanup_(node_done) struct node to = make_node(&changes[i].to);
-                _cleanup_(rig_end) struct handover_rig rig = {0};
+                _cleanup_(rig_end) struct rollout_rig rig = {0};
 
                 assert_ok(node_plan(&from), &from.err);
                 assert_ok(node_plan(&to), &to.err);
                 rig_promise(&rig, from.plan);
                 rig_judge(&rig, to.plan);
-                assert_ptr_equal(rig.handover->plan, to.plan);
-                assert_int_equal(rig.handover->n_pending, 0);
+                assert_ptr_equal(rig.rollout->plan, to.plan);
+                assert_int_equal(rig.rollout->n_pending, 0);
         }
 }
 
@@ -218,7 +218,7 @@ static void test_going_back_finds_the_old_terms_as_they_were(void **state UNUSED
         const struct share_text second = MPS(2);
         _cleanup_(node_done) struct node from = make_node(&first);
         _cleanup_(node_done) struct node to = make_node(&second);
-        _cleanup_(rig_end) struct handover_rig rig = {0};
+        _cleanup_(rig_end) struct rollout_rig rig = {0};
 
         assert_ok(node_plan(&from), &from.err);
         assert_ok(node_plan(&to), &to.err);
@@ -235,7 +235,7 @@ static void test_several_changes_on_top_of_each_other_keep_each_holders_terms(vo
 {
         const struct share_text texts[] = {MPS(4), MPS(8), MPS(2), SLICES(3)};
         struct node nodes[ARRAY_SIZE(texts)];
-        _cleanup_(rig_end) struct handover_rig rig = {0};
+        _cleanup_(rig_end) struct rollout_rig rig = {0};
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 nodes[i] = make_node(&texts[i]);
@@ -262,7 +262,7 @@ static void test_before_kubelet_has_told_daemons_stay_as_they_are(void **state U
         const struct share_text second = MPS(2);
         _cleanup_(node_done) struct node from = make_node(&first);
         _cleanup_(node_done) struct node to = make_node(&second);
-        _cleanup_(rig_end) struct handover_rig rig = {.all_is_held = true};
+        _cleanup_(rig_end) struct rollout_rig rig = {.all_is_held = true};
 
         assert_ok(node_plan(&from), &from.err);
         assert_ok(node_plan(&to), &to.err);
@@ -277,7 +277,7 @@ static void test_without_a_record_what_is_held_under_mps_is_taken_for_what_is_wa
 {
         const struct share_text text = MPS(4);
         _cleanup_(node_done) struct node node = make_node(&text);
-        _cleanup_(rig_end) struct handover_rig rig = {.is_unknown = true};
+        _cleanup_(rig_end) struct rollout_rig rig = {.is_unknown = true};
 
         assert_ok(node_plan(&node), &node.err);
         rig_hold(&rig, "nvidia.com/gpu", "GPU-0::3", NULL);
@@ -293,7 +293,7 @@ static void test_a_gpu_and_its_mig_devices_wait_for_one_another(void **state UNU
 {
         _cleanup_(node_done) struct node whole = node_new(2);
         _cleanup_(node_done) struct node mixed = node_new(2);
-        _cleanup_(rig_end) struct handover_rig rig = {0};
+        _cleanup_(rig_end) struct rollout_rig rig = {0};
 
         node_add_mig(&whole, 0, "1g.5gb");
         node_add_mig(&mixed, 0, "1g.5gb");
@@ -316,7 +316,7 @@ static void test_names_that_were_never_ours_are_left_alone(void **state UNUSED)
 {
         const struct share_text text = SLICES(2);
         _cleanup_(node_done) struct node node = make_node(&text);
-        _cleanup_(rig_end) struct handover_rig rig = {0};
+        _cleanup_(rig_end) struct rollout_rig rig = {0};
 
         assert_ok(node_plan(&node), &node.err);
         rig_hold(&rig, "example.com/vgpu", "GPU-0::1", NULL);
@@ -325,7 +325,7 @@ static void test_names_that_were_never_ours_are_left_alone(void **state UNUSED)
         assert_string_equal(rig_describe(&rig, node.plan), "gpu: as wanted");
         rig.names[rig.n_names++] = "example.com/vgpu"; /* it was ours */
         rig_judge(&rig, node.plan);
-        assert_int_equal(rig.handover->n_pending, 1);
+        assert_int_equal(rig.rollout->n_pending, 1);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "share/handover_parts.h"
+#include "share/rollout_parts.h"
 #include "share/mps_wanted.h"
 
 struct site *judgement_site(const struct judgement *judgement, const char *uuid)
@@ -65,7 +65,7 @@ static bool is_ours(const struct judgement *judgement, const struct hold *hold)
                (judgement_site(judgement, hold->uuid) || inventory_has(judgement->wanted->inventory, hold->uuid));
 }
 
-static struct hold hold_of(const struct judgement *judgement, const struct handover_held *held)
+static struct hold hold_of(const struct judgement *judgement, const struct rollout_held *held)
 {
         struct hold hold = {.resource = arena_strdup(judgement->arena, held->resource),
                 .id = arena_strdup(judgement->arena, held->device),
@@ -98,7 +98,7 @@ static bool is_same_device(const struct hold *a, const struct hold *b)
         return strcmp(a->resource, b->resource) == 0 && strcmp(a->id, b->id) == 0;
 }
 
-static void collect_holds(struct judgement *judgement, const struct handover_held *held, size_t n_held)
+static void collect_holds(struct judgement *judgement, const struct rollout_held *held, size_t n_held)
 {
         size_t count = 0;
         size_t kept = 0;
@@ -326,7 +326,7 @@ static void count_holds(struct judgement *judgement)
 }
 
 void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
-        const struct handover_before *before, const struct handover_held *held, size_t n_held)
+        const struct rollout_before *before, const struct rollout_held *held, size_t n_held)
 {
         *ret = (struct judgement){.wanted = wanted, .before = before, .arena = arena};
         collect_sites(ret);

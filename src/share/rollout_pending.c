@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "share/handover_parts.h"
+#include "share/rollout_parts.h"
 
 /* Names of holders in one line; who wants all of them asks kubelet. */
 #define MAX_HOLDERS 5
@@ -88,11 +88,11 @@ static bool is_pending(struct span span)
         return false;
 }
 
-void handover_tell_pending(struct handover *handover, const struct judgement *judgement)
+void rollout_tell_pending(struct rollout *rollout, const struct judgement *judgement)
 {
-        struct handover_pending *pending = ARENA_ARRAY(&handover->arena, struct handover_pending, judgement->n_holds);
+        struct rollout_pending *pending = ARENA_ARRAY(&rollout->arena, struct rollout_pending, judgement->n_holds);
 
-        handover->pending = pending;
+        rollout->pending = pending;
         for (size_t i = 0; i < judgement->n_holds;) {
                 struct span span = holds_of_unit(&judgement->holds[i], judgement->n_holds - i);
                 const struct hold *first = &span.holds[0];
@@ -100,25 +100,25 @@ void handover_tell_pending(struct handover *handover, const struct judgement *ju
                 i += span.count;
                 if (!is_pending(span))
                         continue;
-                pending[handover->n_pending++] = (struct handover_pending){
-                        .resource = arena_strdup(&handover->arena, first->resource),
-                        .unit = arena_strdup(&handover->arena, first->uuid),
-                        .from = say_from(&handover->arena, first),
-                        .to = say_to(&handover->arena, judgement, first),
+                pending[rollout->n_pending++] = (struct rollout_pending){
+                        .resource = arena_strdup(&rollout->arena, first->resource),
+                        .unit = arena_strdup(&rollout->arena, first->uuid),
+                        .from = say_from(&rollout->arena, first),
+                        .to = say_to(&rollout->arena, judgement, first),
                         .n_devices = span.count,
-                        .holders = say_holders(&handover->arena, span),
+                        .holders = say_holders(&rollout->arena, span),
                         .waits = first->site && first->site->waits,
                 };
         }
 }
 
-bool handover_pending_is_same(const struct handover *a, const struct handover *b)
+bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b)
 {
         if (a->n_pending != b->n_pending)
                 return false;
         for (size_t i = 0; i < a->n_pending; i++) {
-                const struct handover_pending *left = &a->pending[i];
-                const struct handover_pending *right = &b->pending[i];
+                const struct rollout_pending *left = &a->pending[i];
+                const struct rollout_pending *right = &b->pending[i];
 
                 if (strcmp(left->resource, right->resource) != 0 || strcmp(left->unit, right->unit) != 0 ||
                         strcmp(left->to, right->to) != 0 || strcmp(left->from, right->from) != 0 ||

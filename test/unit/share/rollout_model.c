@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "handover_node.h"
+#include "rollout_node.h"
 #include "share/mps_wanted.h"
 
 #define GPUS 3
@@ -22,7 +22,7 @@ struct container {
 };
 
 struct model {
-        struct handover_rig rig;
+        struct rollout_rig rig;
         struct node node; /* of the wanted plan */
         struct node before;
         struct container containers[MAX_HELD];
@@ -109,7 +109,7 @@ static const struct resource *draw_terms(struct model *model, const struct resou
 /* Any device that is healthy and free, as kubelet has them. */
 static void arrive(struct model *model)
 {
-        const struct plan *plan = model->rig.handover->plan;
+        const struct plan *plan = model->rig.rollout->plan;
         const struct resource *resource;
         const struct device *device;
         const struct unit *unit;
@@ -208,7 +208,7 @@ static void check_container(const struct plan *plan, const struct container *con
 /* What the plan would give of a GPU, beyond what is in use; and nothing at all of one with holders of another kind. */
 static void check_gpu(const struct model *model, size_t gpu)
 {
-        const struct plan *plan = model->rig.handover->plan;
+        const struct plan *plan = model->rig.rollout->plan;
         size_t used = 0;
         enum sharing_strategy in_use = SHARING_NONE;
 
@@ -244,7 +244,7 @@ static void check_gpu(const struct model *model, size_t gpu)
 static void check_untouched(const struct model *model)
 {
         const struct plan *wanted = model->node.plan;
-        const struct plan *plan = model->rig.handover->plan;
+        const struct plan *plan = model->rig.rollout->plan;
 
         for (size_t i = 0; i < wanted->n_resources; i++) {
                 const struct resource *resource = plan_find(plan, wanted->resources[i].name);
@@ -282,7 +282,7 @@ static void count_devices(
  */
 static void check_scheduler(const struct model *model)
 {
-        const struct plan *plan = model->rig.handover->plan;
+        const struct plan *plan = model->rig.rollout->plan;
 
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
@@ -317,7 +317,7 @@ static void check_daemons(const struct model *model)
         struct mps_wanted wanted;
         struct mps_wanted in_the_end;
 
-        mps_wanted_of(&wanted, &scratch, model->rig.handover->plan);
+        mps_wanted_of(&wanted, &scratch, model->rig.rollout->plan);
         mps_wanted_of(&in_the_end, &scratch, model->node.plan);
         for (size_t i = 0; i < wanted.n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted.daemons[i];
@@ -341,7 +341,7 @@ static void check(const struct model *model)
         check_daemons(model);
         check_scheduler(model);
         for (size_t i = 0; i < model->n_containers; i++)
-                check_container(model->rig.handover->plan, &model->containers[i]);
+                check_container(model->rig.rollout->plan, &model->containers[i]);
         for (size_t i = 0; i < GPUS; i++)
                 check_gpu(model, i);
         check_untouched(model);
@@ -355,8 +355,8 @@ static void check_end(struct model *model)
                 check(model);
         }
         judge(model);
-        assert_ptr_equal(model->rig.handover->plan, model->node.plan);
-        assert_int_equal(model->rig.handover->n_pending, 0);
+        assert_ptr_equal(model->rig.rollout->plan, model->node.plan);
+        assert_int_equal(model->rig.rollout->n_pending, 0);
 }
 
 static void test_whatever_happens_nobody_loses_and_nothing_is_given_twice(void **state UNUSED)

@@ -1,9 +1,9 @@
 /*
- * Private to share/handover*.c: what is held, and what that means for each unit of the wanted plan.
+ * Private to share/rollout*.c: what is held, and what that means for each unit of the wanted plan.
  */
 #pragma once
 
-#include "share/handover.h"
+#include "share/rollout.h"
 
 /* What the wanted plan has of one unit. */
 struct site {
@@ -29,7 +29,7 @@ struct hold {
 
 struct judgement {
         const struct plan *wanted;
-        const struct handover_before *before;
+        const struct rollout_before *before;
         struct arena *arena;
         struct site *sites; /* one a unit of the wanted plan */
         size_t n_sites;
@@ -41,7 +41,7 @@ struct judgement {
 
 /* |arena| gets all of it. */
 void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
-        const struct handover_before *before, const struct handover_held *held, size_t n_held);
+        const struct rollout_before *before, const struct rollout_held *held, size_t n_held);
 void judgement_done(struct judgement *judgement);
 
 /* Nothing of the wanted plan has to wait, and nothing else is held. */
@@ -58,7 +58,7 @@ struct span {
 /* Those at the beginning of |holds|, which are |count|, that are of one unit. */
 struct span holds_of_unit(const struct hold *holds, size_t count);
 
-/* ---- handover_pending.c ---- */
+/* ---- rollout_pending.c ---- */
 
-void handover_tell_pending(struct handover *handover, const struct judgement *judgement);
-bool handover_pending_is_same(const struct handover *a, const struct handover *b); /* to the operator */
+void rollout_tell_pending(struct rollout *rollout, const struct judgement *judgement);
+bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* to the operator */

@@ -31,14 +31,14 @@
 #include "share/mps_terms.h"
 
 /* One device that some container holds, as kubelet tells it. */
-struct handover_held {
+struct rollout_held {
         const char *resource;
         const char *device;
         const char *holder; /* "namespace/pod/container", for people; NULL: not known */
 };
 
 /* What the agent has promised so far. */
-struct handover_before {
+struct rollout_before {
         const struct mps_terms_list *terms; /* under MPS */
         const char *const *names;           /* of the resources that were advertised */
         size_t n_names;
@@ -48,7 +48,7 @@ struct handover_before {
 };
 
 /* A unit, or what is left of one, that is held otherwise than the wanted plan has it. */
-struct handover_pending {
+struct rollout_pending {
         const char *resource; /* the name under which it is held */
         const char *unit;     /* UUID */
         const char *from;     /* "mps, 20 replicas" */
@@ -58,21 +58,21 @@ struct handover_pending {
         bool waits;           /* nobody new gets anything of the unit; else what is beyond the new number only */
 };
 
-struct handover {
+struct rollout {
         struct arena arena;
         const struct plan *plan; /* to serve now: the wanted one, or |own| */
         struct plan *own;        /* in |arena|, and borrows from the wanted one; NULL: nothing waits */
-        const struct handover_pending *pending;
+        const struct rollout_pending *pending;
         size_t n_pending;
 };
 
 /*
  * |held| may have devices of others, which are left out, and the same device several times. The wanted plan must outlive the
- * handover; |before| and |held| need not.
+ * rollout; |before| and |held| need not.
  */
-struct handover *handover_new(const struct plan *wanted, const struct handover_before *before,
-        const struct handover_held *held, size_t n_held);
-struct handover *handover_free(struct handover *handover); /* accepts NULL, returns NULL */
+struct rollout *rollout_new(
+        const struct plan *wanted, const struct rollout_before *before, const struct rollout_held *held, size_t n_held);
+struct rollout *rollout_free(struct rollout *rollout); /* accepts NULL, returns NULL */
 
 /* True when neither kubelet nor the operator could tell the two apart. */
-bool handover_is_same(const struct handover *a, const struct handover *b);
+bool rollout_is_same(const struct rollout *a, const struct rollout *b);

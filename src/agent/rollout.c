@@ -1,0 +1,304 @@
+#include "agent/rollout.h"
+
+#include <string.h>
+
+#include "base/complaint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+
+/* Between two questions to kubelet while anything waits: a minute long, and then, since it may wait for days. */
+#define REVIEW_MS UINT64_C(1000)
+#define REVIEWS 60U
+#define REVIEW_LATER_MS UINT64_C(10000)
+/* Between two attempts to write the record: longer each time. */
+#define WRITE_RETRY_MS UINT64_C(1000)
+#define WRITE_RETRY_MAX_MS UINT64_C(60000)
+
+/* One entry of what was pending, to tell what has changed. */
+struct told {
+        char *resource;
+        char *unit;
+        char *to;
+};
+
+struct agent_rollout {
+        struct agent_rollout_options options;
+        char *record;
+        char *recorded; /* what the file has; NULL: not known */
+        struct complaint bad_record;
+        bool was_unchecked; /* and the log has it */
+        uint64_t write_ms;  /* until it is written again that could not be; 0: it is on file */
+        uv_timer_t timer;   /* runs while anything waits, and until the record is on file */
+        bool is_waiting;
+        unsigned int reviews;
+
+        /* What was promised. */
+        struct arena arena;
+        struct mps_terms_list terms;
+        const char *const *names;
+        size_t n_names;
+        bool is_known;
+        bool is_told; /* what is held, once at least */
+
+        struct told *told;
+        size_t n_told;
+};
+
+/* ---- the record ---- */
+
+static void read_record(struct agent_rollout *rollout)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        arena_done(&rollout->arena);
+        rollout->terms = (struct mps_terms_list){0};
+        rollout->names = NULL;
+        rollout->n_names = 0;
+        rollout->is_known = false;
+        free(TAKE_PTR(rollout->recorded));
+        if (file_read_private(rollout->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
+                if (err.kind != ERROR_NOT_FOUND)
+                        log_warn("the record of sharing policies cannot be read", LOG_STR("file", rollout->record),
+                                LOG_ERR(&err));
+                return;
+        }
+        if (mps_terms_read(&rollout->terms, &rollout->names, &rollout->n_names, &rollout->arena, text.data, text.size,
+                    &err) < 0) {
+                log_warn("the record of sharing policies is ignored", LOG_STR("file", rollout->record), LOG_ERR(&err));
+                return;
+        }
+        rollout->is_known = true;
+        rollout->recorded = xstrdup(text.data);
+}
+
+/* Before anybody is served by it. A node that has no place for it has no MPS either. */
+static void write_record(struct agent_rollout *rollout)
+{
+        _free_ char *text = mps_terms_write(&rollout->terms, rollout->names, rollout->n_names);
+        struct error err;
+
+        rollout->write_ms = rollout->write_ms ? MIN(rollout->write_ms * 2, WRITE_RETRY_MAX_MS) : WRITE_RETRY_MS;
+        if (rollout->recorded && strcmp(rollout->recorded, text) == 0) {
+                rollout->write_ms = 0;
+                return;
+        }
+        if (file_write_private(rollout->record, text, strlen(text), &err) < 0) {
+                if (rollout->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
+                        complain(&rollout->bad_record,
+                                "the record of sharing policies cannot be written, will try again", &err);
+                else
+                        rollout->write_ms = 0;
+                return;
+        }
+        rollout->write_ms = 0;
+        complaint_settle(&rollout->bad_record);
+        free(rollout->recorded);
+        rollout->recorded = TAKE_PTR(text);
+}
+
+static void promise(struct agent_rollout *rollout, const struct plan *plan)
+{
+        struct arena arena = ARENA_INIT;
+        const char **names = ARENA_ARRAY(&arena, const char *, plan->n_resources);
+
+        for (size_t i = 0; i < plan->n_resources; i++)
+                names[i] = arena_strdup(&arena, plan->resources[i].name);
+        mps_terms_of(&rollout->terms, &arena, plan);
+        rollout->names = names;
+        rollout->n_names = plan->n_resources;
+        rollout->is_known = true;
+        arena_done(&rollout->arena);
+        rollout->arena = arena;
+        write_record(rollout);
+}
+
+/* ---- what is told ---- */
+
+static struct told *find_told(const struct agent_rollout *rollout, const struct rollout_pending *pending)
+{
+        for (size_t i = 0; i < rollout->n_told; i++) {
+                struct told *told = &rollout->told[i];
+
+                if (strcmp(told->resource, pending->resource) == 0 && strcmp(told->unit, pending->unit) == 0 &&
+                        strcmp(told->to, pending->to) == 0)
+                        return told;
+        }
+        return NULL;
+}
+
+static void tell(struct agent_rollout *rollout, const struct rollout_pending *pending, bool is_pending)
+{
+        if (is_pending)
+                log_info("change pending event=ChangePending", LOG_STR("resource", pending->resource),
+                        LOG_STR("unit", pending->unit), LOG_STR("from", pending->from), LOG_STR("to", pending->to),
+                        LOG_UINT("devices", pending->n_devices), LOG_STR("holders", pending->holders));
+        else
+                log_info("change carried out event=ChangeCompleted", LOG_STR("resource", pending->resource),
+                        LOG_STR("unit", pending->unit), LOG_STR("to", pending->to));
+        if (rollout->options.on_told)
+                rollout->options.on_told(pending, is_pending, rollout->options.data);
+}
+
+static bool is_pending_still(const struct told *told, const struct rollout *next)
+{
+        for (size_t i = 0; i < next->n_pending; i++)
+                if (strcmp(told->resource, next->pending[i].resource) == 0 &&
+                        strcmp(told->unit, next->pending[i].unit) == 0)
+                        return true;
+        return false;
+}
+
+static void forget_told(struct agent_rollout *rollout)
+{
+        for (size_t i = 0; i < rollout->n_told; i++) {
+                free(rollout->told[i].resource);
+                free(rollout->told[i].unit);
+                free(rollout->told[i].to);
+        }
+        free(TAKE_PTR(rollout->told));
+        rollout->n_told = 0;
+}
+
+void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *current)
+{
+        for (size_t i = 0; i < rollout->n_told; i++) {
+                const struct told *told = &rollout->told[i];
+                const struct rollout_pending over = {
+                        .resource = told->resource, .unit = told->unit, .to = told->to, .holders = ""};
+
+                if (!is_pending_still(told, current))
+                        tell(rollout, &over, false);
+        }
+        for (size_t i = 0; i < current->n_pending; i++)
+                if (!find_told(rollout, &current->pending[i]))
+                        tell(rollout, &current->pending[i], true);
+        forget_told(rollout);
+        rollout->told = xcalloc(current->n_pending, sizeof(*rollout->told));
+        for (size_t i = 0; i < current->n_pending; i++)
+                rollout->told[rollout->n_told++] = (struct told){.resource = xstrdup(current->pending[i].resource),
+                        .unit = xstrdup(current->pending[i].unit),
+                        .to = xstrdup(current->pending[i].to)};
+}
+
+/* ---- judgement ---- */
+
+/*
+ * Who waited now could wait for ever: while nothing is advertised kubelet allocates nothing, and while it allocates nothing its record
+ * stays as it is. So it goes as with NVIDIA's plugin, which does not look either. Daemons of MPS still let their clients finish.
+ */
+static struct rollout *judge_blindly(
+        struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_before *before)
+{
+        const char *folder = ledger_list_folder(rollout->options.ledger);
+
+        if (!rollout->was_unchecked)
+                log_warn("the change takes effect at once, also on units that pods still hold: without kubelet's "
+                         "pod-resources list the agent cannot tell which pods have ended; mount its folder into this "
+                         "container event=ChangeUnchecked",
+                        LOG_STR("folder", folder ? folder : "(--pod-resources-socket is empty)"));
+        rollout->was_unchecked = true;
+        return rollout_new(wanted, before, NULL, 0);
+}
+
+struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct rollout_held *held;
+        size_t n_held;
+        enum ledger_word word = ledger_held(rollout->options.ledger, &scratch, &held, &n_held);
+        struct rollout_before before;
+        struct rollout *judged;
+
+        rollout->is_told |= word != LEDGER_NOT_TOLD;
+        before = (struct rollout_before){
+                .terms = &rollout->terms,
+                .names = rollout->names,
+                .n_names = rollout->n_names,
+                .is_known = rollout->is_known,
+                .all_is_held = !rollout->is_told,
+        };
+        judged = rollout_new(wanted, &before, held, n_held);
+        if (word != LEDGER_STALE) {
+                rollout->was_unchecked = false;
+                return judged;
+        }
+        if (!judged->own)
+                return judged;
+        rollout_free(judged);
+        return judge_blindly(rollout, wanted, &before);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+        struct agent_rollout *rollout = timer->data;
+
+        if (rollout->write_ms)
+                write_record(rollout);
+        if (!rollout->is_waiting) {
+                if (rollout->write_ms)
+                        uv_timer_start(timer, on_timer, rollout->write_ms, 0);
+                return;
+        }
+        if (++rollout->reviews == REVIEWS)
+                uv_timer_set_repeat(timer, REVIEW_LATER_MS);
+        ledger_ask(rollout->options.ledger);
+}
+
+void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next)
+{
+        promise(rollout, next->plan);
+        if (!next->own) {
+                agent_rollout_tell(rollout, next);
+                rollout->is_waiting = false;
+                uv_timer_stop(&rollout->timer);
+                if (rollout->write_ms)
+                        uv_timer_start(&rollout->timer, on_timer, rollout->write_ms, 0);
+        } else {
+                rollout->is_waiting = true;
+                rollout->reviews = 0;
+                uv_timer_start(&rollout->timer, on_timer, 0, REVIEW_MS);
+        }
+}
+
+void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving)
+{
+        if (is_serving) {
+                read_record(rollout);
+        } else {
+                uv_timer_stop(&rollout->timer);
+                forget_told(rollout);
+        }
+}
+
+/* ---- life ---- */
+
+struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *options)
+{
+        struct agent_rollout *rollout = xcalloc(1, sizeof(*rollout));
+
+        rollout->options = *options;
+        rollout->options.mps_directory = NULL;
+        rollout->record = xasprintf("%s/" MPS_TERMS_FILE, options->mps_directory);
+        uv_timer_init(options->loop, &rollout->timer);
+        rollout->timer.data = rollout;
+        return rollout;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct agent_rollout *rollout = handle->data;
+
+        forget_told(rollout);
+        arena_done(&rollout->arena);
+        free(rollout->record);
+        free(rollout->recorded);
+        free(rollout);
+}
+
+void agent_rollout_close(struct agent_rollout *rollout)
+{
+        if (rollout)
+                uv_close((uv_handle_t *)&rollout->timer, on_closed);
+}
