@@ -49,6 +49,15 @@ def sharing(kind, replicas, **more):
     return config
 
 
+def listens(pid, number):
+    try:
+        with open('/proc/%s/status' % pid, encoding='ascii') as status:
+            masks = re.findall(r'^Sig(?:Blk|Cgt):\t([0-9a-f]+)$', status.read(), re.MULTILINE)
+    except OSError:
+        return False
+    return any(int(mask, 16) >> number - 1 & 1 for mask in masks)
+
+
 class Process:
     """A process whose standard error is read all the time, so that lines can be waited for."""
 
@@ -112,11 +121,11 @@ class Process:
         if not target or number == signal.SIGKILL:
             return bool(target)
         try:
-            with open('/proc/%d/status' % target, encoding='ascii') as status:
-                masks = re.findall(r'^Sig(?:Blk|Cgt):\t([0-9a-f]+)$', status.read(), re.MULTILINE)
+            with open('/proc/%d/task/%d/children' % (target, target), encoding='ascii') as file:
+                children = file.read().split()
         except OSError:
             return False
-        return any(int(mask, 16) >> number - 1 & 1 for mask in masks)
+        return any(listens(pid, number) for pid in (target, *children))  # a parent that waits for signals shows none
 
     def signal(self, number):
         deadline = time.monotonic() + DEADLINE
