@@ -105,7 +105,7 @@ static bool read_quantity(const char *text, uint64_t *ret_mib)
         for (size_t i = 0; i < ARRAY_SIZE(units); i++)
                 if (strcmp(text + digits, units[i].suffix) == 0) {
                         *ret_mib = value * units[i].bytes >> 20;
-                        return *ret_mib > 0;
+                        return *ret_mib > 0 && *ret_mib <= CONFIG_MAX_RESERVE_MIB;
                 }
         return false;
 }
