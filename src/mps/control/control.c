@@ -14,24 +14,31 @@
 #include "base/file.h"
 #include "base/list.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "io/child.h"
 #include "share/mps_wanted.h"
 
 #define SERVER "nvidia-cuda-mps-server"
 #define NO_DAEMON "Cannot find MPS control daemon process"
+#define NOT_SENT "Cannot send command to MPS control daemon process"
+#define REFUSED_PAUSE_MS UINT64_C(20)
+/* Always has an answer, a number with one decimal. Sent after a command that may have none, it proves that the daemon accepted both. */
+#define PROOF "get_default_active_thread_percentage"
 #define SHOWN 160 /* bytes of an answer in an error */
 
 struct question {
         struct list link;
         struct arena arena;
         const char *const *arguments; /* what follows argv[0]; NULL-terminated */
-        const char *input;            /* NULL: none */
+        const char *command;          /* NULL: none */
+        bool is_proven;               /* PROOF is sent after it */
         mps_answer_fn *done;
         void *data;
+        uint64_t since; /* when it was first sent, by the loop's clock; 0: not yet */
 };
 
 struct mps_control {
-        uv_timer_t turn;
+        uv_timer_t turn; /* of the next question, or of |slow| while the first one has a child */
         struct arena arena;
         struct list questions;
         struct child *child; /* of the first question, or NULL */
@@ -39,6 +46,9 @@ struct mps_control {
         const char *pipe_directory;
         const char *const *environment;
         uint64_t timeout_ms;
+        void (*slow)(void *data);
+        void (*refused)(void *data);
+        void *data; /* of both */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -226,16 +236,51 @@ static char *words_of(const struct question *question)
 {
         struct strbuf text = STRBUF_INIT;
 
-        if (question->input)
-                strbuf_append(&text, question->input, strcspn(question->input, "\n"));
+        if (question->command)
+                strbuf_append(&text, question->command, strcspn(question->command, "\n"));
         for (const char *const *word = question->arguments; *word; word++)
                 strbuf_printf(&text, "%s%s", text.size ? " " : "", *word);
         return strbuf_take(&text);
 }
 
+static bool is_percentage(const char *line)
+{
+        const size_t digits = strspn(line, "0123456789");
+
+        return digits && line[digits] == '.' && line[digits + 1] && strspn(line + digits + 1, "0123456789") == 1 &&
+               !line[digits + 2];
+}
+
+/* Cuts the answer to PROOF off the end. False: there is none. */
+static bool take_proof(char *answer)
+{
+        char *last = strrchr(answer, '\n');
+
+        if (!is_percentage(last ? last + 1 : answer))
+                return false;
+        *(last ? last : answer) = '\0';
+        return true;
+}
+
+/*
+ * The daemon closed the connection of the front end because it has another one. The front end says so, or prints nothing, whatever its
+ * status. An answer without the proof counts: the daemon ended after it.
+ */
+static bool is_refused(const struct question *question, const struct child_result *result, char *answer)
+{
+        if (result->timed_out || result->signal || result->too_long)
+                return false;
+        if (result->status == 1)
+                return strstr(answer, NOT_SENT) || (question->command && !*answer);
+        if (result->status || !question->command)
+                return false;
+        return question->is_proven ? !take_proof(answer) && !*answer
+                                   : strcmp(question->command, PROOF) == 0 && !*answer;
+}
+
 /* What the end of the front end means; 0: |answer| is one. */
 static int judge(const struct mps_control *control, const char *words, const struct child_result *result,
-        const char *answer, struct error *err)
+        const char *answer, bool refused, struct error *err)
 {
         if (result->timed_out)
                 return error_set(err, ERROR_TIMEOUT,
@@ -245,6 +290,9 @@ static int judge(const struct mps_control *control, const char *words, const str
                 return error_set(err, ERROR_INVALID,
                         "'%s': the MPS control daemon in '%s' answered with more than %zu bytes", words,
                         control->pipe_directory, MPS_ANSWER_MAX);
+        if (refused)
+                return error_set(err, ERROR_UNAVAILABLE, "'%s': the MPS control daemon in '%s' has another front end",
+                        words, control->pipe_directory);
         if (result->status == 1 && strstr(answer, NO_DAEMON))
                 return error_set(err, ERROR_NOT_FOUND, "'%s': no MPS control daemon answers in '%s'", words,
                         control->pipe_directory);
@@ -261,28 +309,40 @@ static void on_child_end(const struct child_result *result, void *data)
 {
         struct mps_control *control = data;
         const struct question *question = container_of(control->questions.next, struct question, link);
+        const uint64_t age = uv_now(control->turn.loop) - question->since;
         _free_ char *words = words_of(question);
         _free_ char *answer = xstrdup(result->output);
         struct error err;
         size_t length = strlen(answer);
+        bool refused;
 
         control->child = NULL;
+        uv_timer_stop(&control->turn);
         if (length && answer[length - 1] == '\n')
                 answer[length - 1] = '\0';
-        if (judge(control, words, result, answer, &err) < 0)
+        refused = is_refused(question, result, answer);
+        if (refused && age < control->timeout_ms) {
+                uv_timer_start(&control->turn, on_turn, REFUSED_PAUSE_MS, 0);
+                if (control->refused)
+                        control->refused(control->data);
+        } else if (judge(control, words, result, answer, refused, &err) < 0) {
                 finish(control, &err, NULL);
-        else
+        } else {
                 finish(control, NULL, answer);
+        }
 }
 
 /* ---- questions ---- */
 
 static int start(struct mps_control *control, const struct question *question, struct error *err)
 {
+        _free_ char *input = question->command
+                                     ? xasprintf("%s\n%s", question->command, question->is_proven ? PROOF "\n" : "")
+                                     : NULL;
         struct child_options options = {
                 .environment = control->environment,
-                .input = question->input,
-                .input_length = question->input ? strlen(question->input) : 0,
+                .input = input,
+                .input_length = input ? strlen(input) : 0,
                 .output_limit = MPS_ANSWER_MAX,
                 .timeout_ms = control->timeout_ms,
                 .on_end = on_child_end,
@@ -291,7 +351,7 @@ static int start(struct mps_control *control, const struct question *question, s
         _free_ const char **argv = NULL;
         size_t count = 0;
 
-        if (question->input && strcspn(question->input, "\n") + 1 != options.input_length)
+        if (question->command && strchr(question->command, '\n'))
                 return error_set(err, ERROR_INVALID, "an MPS command has to be one line");
         while (question->arguments[count])
                 count++;
@@ -302,17 +362,28 @@ static int start(struct mps_control *control, const struct question *question, s
         return child_run(&control->child, control->turn.loop, &options, err);
 }
 
+static void on_slow(uv_timer_t *turn)
+{
+        struct mps_control *control = turn->data;
+
+        control->slow(control->data);
+}
+
 static void on_turn(uv_timer_t *turn)
 {
         struct mps_control *control = turn->data;
-        const struct question *question = container_of(control->questions.next, struct question, link);
+        struct question *question = container_of(control->questions.next, struct question, link);
         struct error err;
 
+        if (!question->since)
+                question->since = MAX(uv_now(turn->loop), 1);
         if (start(control, question, &err) < 0) {
                 _free_ char *words = words_of(question);
 
                 error_raise_prefix(&err, "'%s'", words);
                 finish(control, &err, NULL);
+        } else if (control->slow) {
+                uv_timer_start(turn, on_slow, MPS_SLOW_MS, 0);
         }
 }
 
@@ -334,7 +405,8 @@ void mps_control_ask(struct mps_control *control, const char *command, mps_answe
         struct question *question = add_question(control, done, data);
 
         question->arguments = nothing;
-        question->input = arena_printf(&question->arena, "%s\n", command);
+        question->command = arena_strdup(&question->arena, command);
+        question->is_proven = strcmp(command, PROOF) != 0 && !text_starts_with(command, "quit");
         go_on(control);
 }
 
@@ -400,6 +472,9 @@ int mps_control_new(struct mps_control **ret, const struct mps_control_options *
         control->pipe_directory = arena_strdup(&control->arena, options->pipe_directory);
         control->environment = make_environment(&control->arena, options);
         control->timeout_ms = options->timeout_ms ? options->timeout_ms : MPS_COMMAND_TIMEOUT_MS;
+        control->slow = options->slow;
+        control->refused = options->refused;
+        control->data = options->data;
         *ret = control;
         return 0;
 }

@@ -11,6 +11,9 @@
  *   - up to 550 a device is read with atoi(): a UUID there means device 0 and clears its limit. Ordinals are those of
  *     the daemon's own CUDA_VISIBLE_DEVICES, so with one unit a daemon it is 0 always.
  *   - an option that it does not know makes it a front end that finds no daemon.
+ *   - the daemon accepts one front end at a time and closes the connection of any other at once. The refused front end mostly exits 0 and
+ *     prints nothing, as after a command that has no answer. So each such command is followed by one that always has an answer; if
+ *     that is missing, both are sent again until the deadline.
  *
  * It does not know units, shares or retries.
  */
@@ -22,6 +25,7 @@
 #include "mps/wire/status.h"
 
 #define MPS_COMMAND_TIMEOUT_MS UINT64_C(5000)
+#define MPS_SLOW_MS UINT64_C(250)
 #define MPS_ANSWER_MAX ((size_t)256 * 1024)
 
 struct mps_control;
@@ -34,6 +38,9 @@ struct mps_control_options {
         const char *path;               /* PATH for the child; NULL: this process's own */
         const char *const *environment; /* more of it, "NAME=value", NULL-terminated, or NULL */
         uint64_t timeout_ms;            /* 0: MPS_COMMAND_TIMEOUT_MS */
+        void (*slow)(void *data);       /* called when an answer takes longer than MPS_SLOW_MS; or NULL */
+        void (*refused)(void *data);    /* called each time the daemon refuses the front end; or NULL */
+        void *data;
 };
 
 /*

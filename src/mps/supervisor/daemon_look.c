@@ -44,6 +44,8 @@ static bool is_changed(struct mps_run *run)
 
 bool run_is_silent(struct mps_run *run, const struct error *err)
 {
+        if (run->closed_peers) /* the daemon works: it was blocked by one peer after the other */
+                return true;
         if (run->launch && !identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
                 return false;
         if (is_lost(run))

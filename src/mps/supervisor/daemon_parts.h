@@ -1,7 +1,7 @@
 /*
  * Private to mps/supervisor/daemon_*.c: what they share of one daemon. daemon_run.c has the machine and its actions,
- * daemon_start.c leads to a process, daemon_shm.c to its shared memory, daemon_configure.c to its settings, daemon_look.c watches it, daemon_verify.c its settings,
- * daemon_describe.c tells of it.
+ * daemon_start.c leads to a process, daemon_shm.c to its shared memory, daemon_configure.c to its settings, daemon_look.c watches it,
+ * daemon_peers.c closes connections that keep it busy, daemon_verify.c watches its settings, daemon_describe.c tells of it.
  */
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "mps/supervisor/launch.h"
 #include "mps/supervisor/log_watch.h"
 #include "mps/supervisor/observe.h"
+#include "mps/supervisor/peer.h"
 #include "mps/supervisor/shm_watch.h"
 
 struct prepare;
@@ -52,9 +53,15 @@ struct mps_run {
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int looks;
-        unsigned int misses; /* questions in a row that were not answered */
-        bool is_waiting;     /* to start, until another daemon has left its units */
-        uint64_t ask_ms;     /* until the next attempt at a first answer */
+        unsigned int misses;       /* questions in a row that were not answered */
+        uv_timer_t peers;          /* the next look for a peer that blocks the daemon */
+        struct peer_wait peer;     /* what the last look found */
+        unsigned int closed_peers; /* connections closed since the last search that ended */
+        uint64_t refused_since;    /* another front end occupies the daemon, by the loop's clock */
+        uint64_t refused_at;       /* the last refusal */
+        unsigned int idle_looks;   /* looks in a row that found no such peer */
+        bool is_waiting;           /* to start, until another daemon has left its units */
+        uint64_t ask_ms;           /* until the next attempt at a first answer */
 
         unsigned int can;
         unsigned int threads_permille; /* as read back */
@@ -102,6 +109,10 @@ void run_wait(struct mps_run *run, uint64_t ms);
 void run_on_log(void *data);
 /* It stays as it is until mps_run_poke(). */
 void run_wait_for_units(struct mps_run *run, const char *blocker);
+
+/* daemon_peers.c: what mps_control_options calls when an answer is slow, or a question is refused. */
+void run_on_slow_answer(void *data);
+void run_on_refused_question(void *data);
 
 /* daemon_start.c */
 void run_start(struct mps_run *run);

@@ -86,6 +86,9 @@ static struct mps_control *open_control(struct mps_run *run, struct error *err)
                 .path = context->path,
                 .environment = context->environment,
                 .timeout_ms = context->command_ms,
+                .slow = run_on_slow_answer,
+                .refused = run_on_refused_question,
+                .data = run,
         };
 
         if (mps_control_new(&control, &options, err) < 0)
@@ -382,9 +385,10 @@ int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const cha
         run->since = now_s();
         uv_timer_init(context->loop, &run->deadline);
         uv_timer_init(context->loop, &run->turn);
-        run->deadline.data = run->turn.data = run;
+        uv_timer_init(context->loop, &run->peers);
+        run->deadline.data = run->turn.data = run->peers.data = run;
         run->log_watch = mps_log_watch_new(context->loop, run_on_log, run);
-        run->open = 3;
+        run->open = 4;
         if (recorded) {
                 run->recorded = *recorded;
                 mps_daemon_wanted_copy(&run->recorded.settings, &run->recorded_arena, &recorded->settings);
@@ -437,4 +441,5 @@ void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
         mps_log_watch_close(run->log_watch, on_control_closed, run);
         uv_close((uv_handle_t *)&run->deadline, on_timer_closed);
         uv_close((uv_handle_t *)&run->turn, on_timer_closed);
+        uv_close((uv_handle_t *)&run->peers, on_timer_closed);
 }

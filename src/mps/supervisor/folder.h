@@ -67,7 +67,7 @@ bool mps_folder_is_same(const struct mps_folder *folder);
 int mps_folder_open_log(const struct mps_folder *folder, struct error *err) MUST_USE;
 
 /*
- * Each command that is asked leaves four lines in control.log: one that has grown over 8 MiB is cut to nothing, and its last MiB becomes
+ * Each command that is asked leaves up to six lines in control.log: one that has grown over 8 MiB is cut to nothing, and its last MiB becomes
  * control.log.1. True: that was done.
  */
 bool mps_folder_trim_log(const struct mps_folder *folder);

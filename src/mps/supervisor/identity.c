@@ -127,6 +127,15 @@ static void read_parents(pid_t pid, pid_t *ret_parent, pid_t *ret_group)
         *ret_group = group;
 }
 
+pid_t identity_parent(pid_t pid)
+{
+        pid_t parent;
+        pid_t group;
+
+        read_parents(pid, &parent, &group);
+        return parent;
+}
+
 static pid_t group_of(pid_t pid)
 {
         pid_t parent;

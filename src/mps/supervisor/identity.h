@@ -54,5 +54,8 @@ bool identity_has_variable(pid_t pid, const char *variable, const char *value);
  */
 unsigned int identity_end_orphans(pid_t daemon, uint64_t start_time, const char *pipe_directory);
 
+/* 0: there is no such process. */
+pid_t identity_parent(pid_t pid);
+
 /* Calls |found| for each child of |pid|, as far as the kernel tells. */
 void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *data);

@@ -212,6 +212,12 @@ void mps_journal_explain(
                 seen->waiting = arena_strdup(&seen->arena, journal->problem);
 }
 
+bool mps_journal_names(struct mps_journal *journal, pid_t pid)
+{
+        read_all(journal);
+        return find(journal, pid) != NULL;
+}
+
 /* ---- life ---- */
 
 struct mps_journal *mps_journal_new(const char *log_folder)

@@ -23,3 +23,6 @@ void mps_journal_skip(struct mps_journal *journal);
 /* Reads what is new, and adds it to what was seen. |units|: UUIDs by the daemon's ordinals. */
 void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units);
+
+/* The logs say that |pid| is a client. Tenants can forge that. */
+bool mps_journal_names(struct mps_journal *journal, pid_t pid);

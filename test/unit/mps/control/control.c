@@ -16,7 +16,9 @@
 struct fixture {
         uv_loop_t loop;
         struct mps_control *control;
-        const char *path;   /* of the program */
+        const char *path; /* of the program */
+        void (*slow)(void *data);
+        void (*refused)(void *data);
         struct strbuf said; /* "(answer)" and "[kind: text]", in the order in which they came */
         char root[64];
         unsigned int closed;
@@ -208,11 +210,22 @@ static void on_answer(const struct error *err, const char *answer, void *data)
 }
 
 /* A control with |script| for a program. */
+/*
+ * |script| has the command as its input. What is asked behind it is answered for it, unless it ends with 99: that is a front end to which
+ * the daemon has not listened, and which ends with status 0.
+ */
 static void open_control(struct fixture *f, const char *script, uint64_t timeout_ms)
 {
         static const char *const more[] = {"CUDA_VISIBLE_DEVICES=GPU-1", NULL};
         _free_ char *program = xasprintf("%s/program", f->root);
-        _free_ char *text = xasprintf("#!/bin/sh\n%s\n", script);
+        _free_ char *text =
+                xasprintf("#!/bin/sh\nscript() {\n%s\n}\n"
+                          "if read -r first; then echo \"$first\" | (script \"$@\"); else (script \"$@\"); fi\n"
+                          "status=$?\n"
+                          "[ $status = 99 ] && exit 0\n"
+                          "[ $status = 0 ] && while read -r next; do echo 25.0; done\n"
+                          "exit $status\n",
+                        script);
         const struct mps_control_options options = {
                 .loop = &f->loop,
                 .program = program,
@@ -221,6 +234,9 @@ static void open_control(struct fixture *f, const char *script, uint64_t timeout
                 .path = f->path,
                 .environment = more,
                 .timeout_ms = timeout_ms,
+                .slow = f->slow,
+                .refused = f->refused,
+                .data = f,
         };
         struct error err;
 
@@ -348,6 +364,87 @@ static void test_a_daemon_that_hangs_costs_the_deadline_and_the_next_command_is_
         ask(f, "ps");
         ask(f, "again");
         answers(f, "[timeout: 'ps': the MPS control daemon in '/run/mps/pipe' did not answer within 1000 ms](again)");
+}
+
+static void on_slow(void *data)
+{
+        struct fixture *f = data;
+
+        strbuf_puts(&f->said, "slow ");
+}
+
+static void test_an_answer_that_takes_its_time_is_told_once(void **state)
+{
+        struct fixture *f = *state;
+
+        f->slow = on_slow;
+        open_control(f, "sleep 1; echo late", 0);
+        ask(f, "ps");
+        ask(f, "ps");
+        answers(f, "slow (late)slow (late)");
+}
+
+static void on_refused(void *data)
+{
+        struct fixture *f = data;
+
+        strbuf_puts(&f->said, "refused ");
+}
+
+/* A folder counts how often the program ran. */
+static void test_what_the_daemon_does_not_listen_to_is_asked_again(void **state)
+{
+        struct fixture *f = *state;
+
+        f->refused = on_refused;
+        open_control(f,
+                "mkdir $0.1 2>/dev/null && { echo 'Cannot send command to MPS control daemon process' >&2; exit 1; }\n"
+                "mkdir $0.2 2>/dev/null && exit 1\n"
+                "mkdir $0.3 2>/dev/null && exit 99\n"
+                "cat",
+                0);
+        ask(f, "ps");
+        ask(f, "again");
+        answers(f, "refused refused refused (ps)(again)");
+}
+
+/* A command that always has an answer proves by it that it was heard. */
+static void test_a_command_that_has_an_answer_needs_no_second_one(void **state)
+{
+        struct fixture *f = *state;
+
+        f->refused = on_refused;
+        open_control(f, "mkdir $0.1 2>/dev/null && exit 99; echo 33.3", 0);
+        ask(f, "get_default_active_thread_percentage");
+        answers(f, "refused (33.3)");
+}
+
+static void test_behind_a_quit_nobody_is_asked(void **state)
+{
+        struct fixture *f = *state;
+
+        f->refused = on_refused;
+        open_control(f, "exit 99", 0);
+        ask(f, "quit -t 1");
+        answers(f, "()");
+}
+
+static void test_an_answer_of_a_daemon_that_then_breaks_off_counts(void **state)
+{
+        struct fixture *f = *state;
+
+        open_control(f, "echo 4711; echo 4712; exit 99", 0);
+        ask(f, "get_server_list");
+        answers(f, "(4711\n4712)");
+}
+
+static void test_a_daemon_that_never_listens_costs_the_deadline(void **state)
+{
+        struct fixture *f = *state;
+
+        open_control(f, "exit 1", 200);
+        ask(f, "ps");
+        answers(f, "[unavailable: 'ps': the MPS control daemon in '/run/mps/pipe' has another front end]");
 }
 
 static void test_another_status_is_told_with_what_was_said(void **state)
@@ -525,6 +622,12 @@ int main(void)
                 TEST(test_a_daemon_that_is_not_there_is_said_to_be_so),
                 TEST(test_the_words_for_a_missing_daemon_in_an_answer_are_only_words),
                 TEST(test_a_daemon_that_hangs_costs_the_deadline_and_the_next_command_is_asked),
+                TEST(test_an_answer_that_takes_its_time_is_told_once),
+                TEST(test_what_the_daemon_does_not_listen_to_is_asked_again),
+                TEST(test_a_command_that_has_an_answer_needs_no_second_one),
+                TEST(test_behind_a_quit_nobody_is_asked),
+                TEST(test_an_answer_of_a_daemon_that_then_breaks_off_counts),
+                TEST(test_a_daemon_that_never_listens_costs_the_deadline),
                 TEST(test_another_status_is_told_with_what_was_said),
                 TEST(test_an_answer_without_end_is_refused),
                 TEST(test_a_program_that_went_away_is_an_error_of_each_command),

@@ -1,0 +1,89 @@
+/*
+ * Closes connections that keep a daemon from serving others (supervisor/peer.h).
+ *
+ * A blocked daemon is looked for when an answer takes longer than MPS_SLOW_MS, and then until no peer blocks it any longer, whether or not
+ * the supervisor has another question: clients wait behind the same peers. A front end that occupies the daemon looks like any other
+ * connection, so one connection after the other is closed until a question gets through; those of known clients come last.
+ */
+#include "mps/supervisor/daemon_parts.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+#define PATIENCE_MS UINT64_C(500)
+#define BRIEF_PATIENCE_MS UINT64_C(20) /* for the peers that come right after a closed one */
+#define LOOK_MS UINT64_C(50)
+#define BRIEF_LOOK_MS UINT64_C(10)
+#define REFUSED_GAP_MS UINT64_C(250) /* refusals further apart belong to different front ends */
+#define IDLE_LOOKS 20U               /* after so many in a row the search ends */
+
+/* Reported once for all peers that come one after the other. */
+static void report_closed(struct mps_run *run, const char *who)
+{
+        if (run->closed_peers++)
+                return;
+        log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", who));
+        run_set_text(&run->notice, xstrdup(who));
+        run_set_text(&run->tampered, xstrdup(who));
+        run->tampered_looks = RUN_TAMPERED_LOOKS;
+        run_tell(run, false);
+}
+
+static void on_peers(uv_timer_t *timer)
+{
+        struct mps_run *run = timer->data;
+        uint64_t pause = run->closed_peers ? BRIEF_LOOK_MS : LOOK_MS;
+        _free_ char *who = NULL;
+        enum peer_found found = PEER_NONE;
+
+        if (run->launch)
+                found = peer_look(&run->peer, mps_launch_pid(run->launch), mps_launch_start_time(run->launch),
+                        uv_now(timer->loop), run->closed_peers ? BRIEF_PATIENCE_MS : PATIENCE_MS, &who);
+        run->idle_looks = found == PEER_NONE ? run->idle_looks + 1 : 0;
+        if (found == PEER_CLOSED) {
+                pause = 1;
+                report_closed(run, who);
+        }
+        if (run->idle_looks == IDLE_LOOKS)
+                run->closed_peers = 0;
+        else
+                uv_timer_start(timer, on_peers, pause, 0);
+}
+
+void run_on_slow_answer(void *data)
+{
+        struct mps_run *run = data;
+
+        run->idle_looks = 0;
+        if (!uv_is_active((uv_handle_t *)&run->peers))
+                uv_timer_start(&run->peers, on_peers, 0, 0);
+}
+
+/* ---- front ends ---- */
+
+static unsigned int rank(pid_t pid, void *data)
+{
+        const struct mps_run *run = data;
+
+        for (size_t i = 0; run->seen && i < run->seen->n_clients; i++)
+                if (run->seen->clients[i].pid == pid)
+                        return 2;
+        return mps_journal_names(run->journal, pid) ? 1 : 0;
+}
+
+void run_on_refused_question(void *data)
+{
+        struct mps_run *run = data;
+        const uint64_t now = uv_now(run->context->loop);
+        _free_ char *who = NULL;
+
+        if (now - run->refused_at > REFUSED_GAP_MS)
+                run->refused_since = now;
+        run->refused_at = now;
+        if (!run->launch || now - run->refused_since < PATIENCE_MS ||
+                !peer_close_one(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), rank, run, &who))
+                return;
+        report_closed(run, who);
+        run_on_slow_answer(run);
+}

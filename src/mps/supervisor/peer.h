@@ -1,0 +1,43 @@
+/*
+ * Connections that keep a control daemon from serving others.
+ *
+ * NVIDIA's control daemon (seen with 535 and 550) has one thread for all its connections, and waits without a deadline for a peer to send or
+ * to read. It also accepts commands from one front end at a time and closes any other. So a connection that sends nothing blocks every
+ * client, and an idle front end blocks every other front end, the supervisor's too.
+ *
+ * This module closes such a connection from outside: it copies the daemon's descriptor (pidfd_getfd) and shuts the socket down, which
+ * the daemon takes for the end of the connection. No process is signalled. Connections of the daemon's own servers and of our children
+ * are never closed.
+ *
+ * It needs Linux 5.6 and CAP_SYS_PTRACE; without them it finds no connection.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The connection that blocked the daemon at the last look. Zeroed: none did. */
+struct peer_wait {
+        ino_t socket;
+        uint64_t since_ms;
+        bool is_closed;
+};
+
+enum peer_found {
+        PEER_NONE,   /* the daemon is not blocked, or by nobody who may be closed */
+        PEER_WAITS,  /* a peer blocks it, for less than |patience_ms| */
+        PEER_CLOSED, /* a peer blocked it for |patience_ms|; the connection was closed */
+};
+/*
+ * Looks at |now_ms| at what blocks |daemon|, which began at |start_time|; |wait| remembers it for the next look. After PEER_CLOSED
+ * |*ret_who| describes the peer and what it did, for the caller to free.
+ */
+enum peer_found peer_look(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
+        uint64_t patience_ms, char **ret_who);
+
+/* The order in which connections are closed: those of the |pid| with the lowest rank first. */
+typedef unsigned int peer_rank_fn(pid_t pid, void *data);
+
+/* Closes the one of the daemon's connections with the lowest rank. False: there is none. |*ret_who| as above. */
+bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void *data, char **ret_who);

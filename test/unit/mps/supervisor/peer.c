@@ -1,0 +1,224 @@
+/*
+ * A "daemon" is a child that accepts one connection and reads from it as NVIDIA's does. Who connects is no child of ours, unless the test
+ * wants it.
+ */
+#include "unit.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mps/supervisor/identity.h"
+#include "mps/supervisor/peer.h"
+
+struct fixture {
+        struct sockaddr_un address; /* abstract */
+        socklen_t length;
+        int listener;
+        pid_t daemon;
+        uint64_t start_time;
+        int told[2]; /* how often the daemon has come to an end of its reading: a byte each */
+        int gate[2]; /* closed when everybody is to end */
+        struct peer_wait wait;
+};
+
+static int connect_to(const struct fixture *f)
+{
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&f->address, f->length) < 0)
+                _exit(1);
+        return fd;
+}
+
+static void stay_to_the_end(const struct fixture *f)
+{
+        char byte;
+
+        close(f->gate[1]);
+        if (read(f->gate[0], &byte, 1) != 0)
+                _exit(1);
+        _exit(0);
+}
+
+static void receive(int fd, const struct fixture *f)
+{
+        char text[64];
+        struct iovec part = {.iov_base = text, .iov_len = sizeof(text)};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+        while (recvmsg(fd, &message, 0) > 0)
+                ;
+        if (write(f->told[1], "x", 1) != 1)
+                _exit(1);
+}
+
+/* In the daemon: |own_server|: who connects is a child of it. */
+static void serve(const struct fixture *f, bool own_server)
+{
+        int fd;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (own_server && fork() == 0) {
+                connect_to(f);
+                stay_to_the_end(f);
+        }
+        fd = accept(f->listener, NULL, NULL);
+        if (fd < 0)
+                _exit(1);
+        receive(fd, f);
+        stay_to_the_end(f);
+}
+
+static void start_daemon(struct fixture *f, bool own_server)
+{
+        f->daemon = fork();
+        if (f->daemon == 0)
+                serve(f, own_server);
+        assert_true(f->daemon > 0);
+        f->start_time = identity_start_time(f->daemon);
+        assert_true(f->start_time);
+}
+
+/* A process that connects and says nothing; it is somebody else's unless |is_ours|. */
+static void let_somebody_connect(const struct fixture *f, bool is_ours)
+{
+        const pid_t pid = fork();
+
+        if (pid == 0) {
+                if (is_ours || fork() == 0) {
+                        connect_to(f);
+                        stay_to_the_end(f);
+                }
+                _exit(0);
+        }
+        assert_true(pid > 0);
+        if (!is_ours)
+                assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static enum peer_found look(struct fixture *f, uint64_t now_ms, char **who)
+{
+        return peer_look(&f->wait, f->daemon, f->start_time, now_ms, 500, who);
+}
+
+/* Until it waits for somebody, or for the socket of |wait|; a daemon that has just begun does something else. */
+static void look_until_it_waits(struct fixture *f)
+{
+        char *who = NULL;
+
+        while (f->wait.socket == 0) {
+                look(f, 1000, &who);
+                usleep(1000);
+        }
+}
+
+static void test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named(void **state)
+{
+        struct fixture *f = *state;
+        char *who = NULL;
+        char byte;
+
+        start_daemon(f, false);
+        let_somebody_connect(f, false);
+        look_until_it_waits(f);
+        assert_int_equal(look(f, 1499, &who), PEER_WAITS);
+        assert_int_equal(look(f, 1500, &who), PEER_CLOSED);
+        assert_non_null(strstr(who, "blocked its control socket"));
+        assert_int_equal(read(f->told[0], &byte, 1), 1); /* the daemon has read its end */
+        while (look(f, 9000, &who) != PEER_NONE)
+                usleep(1000);
+        free(who);
+}
+
+/* However long it waits. */
+static void expect_patience(struct fixture *f)
+{
+        char *who = NULL;
+
+        look_until_it_waits(f);
+        assert_int_equal(look(f, 100000, &who), PEER_NONE);
+        assert_null(who);
+}
+
+static void test_its_own_server_may_take_its_time(void **state)
+{
+        struct fixture *f = *state;
+
+        start_daemon(f, true);
+        expect_patience(f);
+}
+
+static void test_our_children_may_take_their_time(void **state)
+{
+        struct fixture *f = *state;
+
+        start_daemon(f, false);
+        let_somebody_connect(f, true);
+        expect_patience(f);
+}
+
+static void test_another_process_with_its_number_is_left_alone(void **state)
+{
+        struct fixture *f = *state;
+
+        start_daemon(f, false);
+        let_somebody_connect(f, false);
+        look_until_it_waits(f);
+        f->start_time++;
+        expect_patience(f);
+}
+
+/* ---- */
+
+static int set_up(void **state)
+{
+        struct fixture *f = calloc(1, sizeof(*f));
+
+        *state = f;
+        f->address.sun_family = AF_UNIX;
+        f->length = sizeof(sa_family_t); /* the kernel chooses a name */
+        f->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (f->listener < 0 || bind(f->listener, (struct sockaddr *)&f->address, f->length) < 0)
+                return -1;
+        f->length = sizeof(f->address);
+        return getsockname(f->listener, (struct sockaddr *)&f->address, &f->length) < 0 || listen(f->listener, 4) < 0 ||
+                               pipe(f->told) < 0 || pipe(f->gate) < 0
+                       ? -1
+                       : 0;
+}
+
+static int tear_down(void **state)
+{
+        struct fixture *f = *state;
+
+        close(f->gate[1]);
+        kill(f->daemon, SIGKILL);
+        while (wait(NULL) > 0)
+                ;
+        close(f->gate[0]);
+        close(f->told[0]);
+        close(f->told[1]);
+        close(f->listener);
+        free(f);
+        return 0;
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named),
+                TEST(test_its_own_server_may_take_its_time),
+                TEST(test_our_children_may_take_their_time),
+                TEST(test_another_process_with_its_number_is_left_alone),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
