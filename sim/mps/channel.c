@@ -61,7 +61,7 @@ struct ucred channel_peer(int fd)
         return peer;
 }
 
-static bool send_text(int fd, int passed, const char *format, va_list args)
+static bool send_text(int fd, int passed, int flags, const char *format, va_list args)
 {
         union {
                 char bytes[CMSG_SPACE(sizeof(int))];
@@ -80,7 +80,7 @@ static bool send_text(int fd, int passed, const char *format, va_list args)
                 control.header.cmsg_len = CMSG_LEN(sizeof(int));
                 memcpy(CMSG_DATA(&control.header), &passed, sizeof(int));
         }
-        return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+        return sendmsg(fd, &message, MSG_NOSIGNAL | flags) >= 0;
 }
 
 bool channel_send(int fd, const char *format, ...)
@@ -89,7 +89,18 @@ bool channel_send(int fd, const char *format, ...)
         bool sent;
 
         va_start(args, format);
-        sent = send_text(fd, -1, format, args);
+        sent = send_text(fd, -1, MSG_DONTWAIT, format, args);
+        va_end(args);
+        return sent;
+}
+
+bool channel_send_patiently(int fd, const char *format, ...)
+{
+        va_list args;
+        bool sent;
+
+        va_start(args, format);
+        sent = send_text(fd, -1, 0, format, args);
         va_end(args);
         return sent;
 }
@@ -100,7 +111,7 @@ bool channel_send_with(int fd, int passed, const char *format, ...)
         bool sent;
 
         va_start(args, format);
-        sent = send_text(fd, passed, format, args);
+        sent = send_text(fd, passed, MSG_DONTWAIT, format, args);
         va_end(args);
         return sent;
 }

@@ -36,6 +36,8 @@ struct ucred channel_peer(int fd);
 
 /* False when the other side is gone, or does not read. */
 bool channel_send(int fd, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Waits as long as it takes for the other side to read. */
+bool channel_send_patiently(int fd, const char *format, ...) PRINTF_LIKE(2, 3);
 bool channel_send_with(int fd, int passed, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* One packet; false at the end. Blocks if the socket does and nothing is there. */

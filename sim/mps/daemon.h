@@ -37,7 +37,8 @@ struct peer {
         char space[NAME_SIZE];  /* namespace, "": none */
         char *hello;            /* a client's, while it waits */
         char *command;          /* a front end's, while the scenario delays it */
-        bool is_module;         /* |command| is one of interface 3 */
+        bool is_front_end;
+        bool is_module; /* |command| is one of interface 3 */
         int64_t due_ms;
         bool quits; /* it said quit and is told how that ends */
 };
@@ -117,6 +118,7 @@ struct daemon {
         unsigned int n_seats;         /* ever */
         unsigned int n_made;          /* partitions, ever */
         struct watch doors[2];
+        struct watch log;
         struct limits limits;  /* the defaults */
         int64_t wanted_uid;    /* of start_server, -1: none */
         unsigned int failures; /* of servers in a row, while a client waits */
@@ -135,6 +137,7 @@ void watch_add(struct daemon *daemon, struct watch *watch, int fd, void (*on_rea
 void watch_remove(struct watch *watch); /* closes it */
 
 void on_door(struct daemon *daemon, struct watch *watch); /* of any listening socket: somebody connected */
+void on_log(struct daemon *daemon, struct watch *watch);  /* something came through the pipe of the log */
 /* |name| in the pipe directory. */
 char *daemon_path(const struct daemon *daemon, const char *name);
 

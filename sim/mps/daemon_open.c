@@ -65,6 +65,19 @@ static void open_logs(struct daemon *daemon)
                         daemon->log_directory);
 }
 
+/* Through it the real one and its servers write their logs. Here nobody does, so what comes is somebody else's, and broken. */
+static int open_log_pipe(struct daemon *daemon, struct error *err)
+{
+        _free_ char *path = daemon_path(daemon, "log");
+        int fd;
+
+        unlink(path);
+        if (mkfifo(path, 0777) < 0 || (fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0)
+                return error_errno(err, errno, "create '%s'", path);
+        watch_add(daemon, &daemon->log, fd, on_log);
+        return 0;
+}
+
 static int open_doors(struct daemon *daemon, struct error *err)
 {
         static const struct {
@@ -99,7 +112,6 @@ static void read_environment(struct daemon *daemon)
 
 int daemon_open(struct daemon *daemon, struct error *err)
 {
-        _free_ char *fifo = daemon_path(daemon, "log");
         _free_ char *control = daemon_path(daemon, "control");
 
         list_init(&daemon->watches);
@@ -115,9 +127,8 @@ int daemon_open(struct daemon *daemon, struct error *err)
         open_logs(daemon);
         if (take_lock(daemon, err) < 0)
                 return -1;
-        unlink(fifo);
-        if (mkfifo(fifo, 0777) < 0)
-                return error_errno(err, errno, "create '%s'", fifo);
+        if (open_log_pipe(daemon, err) < 0)
+                return -1;
         if (open_doors(daemon, err) < 0) {
                 err->text[0] = '\0'; /* the real one says nothing */
                 return -1;

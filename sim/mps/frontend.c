@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 
 #define LINE_SIZE 4096
+#define NOT_SENT "Cannot send command to MPS control daemon process\n"
 
 static int connect_daemon(const char *pipe_directory, struct error *err)
 {
@@ -18,19 +19,26 @@ static int connect_daemon(const char *pipe_directory, struct error *err)
         return fd < 0 ? channel_connect(open, err) : fd;
 }
 
-/* False: the connection broke. */
-static bool ask(int fd, const char *line, bool *quits)
+/*
+ * 1: the connection broke off, as it does for whoever comes while there is another front end. The real one may see that before it says
+ * anything, and fails; or it only hears nothing (-1), and does not.
+ */
+static int ask(int fd, const char *line, bool *quits)
 {
         static struct packet packet;
 
-        if (!channel_send(fd, "CMD %s", line) || !channel_receive(fd, &packet))
-                return false;
+        if (!channel_send(fd, "CMD %s", line)) {
+                fputs(NOT_SENT, stderr);
+                return 1;
+        }
+        if (!channel_receive(fd, &packet))
+                return -1;
         if (packet_is(&packet, "QUIT"))
                 *quits = true;
         else
                 fputs(packet.text + 5, stdout);
         fflush(stdout);
-        return true;
+        return 0;
 }
 
 /* The daemon says with what status it ends. */
@@ -57,7 +65,7 @@ int frontend_quit(const char *pipe_directory)
                 fputs("Cannot find MPS control daemon process\n", stderr);
                 return 1;
         }
-        return ask(fd, "quit -t 0", &quits) && quits ? wait_for_end(fd) : 1;
+        return ask(fd, "quit -t 0", &quits) == 0 && quits ? wait_for_end(fd) : 1;
 }
 
 int frontend_run(const char *pipe_directory)
@@ -73,11 +81,16 @@ int frontend_run(const char *pipe_directory)
         }
         while (fgets(line, sizeof(line), stdin)) {
                 line[strcspn(line, "\n")] = '\0';
-                if (!ask(fd, line, &quits))
-                        return 1;
+                int broken = ask(fd, line, &quits);
+
+                if (broken)
+                        return broken > 0;
         }
         if (!quits) {
+                static struct packet ignored;
+
                 channel_send(fd, "END");
+                channel_receive(fd, &ignored); /* nothing: the daemon has let go of us, and listens to the next one */
                 return 0;
         }
         return wait_for_end(fd);
@@ -98,9 +111,13 @@ int frontend_run_v3(const char *pipe_directory, int argc, char **argv)
         }
         for (int i = 1; i < argc; i++)
                 strbuf_printf(&words, "%s%s", i > 1 ? "\n" : "", argv[i]);
-        if (!channel_send(fd, "MODULE %s", words.data) || !channel_receive(fd, &packet))
+        if (!channel_send(fd, "MODULE %s", words.data) || !channel_receive(fd, &packet)) {
+                fputs(NOT_SENT, stderr);
                 return 1;
+        }
         failed = packet_is(&packet, "FAIL");
         fputs(packet.text + 5, failed ? stderr : stdout);
+        channel_send(fd, "END");
+        channel_receive(fd, &packet);
         return failed;
 }

@@ -146,6 +146,7 @@ class Mps:
             subprocess.run(['mount', '--bind', self.root, self.root], check=True)
             subprocess.run(['mount', '--make-shared', self.root], check=True)
         self.library = SIMULATOR
+        self.programs = BIN  # where those of NVIDIA are
         self.agents = []
         self.clients = []
         self.sockets = []
@@ -178,7 +179,7 @@ class Mps:
         return {
             **{name: value for name, value in os.environ.items()
                if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'LD_LIBRARY_PATH'))},
-            'PATH': '%s:%s' % (BIN, os.environ['PATH']),
+            'PATH': '%s:%s' % (self.programs, os.environ['PATH']),
             'WARPSHARE_MPS_SIM': os.path.join(self.folder, 'mps.conf'),
             'WARPSHARE_SIM_SCENARIO': os.path.join(self.folder, 'gpus.yaml'),
             'WARPSHARE_NVML_LIBRARY': self.library,
@@ -246,12 +247,17 @@ class Mps:
         return process
 
     def ask(self, name, command):
-        """What the control daemon answers to NVIDIA's front end."""
-        done = subprocess.run(
-            ['nvidia-cuda-mps-control'], input=command + '\n', text=True, capture_output=True, check=True, timeout=DEADLINE,
-            env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe'),
-                 'CUDA_MPS_LOG_DIRECTORY': self.path(name, 'log')})
-        return done.stdout.rstrip('\n')
+        """What the control daemon answers to NVIDIA's front end. It listens to one at a time, and the supervisor is one."""
+        proof = 'Unknown command "listens"\n'
+
+        def answer():
+            done = subprocess.run(
+                ['nvidia-cuda-mps-control'], input=command + '\nlistens\n', text=True, capture_output=True, check=False,
+                timeout=DEADLINE, env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe'),
+                                       'CUDA_MPS_LOG_DIRECTORY': self.path(name, 'log')})
+            return [done.stdout.removesuffix(proof).rstrip('\n')] if done.stdout.endswith(proof) else None
+
+        return wait(answer, 'the daemon listens')[0]
 
     def processes(self):
         """The control daemons and servers that run below this root, without front ends, which come and go."""

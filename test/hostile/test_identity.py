@@ -1,11 +1,10 @@
 """Who is a control daemon, and who a server: nothing that a tenant says or holds decides whom the supervisor trusts or ends."""
 import os
-import subprocess
 
 import pytest
 
 from mps import BIN, mps, wait  # noqa: F401 -- a fixture
-from served import FIRST, served  # noqa: F401 -- a fixture
+from served import FIRST, bystander, expect_service, mounted, served, served_by_each, wait_for_another  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
 DOORS = ('control', 'control_privileged')
@@ -28,15 +27,6 @@ fcntl.lockf(fd, fcntl.LOCK_SH)
 say('holds')
 stay()
 '''
-
-
-@pytest.fixture
-def bystander():
-    """A process of the node that has nothing to do with MPS."""
-    process = subprocess.Popen(['sleep', '600'])
-    yield process
-    process.kill()
-    process.wait()
 
 
 def executable(pid):
@@ -81,38 +71,42 @@ def test_whom_a_tenant_names_as_a_server_is_not_ended(served, tenants, bystander
 
 @pytest.mark.parametrize('uid', [ROOT, USER])
 @pytest.mark.parametrize('how', [HOLD_THE_LOCK, READ_LOCK], ids=['to write', 'to read'])
-def test_whoever_has_the_lock_is_no_daemon(served, tenants, uid, how):  # noqa: F811
+def test_whoever_has_the_lock_is_no_daemon(served_by_each, tenants, uid, how):  # noqa: F811
     """It queues on the lock file, and has it as soon as the daemon is gone."""
-    thief = tenants.start(uid, how, served.path(FIRST, 'pipe', 'control_lock'))
+    served = served_by_each
+    thief = tenants.start(uid, how, '/mnt/control_lock', prefix=mounted(served, writable=how == HOLD_THE_LOCK))
     hears(thief, 'waits')
     os.kill(served.first, 9)
-    found = served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
+    found = wait_for_another(served, served.first)
     assert executable(found['pid']) == 'nvidia-cuda-mps-control' and found['pid'] != thief.pid
+    assert thief.poll() is None
     assert served.ask(FIRST, 'get_server_list') == ''
-    served.client(FIRST)
+    expect_service(served)
 
 
-def test_a_daemon_that_a_tenant_starts_is_not_taken_over(served, tenants):  # noqa: F811
+def test_a_daemon_that_a_tenant_starts_is_not_taken_over(served_by_each, tenants):  # noqa: F811
     """The same program, as root of the container, with the lock and behind the doors: neighbours would come to it."""
+    served = served_by_each
     tenants.start(ROOT, """
 say('waits')
 while True:
     subprocess.run(['nvidia-cuda-mps-control', '-f'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(0.005)
 """, prefix=['unshare', '--pid', '--fork', '--kill-child'], environment={
-        **served.environment, **control(served.path(FIRST, 'pipe')), 'CUDA_MPS_LOG_DIRECTORY': served.folder})
+        **served.environment, 'CUDA_MPS_PIPE_DIRECTORY': served.path(FIRST, 'pipe'), 'CUDA_MPS_LOG_DIRECTORY': served.folder})
     taken = 'holds the lock of its pipe directory and is no control daemon'
     while served.supervisor.count(taken) == 0:  # it has to win a race
         before = served.agent.wait_ready(FIRST)['pid']
         os.kill(before, 9)
         served.agent.wait_daemon(FIRST, lambda one, before=before: one['pid'] != before, 'another process')
         assert os.readlink('/proc/%d/ns/pid' % served.agent.wait_ready(FIRST)['pid']) == os.readlink('/proc/self/ns/pid')
-    served.client(FIRST)
+    expect_service(served)
 
 
 @pytest.mark.parametrize('door', ['control', 'control_privileged', 'control_lock'])
-def test_a_door_that_somebody_replaced_is_a_fault(served, door):  # noqa: F811
+def test_a_door_that_somebody_replaced_is_a_fault(served_by_each, door):  # noqa: F811
     """Though whatever stands there now answers."""
+    served = served_by_each
     path = served.path(FIRST, 'pipe', door)
     os.rename(path, path + '.true')
     if door == 'control_lock':
@@ -121,8 +115,8 @@ def test_a_door_that_somebody_replaced_is_a_fault(served, door):  # noqa: F811
     else:
         os.symlink(path + '.true', path)
     served.agent.wait_daemon(FIRST, lambda one: 'it was replaced' in (one.get('reason') or ''), 'told')
-    served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
-    served.client(FIRST)
+    wait_for_another(served, served.first)
+    expect_service(served)
 
 
 LISTEN = '''
@@ -151,38 +145,11 @@ def test_a_door_that_was_replaced_while_nobody_looked_is_a_fault(served, tenants
     assert served.client(FIRST).poll() is None
 
 
-def test_who_has_the_lock_is_named_with_its_number(served, tenants):  # noqa: F811
-    thief = tenants.start(USER, HOLD_THE_LOCK, served.path(FIRST, 'pipe', 'control_lock'))
+def test_who_has_the_lock_is_named_with_its_number(served_by_each, tenants):  # noqa: F811
+    served = served_by_each
+    thief = tenants.start(USER, HOLD_THE_LOCK, '/mnt/control_lock', prefix=mounted(served, writable=True))
     hears(thief, 'waits')
     os.kill(served.first, 9)
     hears(thief, 'holds')
-    served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != served.first, 'another process')
+    wait_for_another(served, served.first)
     served.supervisor.wait_log('process %d .user 1000, of no pod. holds the lock of its pipe directory' % thief.pid)
-
-
-@pytest.mark.parametrize('name', ['control', 'control_lock', 'nvidia-cuda-mps-control.pid'])
-@pytest.mark.parametrize('kind', ['link', 'fifo', 'folder'])
-def test_what_stands_where_a_daemon_makes_its_files_is_not_touched(served, name, kind):  # noqa: F811
-    """While the daemon is away; then it starts all the same, and a file of the node that a link names is as it was."""
-    precious = os.path.join(served.folder, 'precious')
-    with open(precious, 'w', encoding='utf-8') as file:
-        file.write('of the node')
-    os.chmod(precious, 0o600)
-    served.scenario('daemon: exits 1', gpus=1)
-    os.kill(served.first, 9)
-    served.agent.wait_state(FIRST, 'fault')
-    path = served.path(FIRST, 'pipe', name)
-    if os.path.lexists(path):
-        os.unlink(path)
-    if kind == 'link':
-        os.symlink(precious, path)
-    elif kind == 'fifo':
-        os.mkfifo(path)
-    else:
-        os.makedirs(os.path.join(path, 'with something in it'))
-    served.scenario(gpus=1)
-    served.agent.wait_ready(FIRST)
-    served.client(FIRST)
-    with open(precious, encoding='utf-8') as file:
-        assert file.read() == 'of the node'
-    assert os.stat(precious).st_mode & 0o777 == 0o600

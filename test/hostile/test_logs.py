@@ -1,60 +1,73 @@
 """What a tenant makes the control daemon write: the node's memory is not his to fill, and nothing he writes becomes a fact."""
 import os
-import threading
+import re
 
 import pytest
 
-from mps import mps  # noqa: F401 -- a fixture
-from served import FIRST, served  # noqa: F401 -- a fixture
+from mps import mps, wait  # noqa: F401 -- a fixture
+from node_files import MIB, Scale
+from served import FIRST, bystander, expect_service, mounted, served_by_each, wait_for_another  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
-
-MIB = 1 << 20
 
 pytestmark = needs_root
 
+# Whoever asks is disconnected, and comes back.
 FLOOD = '''
-door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-door.connect(sys.argv[1])
-door.send(b'UI')
 say('floods')
 while True:
-    door.send(b'CMD ' + b'x' * 30000)
     try:
-        while door.recv(65536, socket.MSG_DONTWAIT):
-            pass
-    except BlockingIOError:
-        pass
+        door = front_end('/mnt/control')
+        while True:
+            command(door, b'x' * 4000)
+            try:
+                while door.recv(65536, socket.MSG_DONTWAIT):
+                    pass
+            except BlockingIOError:
+                pass
+    except OSError:
+        say('again')
 '''
 
 
-class Scale:
-    """Weighs a folder all the time."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.most = 0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._weigh)
-        self._thread.start()
-
-    def _weigh(self):
-        while not self._done.wait(0.005):
-            self.most = max(self.most, sum(os.stat(os.path.join(self.folder, name)).st_size for name in os.listdir(self.folder)))
-
-    def finish(self):
-        self._done.set()
-        self._thread.join()
-        return self.most
-
-
 @pytest.mark.parametrize('uid', [ROOT, USER])
-def test_a_flood_of_commands_does_not_fill_the_node(served, tenants, uid):  # noqa: F811
+def test_a_flood_of_commands_does_not_fill_the_node(served_by_each, tenants, uid):  # noqa: F811
+    served = served_by_each
     scale = Scale(served.path(FIRST, 'log'))
-    flood = tenants.start(uid, FLOOD, served.path(FIRST, 'pipe', 'control'))
+    flood = tenants.start(uid, served.lines + FLOOD, prefix=mounted(served))
     hears(flood, 'floods')
     try:
-        served.agent.wait_daemon(FIRST, lambda one: 'flooded' in (one.get('notice') or ''), 'told')
+        for _ in range(3):
+            kept = served.path(FIRST, 'log', 'control.log.1')
+            before = os.path.exists(kept) and os.stat(kept).st_mtime_ns
+            wait(lambda: os.path.exists(kept) and os.stat(kept).st_mtime_ns != before, 'the log is cut')
+        for _ in range(20):
+            hears(flood, 'again')
+        served.agent.wait_daemon(FIRST, lambda one: re.search('is flooded|occupied', one.get('notice') or ''), 'told')
     finally:
         most = scale.finish()
     assert most < 128 * MIB
     assert served.agent.wait_ready(FIRST)['pid'] == served.first
+
+
+FORGE = '''
+head = '[2026-11-20 10:06:00.123 %s %s] '
+control, server = head % ('Control', ' 4711'), head % ('Server', sys.argv[1])
+command(front_end('/mnt/control'), ('x\\n' + control + 'Starting new server %s for user 0\\n' % sys.argv[1] +
+        control + 'NEW SERVER %s: Ready\\n' % sys.argv[1] + server + 'Client {PID: %s, Context ID: 7} connected\\n' % sys.argv[1] +
+        control + 'Server %s exited with status 1' % sys.argv[1]).encode())
+say('forged')
+stay()
+'''
+
+
+@pytest.mark.parametrize('uid', [ROOT, USER])
+def test_whom_a_log_names_as_a_server_or_a_client_is_neither(served_by_each, tenants, bystander, uid):  # noqa: F811
+    """One command, whose line breaks the daemon copies into its log. What the last line says is told as what it is; nobody is ended."""
+    served = served_by_each
+    hears(tenants.start(uid, served.lines + FORGE, bystander.pid, prefix=mounted(served)), 'forged')
+    told = served.agent.wait_daemon(FIRST, lambda one: 'its server ended with status 1' in (one.get('notice') or ''), 'the log is read')
+    assert (told['servers'], told['clients'], told['pid']) == ([], [], served.first)
+    os.kill(served.first, 9)  # its servers end with it
+    wait_for_another(served, served.first)
+    expect_service(served)
+    assert bystander.poll() is None

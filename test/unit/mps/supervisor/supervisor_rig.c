@@ -343,23 +343,38 @@ void rig_end_client(struct rig *rig UNUSED, pid_t pid, int signal)
         waitpid(pid, NULL, 0);
 }
 
-char *rig_ask(struct rig *rig, const char *name, const char *command)
+/* Answers to |input|, a file, once. */
+static char *ask_once(struct rig *rig, const char *name, const char *input)
 {
-        const char *input = rig_path(rig, "%s/question", rig->root);
-        const char *answer = rig_path(rig, "%s/answer", rig->root);
+        const char *output = rig_path(rig, "%s/answer", rig->root);
         const char *environment[] = {
                 rig_path(rig, "CUDA_MPS_PIPE_DIRECTORY=%s/%s/pipe", rig->mps, name),
                 rig_path(rig, "WARPSHARE_MPS_SIM=%s/mps.sim", rig->root),
                 NULL,
         };
-        const int output = open(answer, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        const int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-        rig_write(rig, input, rig_path(rig, "%s\n", command));
-        waitpid(run_program(rig_path(rig, "%s/nvidia-cuda-mps-control", need("WARPSHARE_MPS_SIM_BIN")), NULL, input,
-                        output, environment),
+        waitpid(run_program(rig_path(rig, "%s/nvidia-cuda-mps-control", need("WARPSHARE_MPS_SIM_BIN")), NULL, input, fd,
+                        environment),
                 NULL, 0);
-        close(output);
-        return rig_read(rig, answer);
+        close(fd);
+        return rig_read(rig, output);
+}
+
+/* The daemon listens to one front end at a time: again, if that is the supervisor's at this moment. */
+char *rig_ask(struct rig *rig, const char *name, const char *command)
+{
+        static const char proof[] = "Unknown command \"listens\"\n";
+        const char *input = rig_path(rig, "%s/question", rig->root);
+        char *answer;
+        char *end;
+
+        rig_write(rig, input, rig_path(rig, "%s\nlistens\n", command));
+        while (!(end = strstr(answer = ask_once(rig, name, input), proof)))
+                if (strstr(answer, "Cannot find"))
+                        return answer;
+        *end = '\0';
+        return answer;
 }
 
 /* ---- life ---- */

@@ -124,8 +124,8 @@ static void start_interface_3(struct rig *rig)
 static void run_control(struct rig *rig, const char *arguments)
 {
         assert_int_equal(system(rig_path(rig, /* NOLINT(cert-env33-c) */
-                                 "CUDA_MPS_PIPE_DIRECTORY=%s/" GPU_A "/pipe WARPSHARE_MPS_SIM=%s/mps.sim "
-                                 "%s/nvidia-cuda-mps-control %s >%s/said",
+                                 "export CUDA_MPS_PIPE_DIRECTORY=%s/" GPU_A "/pipe WARPSHARE_MPS_SIM=%s/mps.sim; "
+                                 "until %s/nvidia-cuda-mps-control %s >%s/said 2>&1; do sleep 0.01; done",
                                  rig->mps, rig->root, getenv("WARPSHARE_MPS_SIM_BIN"), arguments, rig->root)),
                 0);
 }
