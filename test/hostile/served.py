@@ -162,3 +162,8 @@ def answer_to_a_user(served):
 def wait_for_another(served, pid):
     """Its daemon is ready, and is another process than |pid|."""
     return served.agent.wait_daemon(FIRST, lambda one: one['state'] == 'ready' and one['pid'] != pid, 'another process')
+
+
+def expect_the_first_daemon(served):
+    """Its daemon has not ended: asked anew, since the last status that was told may be an old one."""
+    assert served.connect().watch().wait_ready(FIRST)['pid'] == served.first

@@ -6,7 +6,8 @@ import pytest
 
 from mps import mps, wait  # noqa: F401 -- a fixture
 from node_files import MIB, Scale
-from served import FIRST, bystander, expect_service, mounted, served_by_each, wait_for_another  # noqa: F401 -- fixtures
+from served import (FIRST, bystander, expect_service, expect_the_first_daemon, mounted, served_by_each,  # noqa: F401 -- fixtures
+                    wait_for_another)
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
 pytestmark = needs_root
@@ -46,7 +47,7 @@ def test_a_flood_of_commands_does_not_fill_the_node(served_by_each, tenants, uid
     finally:
         most = scale.finish()
     assert most < 128 * MIB
-    assert served.agent.wait_ready(FIRST)['pid'] == served.first
+    expect_the_first_daemon(served)
 
 
 FORGE = '''

@@ -5,7 +5,7 @@ NVIDIA's daemon has one thread, waits for everybody without end, and takes comma
 import pytest
 
 from mps import mps  # noqa: F401 -- a fixture
-from served import FIRST, expect_service, mounted, served_by_each  # noqa: F401 -- fixtures
+from served import FIRST, expect_service, expect_the_first_daemon, mounted, served_by_each  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
 pytestmark = needs_root
@@ -80,7 +80,7 @@ def test_one_connection_keeps_nobody_else_from_the_daemon(served_by_each, tenant
     served_by_each.agent.wait_daemon(
         FIRST, lambda one: 'process %d (user %d, of no pod) blocked its control socket' % (tenant.pid, uid) in (one.get('notice') or ''), 'told')
     expect_service(served_by_each)
-    assert served_by_each.agent.wait_ready(FIRST)['pid'] == served_by_each.first
+    expect_the_first_daemon(served_by_each)
     assert tenant.poll() is None
 
 
@@ -93,7 +93,7 @@ def test_a_front_end_that_stays_keeps_no_other_from_the_daemon(served_by_each, t
     served_by_each.agent.wait_daemon(
         FIRST, lambda one: 'process %d (user %d, of no pod) occupied its control socket' % (tenant.pid, uid) in (one.get('notice') or ''), 'told')
     expect_service(served_by_each)
-    assert served_by_each.agent.wait_ready(FIRST)['pid'] == served_by_each.first
+    expect_the_first_daemon(served_by_each)
     assert tenant.poll() is None
 
 
@@ -103,5 +103,5 @@ def test_a_crowd_of_silent_connections_does_not_end_the_daemon(served_by_each, t
     hears(crowd, 'comes')
     hears(crowd, 'all closed')
     expect_service(served_by_each)
-    assert served_by_each.agent.wait_ready(FIRST)['pid'] == served_by_each.first
+    expect_the_first_daemon(served_by_each)
     assert crowd.poll() is None
