@@ -11,12 +11,13 @@
 
 #include "base/log.h"
 
-#define PATIENCE_MS UINT64_C(500)
-#define BRIEF_PATIENCE_MS UINT64_C(20) /* for the peers that come right after a closed one */
+#define PATIENCE_MS UINT64_C(2000)
 #define LOOK_MS UINT64_C(50)
 #define BRIEF_LOOK_MS UINT64_C(10)
 #define REFUSED_GAP_MS UINT64_C(250) /* refusals further apart belong to different front ends */
 #define IDLE_LOOKS 20U               /* after so many in a row the search ends */
+
+static const struct peer_patience patience = {.first_ms = PATIENCE_MS, .again_ms = 20};
 
 /* Reported once for all peers that come one after the other. */
 static void report_closed(struct mps_run *run, const char *who)
@@ -39,7 +40,7 @@ static void on_peers(uv_timer_t *timer)
 
         if (run->launch)
                 found = peer_look(&run->peer, mps_launch_pid(run->launch), mps_launch_start_time(run->launch),
-                        uv_now(timer->loop), run->closed_peers ? BRIEF_PATIENCE_MS : PATIENCE_MS, &who);
+                        uv_now(timer->loop), &patience, &who);
         run->idle_looks = found == PEER_NONE ? run->idle_looks + 1 : 0;
         if (found == PEER_CLOSED) {
                 pause = 1;

@@ -413,6 +413,7 @@ static void release(struct mps_run *run)
         free(run->reason);
         free(run->notice);
         free(run->tampered);
+        peer_wait_done(&run->peer);
         free(run->name);
         free(run);
         if (closed)
