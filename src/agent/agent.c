@@ -163,7 +163,7 @@ static void on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
-/* MPS daemons, grants and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
+/* MPS daemons, allocations and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
         if (plugins_is_serving(agent->plugins))
@@ -594,7 +594,7 @@ static void measure_resource(const struct agent *agent, const struct resource *r
         const struct device_list *list = plugins_list(agent->plugins, resource->name);
 
         ret->resource = resource;
-        ret->n_grants = ledger_allocations(agent->ledger, resource->name, scratch, &ret->grants);
+        ret->n_allocations = ledger_allocations(agent->ledger, resource->name, scratch, &ret->allocations);
         ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
         if (!list || list->resource != resource)
                 return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */

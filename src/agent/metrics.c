@@ -130,62 +130,65 @@ static void put_units(struct exposition *to, const struct agent_metrics *metrics
         }
 }
 
-/* ---- families with one value a grant ---- */
+/* ---- families with one value an allocation ---- */
 
-static double grant_replicas(const struct ledger_allocation *grant)
+static double allocation_replicas(const struct ledger_allocation *allocation)
 {
-        return (double)grant->grant->n_devices;
+        return (double)allocation->allocation->n_devices;
 }
 
-static double grant_limit(const struct ledger_allocation *grant)
+static double allocation_limit(const struct ledger_allocation *allocation)
 {
-        return (double)grant->limit_mib * MIB;
+        return (double)allocation->limit_mib * MIB;
 }
 
-static double grant_threads(const struct ledger_allocation *grant)
+static double allocation_threads(const struct ledger_allocation *allocation)
 {
-        return grant->threads_permille / 1000.0;
+        return allocation->threads_permille / 1000.0;
 }
 
-static double grant_since(const struct ledger_allocation *grant)
+static double allocation_since(const struct ledger_allocation *allocation)
 {
-        return (double)grant->grant->since;
+        return (double)allocation->allocation->since;
 }
 
 static const struct {
         const char *name;
         const char *help;
-        double (*value)(const struct ledger_allocation *grant);
-} grant_families[] = {
-        {"warpshare_allocation_replicas", "Replicas that the container holds.", grant_replicas},
+        double (*value)(const struct ledger_allocation *allocation);
+} allocation_families[] = {
+        {"warpshare_allocation_replicas", "Replicas that the container holds.", allocation_replicas},
         {"warpshare_allocation_memory_limit_bytes",
-                "Device memory that the container may use on the unit; 0: no limit.", grant_limit},
+                "Device memory that the container may use on the unit; 0: no limit.", allocation_limit},
         {"warpshare_allocation_active_thread_ratio",
-                "Part of the unit's threads that the container may use, from 0 to 1.", grant_threads},
+                "Part of the unit's threads that the container may use, from 0 to 1.", allocation_threads},
         {"warpshare_allocation_since_seconds",
-                "When the container got its replicas, in seconds since the epoch; 0: unknown.", grant_since},
+                "When the container got its replicas, in seconds since the epoch; 0: unknown.", allocation_since},
 };
 
-static void put_grant(struct exposition *to, const char *resource, const struct ledger_allocation *grant, double value)
+static void put_allocation(
+        struct exposition *to, const char *resource, const struct ledger_allocation *allocation, double value)
 {
         static const struct holder nobody;
-        const struct holder *holder = grant->holder ? grant->holder : &nobody;
+        const struct holder *holder = allocation->holder ? allocation->holder : &nobody;
 
         exposition_sample(to,
-                EXPOSITION_LABELS({"resource", resource}, {"unit", grant->grant->unit},
-                        {"allocation", grant->grant->id}, {"namespace", holder->pod_namespace}, {"pod", holder->pod},
-                        {"container", holder->container}, {"tier", mps_tier_name(grant->tier)}),
+                EXPOSITION_LABELS({"resource", resource}, {"unit", allocation->allocation->unit},
+                        {"allocation", allocation->allocation->id}, {"namespace", holder->pod_namespace},
+                        {"pod", holder->pod}, {"container", holder->container},
+                        {"tier", mps_tier_name(allocation->tier)}),
                 value);
 }
 
-static void put_grants(struct exposition *to, const struct agent_metrics *metrics)
+static void put_allocations(struct exposition *to, const struct agent_metrics *metrics)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(grant_families); i++) {
-                exposition_family(to, grant_families[i].name, EXPOSITION_GAUGE, grant_families[i].help);
+        for (size_t i = 0; i < ARRAY_SIZE(allocation_families); i++) {
+                exposition_family(to, allocation_families[i].name, EXPOSITION_GAUGE, allocation_families[i].help);
                 for (size_t j = 0; j < metrics->n_resources; j++)
-                        for (size_t k = 0; k < metrics->resources[j].n_grants; k++)
-                                put_grant(to, metrics->resources[j].resource->name, &metrics->resources[j].grants[k],
-                                        grant_families[i].value(&metrics->resources[j].grants[k]));
+                        for (size_t k = 0; k < metrics->resources[j].n_allocations; k++)
+                                put_allocation(to, metrics->resources[j].resource->name,
+                                        &metrics->resources[j].allocations[k],
+                                        allocation_families[i].value(&metrics->resources[j].allocations[k]));
         }
 }
 
@@ -207,16 +210,18 @@ static void put_faults(struct exposition *to, const struct mps_faults *faults)
 
 /* Containers of one pod, and init containers with its name unknown, are one series. */
 static void put_fault_pod(struct exposition *to, struct map *seen, struct arena *arena,
-        const struct mps_daemon_status *daemon, const struct ledger_allocation *grant)
+        const struct mps_daemon_status *daemon, const struct ledger_allocation *allocation)
 {
-        const struct holder *holder = grant->holder;
+        const struct holder *holder = allocation->holder;
 
         if (!holder || !holder->pod ||
-                !map_add(seen, arena_printf(arena, "%s|%s|%s", grant->grant->unit, holder->pod_namespace, holder->pod),
+                !map_add(seen,
+                        arena_printf(
+                                arena, "%s|%s|%s", allocation->allocation->unit, holder->pod_namespace, holder->pod),
                         arena))
                 return;
         exposition_sample(to,
-                EXPOSITION_LABELS({"daemon", daemon->name}, {"unit", grant->grant->unit},
+                EXPOSITION_LABELS({"daemon", daemon->name}, {"unit", allocation->allocation->unit},
                         {"namespace", holder->pod_namespace}, {"pod", holder->pod}),
                 1);
 }
@@ -229,14 +234,15 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
         exposition_family(to, "warpshare_mps_fault_pod", EXPOSITION_GAUGE,
                 "1 for each pod that holds replicas of a unit while the MPS daemon of the unit is at fault.");
         for (size_t i = 0; metrics->ledger.mps && i < metrics->n_resources; i++)
-                for (size_t j = 0; j < metrics->resources[i].n_grants; j++) {
-                        const struct ledger_allocation *grant = &metrics->resources[i].grants[j];
+                for (size_t j = 0; j < metrics->resources[i].n_allocations; j++) {
+                        const struct ledger_allocation *allocation = &metrics->resources[i].allocations[j];
                         const struct mps_daemon_status *daemon =
-                                grant->grant->unit ? mps_status_find_unit(metrics->ledger.mps, grant->grant->unit)
-                                                   : NULL;
+                                allocation->allocation->unit
+                                        ? mps_status_find_unit(metrics->ledger.mps, allocation->allocation->unit)
+                                        : NULL;
 
                         if (daemon && daemon->state == MPS_FAULT)
-                                put_fault_pod(to, &seen, &arena, daemon, grant);
+                                put_fault_pod(to, &seen, &arena, daemon, allocation);
                 }
 }
 
@@ -395,7 +401,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_resources(&exposition, metrics);
         put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
-        put_grants(&exposition, metrics);
+        put_allocations(&exposition, metrics);
         put_mps(&exposition, metrics);
         put_guard(&exposition, metrics);
         put_events(&exposition, &metrics->events);

@@ -65,7 +65,7 @@ enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
-/* What is done about an MPS client that has more than its grant: ledger/guard.h. */
+/* What is done about an MPS client that has more than its allocation: ledger/guard.h. */
 enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
 
 /*

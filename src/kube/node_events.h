@@ -40,8 +40,8 @@ enum node_event {
         NODE_EVENT_MPS_DAEMON_RECOVERED,
         NODE_EVENT_MPS_NOTICE,
         NODE_EVENT_MPS_SHARED_MEMORY_FULL,
-        NODE_EVENT_MPS_GRANT_VIOLATED,
-        NODE_EVENT_MPS_GRANT_HOLDS,
+        NODE_EVENT_MPS_ALLOCATION_VIOLATED,
+        NODE_EVENT_MPS_ALLOCATION_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,
         NODE_EVENT_POD_GETS_LESS,       /* a container of several resources: share/several.h */
         NODE_EVENT_DECLARATION_IGNORED, /* what a pod says of its share cannot be read: share/declared.h */

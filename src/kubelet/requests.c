@@ -17,7 +17,7 @@ struct request {
         struct rpc_call *call;     /* NULL: ended */
         struct arena arena;
         struct container_ids *containers;
-        struct allocation *allocations;
+        struct allocate_answer *answers;
         size_t count;
         size_t n_done;
         const struct resource
@@ -212,10 +212,10 @@ static void on_after(uv_timer_t *after)
         write_told(container_of(after, struct requests, after));
 }
 
-static void tell_later(struct requests *requests, const struct allocation *allocation)
+static void tell_later(struct requests *requests, const struct allocate_answer *answer)
 {
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                const struct allocate_part *part = &allocation->parts[i];
+        for (size_t i = 0; i < answer->n_parts; i++) {
+                const struct allocate_part *part = &answer->parts[i];
                 struct told *told = xcalloc(1, sizeof(*told));
 
                 told->unit = xstrdup(part->unit->uuid);
@@ -229,9 +229,9 @@ static void tell_later(struct requests *requests, const struct allocation *alloc
 
 static void answer(struct request *request)
 {
-        finish_with(request->call, convert_allocate_response(request->allocations, request->count, &request->arena));
+        finish_with(request->call, convert_allocate_response(request->answers, request->count, &request->arena));
         for (size_t i = 0; i < request->count; i++)
-                tell_later(request->requests, &request->allocations[i]);
+                tell_later(request->requests, &request->answers[i]);
 }
 
 /* Outside of a handler what was said must be sent, too, and the call may end with that. */
@@ -349,8 +349,8 @@ static int allocate_next(struct request *request, const struct resource *resourc
 
         if (plan_device_lists(plan) & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&requests->tags, tag, err) < 0)
                 return -1;
-        memset(&request->allocations[request->n_done], 0, sizeof(*request->allocations));
-        return allocate(&request->allocations[request->n_done], &request->arena, plan,
+        memset(&request->answers[request->n_done], 0, sizeof(*request->answers));
+        return allocate(&request->answers[request->n_done], &request->arena, plan,
                 is_before ? resource : resource_in_force(requests, container), &wanted, err);
 }
 
@@ -433,7 +433,7 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
                 fail(request, &err);
                 return;
         }
-        request->allocations = ARENA_ARRAY(&request->arena, struct allocation, request->count);
+        request->answers = ARENA_ARRAY(&request->arena, struct allocate_answer, request->count);
         go_on(request);
 }
 

@@ -197,17 +197,17 @@ static bool is_certain(const struct declared_container *container)
         return said->is_known && !said->is_unclear && (container->is_ours || !is_annotated);
 }
 
-struct share ledger_share(const struct ledger *ledger, const struct book *book, const struct grant *grant,
-        const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
+struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
 {
         const struct declared_container *container = NULL;
 
-        *ret_is_guess = grant->is_guess;
-        if (book->resource->provisioning == PROVISIONING_DECLARED) {
-                container = find_of(ledger, ledger_holder_of(ledger, book, grant));
+        *ret_is_guess = allocation->is_guess;
+        if (shared->resource->provisioning == PROVISIONING_DECLARED) {
+                container = find_of(ledger, ledger_holder_of(ledger, shared, allocation));
                 *ret_is_guess |= !container || !is_certain(container);
         }
-        return share_in(container, book->resource, unit, replicas);
+        return share_in(container, shared->resource, unit, replicas);
 }
 
 /* ---- more than there is ---- */
@@ -218,27 +218,27 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
 {
         uint64_t sum = 0;
 
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
-                const struct unit *own = resource_find_unit(book->resource, unit->uuid);
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
+                const struct unit *own = resource_find_unit(shared->resource, unit->uuid);
 
-                for (size_t j = 0; own && j < grants_count(book->grants); j++) {
-                        const struct grant *grant = grants_get(book->grants, j);
-                        unsigned int replicas = ledger_replicas_of(book, grant, own);
+                for (size_t j = 0; own && j < allocations_count(shared->allocations); j++) {
+                        const struct allocation *allocation = allocations_get(shared->allocations, j);
+                        unsigned int replicas = ledger_replicas_of(shared, allocation, own);
                         const struct declared_container *container;
                         const struct holder *holder;
                         uint64_t mib;
 
                         if (replicas == 0)
                                 continue;
-                        holder = ledger_holder_of(ledger, book, grant);
+                        holder = ledger_holder_of(ledger, shared, allocation);
                         container = find_of(ledger, holder);
                         if (container && container->is_refused)
                                 continue;
                         if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
                                 (!holder->container || strcmp(holder->container, name) == 0))
                                 continue;
-                        mib = share_in(container, book->resource, own, replicas).memory_mib;
+                        mib = share_in(container, shared->resource, own, replicas).memory_mib;
                         sum += mib;
                         if (pods && holder && holder->pod)
                                 strbuf_printf(pods, "%s%s/%s %llu MiB", pods->size ? ", " : "", holder->pod_namespace,
@@ -299,8 +299,8 @@ static void judge(struct ledger *ledger)
         struct arena arena = ARENA_INIT;
         struct map now = MAP_INIT;
 
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct resource *resource = ledger->books[i].resource;
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct resource *resource = ledger->shared[i].resource;
 
                 if (resource->provisioning != PROVISIONING_DECLARED)
                         continue;
@@ -350,9 +350,9 @@ static void tell_ignored(struct ledger *ledger, const struct node_event_pod *pod
 }
 
 /* Else what a pod writes into its annotations cannot be told to its containers. */
-static bool asks_at_start(const struct ledger *ledger, const struct book *book)
+static bool asks_at_start(const struct ledger *ledger, const struct ledger_resource *shared)
 {
-        return mps_limits_at_start(ledger->plan, book->resource);
+        return mps_limits_at_start(ledger->plan, shared->resource);
 }
 
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
@@ -384,7 +384,8 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                 if (!ask->started && container && container->said.is_known)
                         continue;
                 container = take(ledger, entry, pod, ask->started != NULL);
-                if (!asks_at_start(ledger, ledger_book_of(ledger, entry->resource, entry->devices, entry->n_devices)))
+                if (!asks_at_start(
+                            ledger, ledger_find_shared_for(ledger, entry->resource, entry->devices, entry->n_devices)))
                         drop_annotations(&container->said);
                 if (reason && ask->started)
                         tell_ignored(ledger, &ask->pod, entry->container,
@@ -565,26 +566,27 @@ static bool is_unread(const struct ledger *ledger, const struct holder *holder)
 }
 
 /* Its start was asked about, or will be. */
-static bool is_own(const struct ledger *ledger, const struct grant *grant)
+static bool is_own(const struct ledger *ledger, const struct allocation *allocation)
 {
-        char prefix[GRANT_ID_SIZE];
+        char prefix[ALLOCATION_ID_SIZE];
 
-        snprintf(prefix, sizeof(prefix), GRANT_ID_PREFIX, ledger->incarnation);
-        return text_starts_with(grant->id, prefix);
+        snprintf(prefix, sizeof(prefix), ALLOCATION_ID_PREFIX, ledger->incarnation);
+        return text_starts_with(allocation->id, prefix);
 }
 
 static const struct holder *find_unread(const struct ledger *ledger)
 {
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
 
-                if (book->resource->provisioning != PROVISIONING_DECLARED)
+                if (shared->resource->provisioning != PROVISIONING_DECLARED)
                         continue;
-                for (size_t j = 0; j < grants_count(book->grants); j++) {
-                        const struct grant *grant = grants_get(book->grants, j);
-                        const struct holder *holder = ledger_holder_of(ledger, book, grant);
+                for (size_t j = 0; j < allocations_count(shared->allocations); j++) {
+                        const struct allocation *allocation = allocations_get(shared->allocations, j);
+                        const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
 
-                        if (is_unread(ledger, holder) && (!is_own(ledger, grant) || !asks_at_start(ledger, book)))
+                        if (is_unread(ledger, holder) &&
+                                (!is_own(ledger, allocation) || !asks_at_start(ledger, shared)))
                                 return holder;
                 }
         }

@@ -134,8 +134,9 @@ static void see(struct guard *guard, struct arena *arena, const struct mps_statu
         guard->seen = seen;
 }
 
-void guard_look(struct guard *guard, enum guard_mode mode, const struct guard_grant *grants, size_t n_grants,
-        const struct mps_status *status, const struct guard_proof *proof, int64_t now, struct guard_report *ret)
+void guard_look(struct guard *guard, enum guard_mode mode, const struct guard_allocation *allocations,
+        size_t n_allocations, const struct mps_status *status, const struct guard_proof *proof, int64_t now,
+        struct guard_report *ret)
 {
         struct arena *arena = &guard->arenas[++guard->turn % 2];
         _cleanup_(map_done) struct map before = MAP_INIT;
@@ -146,8 +147,8 @@ void guard_look(struct guard *guard, enum guard_mode mode, const struct guard_gr
         see(guard, arena, status, now);
         if (mode != GUARD_OFF)
                 guard_judge(&entries, arena,
-                        &(struct guard_facts){.grants = grants,
-                                .n_grants = n_grants,
+                        &(struct guard_facts){.allocations = allocations,
+                                .n_allocations = n_allocations,
                                 .status = status,
                                 .pods = proof->pods,
                                 .seen = &guard->seen});

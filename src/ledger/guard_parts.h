@@ -24,8 +24,8 @@ struct guard_entries {
 
 /* What is known at this moment. */
 struct guard_facts {
-        const struct guard_grant *grants;
-        size_t n_grants;
+        const struct guard_allocation *allocations;
+        size_t n_allocations;
         const struct mps_status *status;
         const struct map *pods; /* of the proof */
         const struct map *seen; /* guard_client_key() → const int64_t *: the first look at it */

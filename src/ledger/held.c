@@ -33,11 +33,11 @@ static bool is_old(const struct ledger *ledger, const struct recent *recent)
         return recent->since < ledger_clock(ledger) - LIST_GRACE_MS;
 }
 
-static void mark_booked(const struct ledger *ledger, struct recent *recent)
+static void mark_recorded(const struct ledger *ledger, struct recent *recent)
 {
-        if (!recent->is_booked)
-                recent->booked_at = ledger->n_questions;
-        recent->is_booked = true;
+        if (!recent->is_recorded)
+                recent->recorded_at = ledger->n_questions;
+        recent->is_recorded = true;
 }
 
 void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids)
@@ -45,9 +45,9 @@ void ledger_note_request(struct ledger *ledger, const struct resource *resource,
         int64_t now = ledger_clock(ledger);
 
         ledger->allocated_at = now;
-        /* kubelet admits pods one by one: what it asked for before is in its books. */
+        /* kubelet admits pods one by one: what it asked for before is in its record. */
         for (size_t i = 0; i < ledger->n_recent; i++)
-                mark_booked(ledger, &ledger->recent[i]);
+                mark_recorded(ledger, &ledger->recent[i]);
         while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
                 forget(ledger, 0);
         if (!ledger->recent)
@@ -74,17 +74,17 @@ static bool is_in(const struct checkpoint *checkpoint, const struct recent *rece
         return false;
 }
 
-void ledger_note_booked(struct ledger *ledger, const struct checkpoint *checkpoint)
+void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
         for (size_t i = 0; i < ledger->n_recent; i++)
-                if (!ledger->recent[i].is_booked && is_in(checkpoint, &ledger->recent[i]))
-                        mark_booked(ledger, &ledger->recent[i]);
+                if (!ledger->recent[i].is_recorded && is_in(checkpoint, &ledger->recent[i]))
+                        mark_recorded(ledger, &ledger->recent[i]);
 }
 
 /* The answer that is used may be older than the booking. */
 static bool is_told_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
 {
-        return recent->is_booked && (!by_list || recent->booked_at < ledger->n_questions);
+        return recent->is_recorded && (!by_list || recent->recorded_at < ledger->n_questions);
 }
 
 static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *arena, struct rollout_held *held)
@@ -185,7 +185,7 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         bool has_checkpoint = ledger_read_checkpoint(ledger, arena, &checkpoint);
 
         if (has_checkpoint)
-                ledger_note_booked(ledger, &checkpoint);
+                ledger_note_recorded(ledger, &checkpoint);
         if (by_list || (!has_checkpoint && ledger->holders)) {
                 by_list = true;
                 if (has_checkpoint)
@@ -220,7 +220,7 @@ void ledger_ask(struct ledger *ledger)
                 return;
         }
         if (ledger->n_recent && ledger_read_checkpoint(ledger, &scratch, &checkpoint))
-                ledger_note_booked(ledger, &checkpoint);
+                ledger_note_recorded(ledger, &checkpoint);
         arena_done(&scratch);
         ledger->n_questions++;
         ledger_list(ledger, on_answer, ledger);

@@ -89,7 +89,7 @@ static void take(struct ledger *ledger, const struct pod_list *list, const struc
 
         ledger->has_record = ledger_read_checkpoint(ledger, &scratch, &checkpoint);
         if (ledger->has_record)
-                ledger_note_booked(ledger, &checkpoint);
+                ledger_note_recorded(ledger, &checkpoint);
         holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, before, !is_young(ledger));
         holders_free(ledger->holders);
         ledger->holders = holders;
@@ -101,8 +101,8 @@ static void sync_all(struct ledger *ledger)
         if (!ledger_list_is_whole(ledger))
                 return;
         ledger_renew_awaited(ledger);
-        for (size_t i = 0; i < ledger->n_books; i++)
-                ledger_sync_book(ledger, &ledger->books[i], ledger_clock(ledger) - LIST_GRACE_MS);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                ledger_sync_allocations(ledger, &ledger->shared[i], ledger_clock(ledger) - LIST_GRACE_MS);
         ledger_tell_all(ledger);
 }
 
@@ -171,8 +171,8 @@ bool ledger_renew_record(struct ledger *ledger, bool at_once)
 
 static bool is_anything_held(const struct ledger *ledger)
 {
-        for (size_t i = 0; i < ledger->n_books; i++)
-                if (grants_count(ledger->books[i].grants) > 0)
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                if (allocations_count(ledger->shared[i].allocations) > 0)
                         return true;
         return false;
 }
@@ -181,7 +181,7 @@ void ledger_list_within(struct ledger *ledger, uint64_t ms)
 {
         uv_timer_t *timer = &ledger->list_timer;
 
-        if (ledger->closing || ledger->n_books == 0)
+        if (ledger->closing || ledger->n_shared == 0)
                 return;
         if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
                 uv_timer_start(timer, ledger_on_list_timer, ms, 0);

@@ -45,22 +45,22 @@ const struct broker *ledger_broker(struct ledger *ledger)
         return &ledger->broker;
 }
 
-static void free_books(struct book *books, size_t n_books)
+static void free_shared(struct ledger_resource *shared, size_t n_shared)
 {
-        for (size_t i = 0; i < n_books; i++) {
-                grants_free(books[i].grants);
-                free(books[i].kept_back);
+        for (size_t i = 0; i < n_shared; i++) {
+                allocations_free(shared[i].allocations);
+                free(shared[i].kept_back);
         }
-        free(books);
+        free(shared);
 }
 
-static void open_book(struct book *book, const struct resource *resource, bool is_leaving)
+static void open_shared(struct ledger_resource *shared, const struct resource *resource, bool is_leaving)
 {
-        *book = (struct book){.resource = resource, .is_leaving = is_leaving};
-        book->kept_back = xcalloc(resource->n_devices, sizeof(*book->kept_back));
+        *shared = (struct ledger_resource){.resource = resource, .is_leaving = is_leaving};
+        shared->kept_back = xcalloc(resource->n_devices, sizeof(*shared->kept_back));
 }
 
-static bool had_name(const struct book *before, size_t n_before, const char *name)
+static bool had_name(const struct ledger_resource *before, size_t n_before, const char *name)
 {
         for (size_t i = 0; i < n_before; i++)
                 if (strcmp(before[i].resource->name, name) == 0)
@@ -68,59 +68,61 @@ static bool had_name(const struct book *before, size_t n_before, const char *nam
         return false;
 }
 
-/* The grants of one name: to the book that has their unit. |main| is NULL where the name is not shared by MPS any more. */
-static void hand_grants_on(struct ledger *ledger, struct book *main, struct book *leaving, size_t n_leaving,
-        struct book *before, size_t n_before)
+/* The allocations of one name: to the resource that has their unit. |main| is NULL where the name is not shared by MPS any more. */
+static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *leaving,
+        size_t n_leaving, struct ledger_resource *before, size_t n_before)
 {
         const char *name = main ? main->resource->name : leaving[0].resource->name;
-        struct book *old = ledger_find_book_among(before, n_before, name);
+        struct ledger_resource *old = ledger_find_shared_among(before, n_before, name);
 
         for (size_t i = 0; i < n_leaving; i++) {
-                leaving[i].grants = grants_new(leaving[i].resource, leaving[i].resource->max_per_request);
+                leaving[i].allocations = allocations_new(leaving[i].resource, leaving[i].resource->max_per_request);
                 for (size_t j = 0; j < n_before; j++)
                         if (strcmp(before[j].resource->name, name) == 0)
-                                grants_move(before[j].grants, leaving[i].grants);
+                                allocations_move(before[j].allocations, leaving[i].allocations);
         }
         if (main && old) {
-                main->grants = TAKE_PTR(old->grants);
-                grants_set_resource(main->grants, main->resource, main->resource->max_per_request);
+                main->allocations = TAKE_PTR(old->allocations);
+                allocations_set_resource(main->allocations, main->resource, main->resource->max_per_request);
         } else if (main) {
-                main->grants = grants_new(main->resource, main->resource->max_per_request);
+                main->allocations = allocations_new(main->resource, main->resource->max_per_request);
         }
         for (size_t j = 0; main && j < n_before; j++)
-                if (before[j].grants && strcmp(before[j].resource->name, name) == 0)
-                        grants_move(before[j].grants, main->grants);
+                if (before[j].allocations && strcmp(before[j].resource->name, name) == 0)
+                        allocations_move(before[j].allocations, main->allocations);
         if (had_name(before, n_before, name))
                 return;
-        ledger_load_book(ledger, main ? main : leaving);
+        ledger_load_allocations(ledger, main ? main : leaving);
         for (size_t i = main ? 0 : 1; i < n_leaving; i++)
-                grants_move((main ? main : leaving)->grants, leaving[i].grants);
+                allocations_move((main ? main : leaving)->allocations, leaving[i].allocations);
 }
 
-/* The books of one name. */
-static void open_books(struct ledger *ledger, const struct resource *resource, struct book *before, size_t n_before)
+/* The ledger of one name. */
+static void open_all_shared(
+        struct ledger *ledger, const struct resource *resource, struct ledger_resource *before, size_t n_before)
 {
-        struct book *main = NULL;
-        struct book *leaving;
+        struct ledger_resource *main = NULL;
+        struct ledger_resource *leaving;
 
         if (resource->strategy == SHARING_MPS) {
-                main = &ledger->books[ledger->n_books++];
-                open_book(main, resource, false);
+                main = &ledger->shared[ledger->n_shared++];
+                open_shared(main, resource, false);
         }
-        leaving = &ledger->books[ledger->n_books];
+        leaving = &ledger->shared[ledger->n_shared];
         for (size_t i = 0; i < resource->n_leaving; i++)
-                open_book(&ledger->books[ledger->n_books++], &resource->leaving[i], true);
+                open_shared(&ledger->shared[ledger->n_shared++], &resource->leaving[i], true);
         if (main || resource->n_leaving)
-                hand_grants_on(ledger, main, leaving, resource->n_leaving, before, n_before);
+                hand_allocations_on(ledger, main, leaving, resource->n_leaving, before, n_before);
 }
 
 /* What is not on file yet of a name has to come there still. */
-static void keep_changed(struct ledger *ledger, const struct book *before, size_t n_before)
+static void keep_changed(struct ledger *ledger, const struct ledger_resource *before, size_t n_before)
 {
-        for (size_t i = 0; i < ledger->n_books; i++)
+        for (size_t i = 0; i < ledger->n_shared; i++)
                 for (size_t j = 0; j < n_before; j++)
-                        if (before[j].changed && strcmp(ledger->books[i].resource->name, before[j].resource->name) == 0)
-                                ledger->books[i].changed = true;
+                        if (before[j].changed &&
+                                strcmp(ledger->shared[i].resource->name, before[j].resource->name) == 0)
+                                ledger->shared[i].changed = true;
 }
 
 static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *wanted, const char *name)
@@ -162,8 +164,8 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *before,
 
 void ledger_apply(struct ledger *ledger, const struct plan *plan)
 {
-        struct book *before = ledger->books;
-        size_t n_before = ledger->n_books;
+        struct ledger_resource *before = ledger->shared;
+        size_t n_before = ledger->n_shared;
         size_t most = plan->n_resources;
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
@@ -179,14 +181,14 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         for (size_t i = 0; i < plan->n_resources; i++)
                 most += plan->resources[i].n_leaving;
         ledger->plan = plan;
-        ledger->books = xcalloc(most, sizeof(*ledger->books));
-        ledger->n_books = 0;
+        ledger->shared = xcalloc(most, sizeof(*ledger->shared));
+        ledger->n_shared = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
-                open_books(ledger, &plan->resources[i], before, n_before);
+                open_all_shared(ledger, &plan->resources[i], before, n_before);
         keep_changed(ledger, before, n_before);
-        for (size_t i = 0; i < ledger->n_books; i++)
-                ledger_keep_back(ledger, &ledger->books[i]);
-        free_books(before, n_before);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                ledger_keep_back(ledger, &ledger->shared[i]);
+        free_shared(before, n_before);
         if (is_first)
                 ledger_make_all(ledger);
         mps_link_apply(ledger->link, &wanted, ledger->generation);
@@ -203,8 +205,8 @@ void ledger_leave(struct ledger *ledger)
         uv_timer_stop(&ledger->guard_timer);
         ledger->holders = holders_free(ledger->holders);
         ledger->listed_at = NEVER;
-        free_books(TAKE_PTR(ledger->books), ledger->n_books);
-        ledger->n_books = 0;
+        free_shared(TAKE_PTR(ledger->shared), ledger->n_shared);
+        ledger->n_shared = 0;
         ledger->plan = NULL;
         ledger_forget_requests(ledger);
         ledger_forget_several(ledger);
@@ -217,12 +219,12 @@ void ledger_leave(struct ledger *ledger)
 
 void ledger_health_changed(struct ledger *ledger, const char *uuid)
 {
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                struct ledger_resource *shared = &ledger->shared[i];
 
-                if (!resource_find_unit(book->resource, uuid))
+                if (!resource_find_unit(shared->resource, uuid))
                         continue;
-                ledger_keep_back(ledger, book);
+                ledger_keep_back(ledger, shared);
                 ledger->options.on_change(ledger->options.data);
         }
 }
@@ -231,7 +233,7 @@ void ledger_health_changed(struct ledger *ledger, const char *uuid)
 
 static void free_holdings(struct ledger *ledger)
 {
-        free_books(ledger->books, ledger->n_books);
+        free_shared(ledger->shared, ledger->n_shared);
         holders_free(ledger->holders);
         ledger_forget_requests(ledger);
         ledger_forget_declared(ledger);

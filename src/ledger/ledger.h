@@ -1,13 +1,13 @@
 /*
- * What the containers of this node hold under MPS, and whether it can be held: the agent's side of MPS. It joins the books of
- * who holds what (share/grants.h), kubelet's word on it (kubelet/pod_resources.h) and the MPS daemons (mps/client/link.h), and is the
+ * What the containers of this node hold under MPS, and whether it can be held: the agent's side of MPS. It joins the ledger of
+ * who holds what (share/allocations.h), kubelet's word on it (kubelet/pod_resources.h) and the MPS daemons (mps/client/link.h), and is the
  * broker whom the plugins ask (kubelet/broker.h).
  *
  * A unit whose daemon is not ready has all its replicas kept back, those in use too, until it is. Of the others those are kept
- * back that the guarantee of placement needs. A request is entered into the books first; where the books say that there is no
+ * back that the guarantee of placement needs. A request is entered into the ledger first; where the ledger says that there is no
  * room, kubelet is asked once whether they are old.
  *
- * The books are written to <MPS directory>/grants-<resource>.json after each change, so that a grant that its ids do not tell
+ * The ledger is written to <MPS directory>/grants-<resource>.json after each change, so that an allocation that its ids do not tell
  * survives the agent. Without that file, or where it cannot be written, kubelet's list is what is left of it.
  */
 #pragma once
@@ -21,7 +21,7 @@
 #include "kubelet/holders.h"
 #include "ledger/faults.h"
 #include "ledger/guard.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 #include "share/rollout.h"
 
 struct ledger;
@@ -56,8 +56,8 @@ const struct broker *ledger_broker(struct ledger *ledger);
 void ledger_apply(struct ledger *ledger, const struct plan *plan);
 
 /*
- * Another agent serves: books and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
- * books are read again.
+ * Another agent serves: ledger and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
+ * ledger is read again.
  */
 void ledger_leave(struct ledger *ledger);
 
@@ -80,7 +80,7 @@ enum ledger_word {
 
 /*
  * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
- * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too.
+ * at hand at once and may have pods that ended. What was asked for and is not in kubelet's record yet is held, too.
  */
 enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count);
 
@@ -90,10 +90,10 @@ const char *ledger_list_folder(const struct ledger *ledger);
 /* Asks kubelet for its list; on_held() follows, also where there is no answer. */
 void ledger_ask(struct ledger *ledger);
 
-/* A grant, and what it is worth now. */
+/* An allocation, and what it is worth now. */
 struct ledger_allocation {
-        const struct grant *grant;   /* share/grants.h */
-        const struct holder *holder; /* kubelet/holders.h; NULL: kubelet has not said */
+        const struct allocation *allocation; /* share/allocations.h */
+        const struct holder *holder;         /* kubelet/holders.h; NULL: kubelet has not said */
         enum mps_tier tier;
         uint64_t limit_mib; /* 0: none */
         unsigned int threads_permille;

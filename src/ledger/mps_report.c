@@ -235,7 +235,7 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         report->n_told = status->n_daemons;
 }
 
-/* The pod of a process without a grant has a UID only; then the node has to do. */
+/* The pod of a process without an allocation has a UID only; then the node has to do. */
 static void tell_pod(
         const struct mps_report *report, const struct guard_finding *finding, enum node_event event, const char *text)
 {
@@ -267,9 +267,10 @@ static void tell_finding(const struct mps_report *report, enum log_level level, 
 void mps_report_guard(const struct mps_report *report, const struct guard_report *guard)
 {
         for (size_t i = 0; i < guard->n_appeared; i++)
-                tell_finding(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_GRANT_VIOLATED, guard->appeared[i]);
+                tell_finding(
+                        report, LOG_WARN, "limit violated", NODE_EVENT_MPS_ALLOCATION_VIOLATED, guard->appeared[i]);
         for (size_t i = 0; i < guard->n_gone; i++)
-                tell_finding(report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_GRANT_HOLDS, guard->gone[i]);
+                tell_finding(report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_ALLOCATION_HOLDS, guard->gone[i]);
         for (size_t i = 0; i < guard->n_ending; i++)
                 tell_finding(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
                         guard->ending[i]);

@@ -15,30 +15,30 @@
 
 /*
  * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
- * gathered its pods: so long a grant is taken for held all the same.
+ * gathered its pods: so long an allocation is taken for held all the same.
  */
 #define LIST_GRACE_MS INT64_C(10000)
 #define GUARD_INTERVAL_MS UINT64_C(2000)
 
-#define GRANT_ID_SIZE ((size_t)40)
-#define GRANT_ID_PREFIX "g%016" PRIx64 /* of all that one agent grants: its incarnation */
+#define ALLOCATION_ID_SIZE ((size_t)40)
+#define ALLOCATION_ID_PREFIX "g%016" PRIx64 /* of all that one agent allocations: its incarnation */
 
-/* The books of one resource. */
-struct book {
+/* The ledger of one resource. */
+struct ledger_resource {
         const struct resource *resource; /* of the plan in force */
-        struct grants *grants;
+        struct allocations *allocations;
         bool *kept_back; /* by device */
         bool changed;    /* since it was written */
         bool is_leaving; /* |resource| has the terms of before: nothing new is entered but what is asked for by its ids */
 };
 
-/* A device that was asked for, until kubelet has it in its own books: so long no list says who holds it. */
+/* A device that was asked for, until kubelet has it in its own record: so long no list says who holds it. */
 struct recent {
         char *resource;
         char *device;
         int64_t since; /* ledger_clock() */
-        bool is_booked;
-        uint64_t booked_at; /* n_questions then */
+        bool is_recorded;
+        uint64_t recorded_at; /* n_questions then */
 };
 
 #define MAX_RECENT ((size_t)1024)
@@ -52,8 +52,8 @@ struct ledger {
         char *checkpoint; /* kubelet's own record */
         struct broker broker;
         const struct plan *plan;
-        struct book *books; /* one a resource under MPS, in the order of the plan */
-        size_t n_books;
+        struct ledger_resource *shared; /* one a resource under MPS, in the order of the plan */
+        size_t n_shared;
         struct mps_link *link;
         const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
         struct pod_resources *pods;      /* NULL: kubelet is not asked */
@@ -103,10 +103,10 @@ struct ledger {
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
-        uint64_t incarnation; /* random: what the ids of grants begin with */
-        uint64_t n_grants;
+        uint64_t incarnation; /* random: what the ids of allocations begin with */
+        uint64_t n_allocations;
         struct complaint bad_list;
-        struct complaint bad_book;
+        struct complaint bad_record;
         bool closing;
         unsigned int n_open; /* handles that are not closed yet */
         void (*closed)(void *data);
@@ -121,7 +121,7 @@ struct bind {
         const char *resource; /* its name: the plan may change meanwhile */
         const char **ids;
         size_t n_ids;
-        char grant[GRANT_ID_SIZE];
+        char allocation[ALLOCATION_ID_SIZE];
         const char *unit;
         enum mps_tier tier;
         bool asks_daemon; /* the link calls back for it, whatever happens */
@@ -138,17 +138,17 @@ int64_t ledger_clock(const struct ledger *ledger);
 /* Seconds since the epoch. */
 int64_t ledger_now(const struct ledger *ledger);
 
-/* ---- allocations.c: what is held, by the books and by kubelet ---- */
+/* ---- allocations.c: what is held, by the ledger and by kubelet ---- */
 
 /* By name: who asks may still have the plan before. */
-struct book *ledger_find_book_among(struct book *books, size_t n_books, const char *name);
-struct book *ledger_find_book(const struct ledger *ledger, const char *name);
+struct ledger_resource *ledger_find_shared_among(struct ledger_resource *shared, size_t n_shared, const char *name);
+struct ledger_resource *ledger_find_shared(const struct ledger *ledger, const char *name);
 const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit);
-void ledger_keep_back(struct ledger *ledger, struct book *book);
-void ledger_note_change(struct ledger *ledger, struct book *book);
+void ledger_keep_back(struct ledger *ledger, struct ledger_resource *shared);
+void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_on_save(uv_timer_t *timer);
-void ledger_load_book(struct ledger *ledger, struct book *book);
-void ledger_sync_book(struct ledger *ledger, struct book *book, int64_t as_of);
+void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared);
+void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shared, int64_t as_of);
 
 /* ---- kubelet.c: what kubelet says ---- */
 
@@ -174,14 +174,15 @@ bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, st
 /* ---- held.c: all that is held, under MPS or not ---- */
 
 void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids);
-/* What is in kubelet's record is in its books. */
-void ledger_note_booked(struct ledger *ledger, const struct checkpoint *checkpoint);
+/* What is in kubelet's record is in its record. */
+void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkpoint);
 void ledger_forget_requests(struct ledger *ledger);
 
 /* ---- requests.c: from ids to a binding ---- */
 
-/* The book of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
-struct book *ledger_book_of(struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids);
+/* The resource of the plan, unless only one with a previous sharing policy has the ids; NULL: not under MPS. */
+struct ledger_resource *ledger_find_shared_for(
+        struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids);
 /* Requests that wait for a daemon: what they are to get is held. */
 void ledger_renew_awaited(const struct ledger *ledger);
 void ledger_refuse(struct bind *bind, const struct error *err);
@@ -218,9 +219,9 @@ void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name
 /* An error where a unit has no room for them and its terms refuse that. */
 int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
-/* What the grant's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
-struct share ledger_share(const struct ledger *ledger, const struct book *book, const struct grant *grant,
-        const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
+/* What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
+struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
 /* After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little memory for all. */
 void ledger_read_declared(struct ledger *ledger);
 void ledger_forget_declared(struct ledger *ledger);
@@ -235,15 +236,17 @@ void ledger_forget_several(struct ledger *ledger);
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 
-/* Once kubelet's word is in the books. */
+/* Once kubelet's word is in the ledger. */
 void ledger_tell_all(struct ledger *ledger);
 
 /* ---- violations.c: what the daemons and the guard say ---- */
 
-/* Who has a device of the grant, or NULL. */
-const struct holder *ledger_holder_of(const struct ledger *ledger, const struct book *book, const struct grant *grant);
-/* How many replicas of |unit| the grant has. */
-unsigned int ledger_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit);
+/* Who has a device of the allocation, or NULL. */
+const struct holder *ledger_holder_of(
+        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation);
+/* How many replicas of |unit| the allocation has. */
+unsigned int ledger_replicas_of(
+        const struct ledger_resource *shared, const struct allocation *allocation, const struct unit *unit);
 /* Their names, for a log: "namespace/name, …", or "". The caller frees. */
 char *ledger_pods_of(const char *unit, void *data);
 void ledger_on_guard_timer(uv_timer_t *timer);

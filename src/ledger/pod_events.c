@@ -1,5 +1,5 @@
 /*
- * Events for the pods that hold a part of a unit. Under MPS the books know to which unit a container is bound; of all else the ids
+ * Events for the pods that hold a part of a unit. Under MPS the ledger knows to which unit a container is bound; of all else the ids
  * that kubelet lists tell. kubelet is asked for each, since a list is kept only as long as something is held under MPS.
  */
 #include "ledger/parts.h"
@@ -54,13 +54,13 @@ static void tell(struct telling *telling, const struct holder *holder)
         node_events_tell_pod(telling->ledger->options.events, &pod, telling->event, "%s", telling->text);
 }
 
-static void tell_by_grants(struct telling *telling, const struct book *book, const struct unit *unit)
+static void tell_by_allocations(struct telling *telling, const struct ledger_resource *shared, const struct unit *unit)
 {
-        for (size_t i = 0; i < grants_count(book->grants); i++) {
-                const struct grant *grant = grants_get(book->grants, i);
+        for (size_t i = 0; i < allocations_count(shared->allocations); i++) {
+                const struct allocation *allocation = allocations_get(shared->allocations, i);
 
-                if (ledger_replicas_of(book, grant, unit) > 0)
-                        tell(telling, ledger_holder_of(telling->ledger, book, grant));
+                if (ledger_replicas_of(shared, allocation, unit) > 0)
+                        tell(telling, ledger_holder_of(telling->ledger, shared, allocation));
         }
 }
 
@@ -75,20 +75,20 @@ static void tell_all(struct telling *telling)
 {
         const struct ledger *ledger = telling->ledger;
 
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
-                const struct unit *unit = resource_find_unit(book->resource, telling->unit);
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
+                const struct unit *unit = resource_find_unit(shared->resource, telling->unit);
 
-                if (book->is_leaving && unit)
-                        tell_by_grants(telling, book, unit);
+                if (shared->is_leaving && unit)
+                        tell_by_allocations(telling, shared, unit);
         }
         for (size_t i = 0; i < ledger->plan->n_resources; i++) {
                 const struct resource *resource = &ledger->plan->resources[i];
                 const struct unit *unit = resource_find_unit(resource, telling->unit);
-                const struct book *book = ledger_find_book(ledger, resource->name);
+                const struct ledger_resource *shared = ledger_find_shared(ledger, resource->name);
 
-                if (unit && book)
-                        tell_by_grants(telling, book, unit);
+                if (unit && shared)
+                        tell_by_allocations(telling, shared, unit);
                 else if (unit)
                         tell_by_ids(telling, resource, unit);
         }

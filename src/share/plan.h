@@ -84,7 +84,7 @@ struct resource {
          * half of the largest unit's replicas, rounded up, where |reserves| costs something (several units), else all of them.
          */
         unsigned int max_per_request;
-        bool reserves; /* replicas are kept unadvertised, so that each such request finds one unit with room: share/grants.h */
+        bool reserves; /* replicas are kept unadvertised, so that each such request finds one unit with room: share/allocations.h */
         const struct unit *units;
         size_t n_units;
         const struct device *devices;

@@ -58,7 +58,7 @@ static uint64_t rank_of(const struct filling *filling, uint32_t position)
                 parts[1] = pool->gone;
                 parts[2] = gpu_gone;
                 break;
-        case PLACEMENT_SAME_GPU: /* what it promises is kept by share/grants.h; what it prefers is the same */
+        case PLACEMENT_SAME_GPU: /* what it promises is kept by share/allocations.h; what it prefers is the same */
         case PLACEMENT_PREFER_SAME_GPU:
                 parts[0] = pool->taken == 0;
                 parts[1] = PART_MAX - pool->left;

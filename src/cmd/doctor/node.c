@@ -15,7 +15,7 @@
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"
 #include "mps/supervisor/compute_mode.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 #include "share/several.h"
 #include "share/plan.h"
 
@@ -198,14 +198,14 @@ void doctor_check_plan(struct doctor *doctor)
         for (size_t i = 0; i < plan->n_resources; i++) {
                 enum sharing_strategy strategy = plan->resources[i].strategy;
 
-                if (grants_reserved_is_much(&plan->resources[i]))
+                if (allocations_reserved_is_much(&plan->resources[i]))
                         doctor_tell(doctor, DOCTOR_NOTE, "more than a third of the replicas cannot be used",
-                                GRANTS_LEVER,
+                                ALLOCATIONS_LEVER,
                                 "%s: %zu of %zu replicas are reserved, so that each request for up to %u finds one unit with room",
-                                plan->resources[i].name, grants_reserved(&plan->resources[i]),
+                                plan->resources[i].name, allocations_n_reserved(&plan->resources[i]),
                                 plan->resources[i].n_devices, plan->resources[i].max_per_request);
                 doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, %s%s", plan->resources[i].name,
-                        plan->resources[i].n_devices - grants_reserved(&plan->resources[i]),
+                        plan->resources[i].n_devices - allocations_n_reserved(&plan->resources[i]),
                         strategy == SHARING_NONE ? "not shared" : "shared by ",
                         strategy == SHARING_NONE ? "" : sharing_strategy_name(strategy));
         }

@@ -167,7 +167,7 @@ struct specification {
         const char *use;
 };
 
-static void uninstall_specification(const char *path, const char *grant UNUSED, void *data)
+static void uninstall_specification(const char *path, const char *allocation UNUSED, void *data)
 {
         static const char what[] = "CDI specification";
         const struct specification *specification = data;

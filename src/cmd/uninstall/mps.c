@@ -253,7 +253,7 @@ static void remove_file(struct sweep *sweep, const char *root, const char *name)
 }
 
 /* The agent's, of who holds what: "grants-<resource>.json". */
-static void remove_books(struct sweep *sweep, const char *root)
+static void remove_allocation_records(struct sweep *sweep, const char *root)
 {
         DIR *entries = opendir(root);
         const struct dirent *entry;
@@ -275,7 +275,7 @@ static void remove_files(struct removals *removals, const char *root)
         remove_daemons(&sweep, root, 2);
         for (size_t i = 0; i < ARRAY_SIZE(files); i++)
                 remove_file(&sweep, root, files[i]);
-        remove_books(&sweep, root);
+        remove_allocation_records(&sweep, root);
         remove_shm(&sweep, root);
         strbuf_done(&sweep.mountinfo);
 }

@@ -50,7 +50,7 @@ struct mps_link {
         struct arena wanted_arena;
         struct mps_wanted wanted;
         struct arena held_arena;
-        struct mps_grant_request *held;
+        struct mps_allocation_request *held;
         size_t n_held;
         bool has_held;
         uint64_t generation;
@@ -109,11 +109,11 @@ static struct request *first_request(const struct mps_link *link)
         return list_is_empty(&link->requests) ? NULL : container_of(link->requests.next, struct request, in_link);
 }
 
-static void answer(struct request *request, const struct error *err, const struct mps_grant *grant)
+static void answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
 {
         list_remove(&request->in_link);
         if (request->granted)
-                request->granted(err, grant, request->data);
+                request->granted(err, allocation, request->data);
         else if (request->done)
                 request->done(err, request->data);
         free(request);
@@ -219,7 +219,7 @@ static void answer_alone(struct mps_link *link, struct request *request, enum mp
         if (!link->is_foreign)
                 error_raise(&err, ERROR_UNAVAILABLE, "the MPS supervisor cannot be reached: %s",
                         link->reason ? link->reason : "not connected yet");
-        else if (kind == MPS_REQUEST_GRANT)
+        else if (kind == MPS_REQUEST_ALLOCATION)
                 error_raise(&err, ERROR_UNSUPPORTED,
                         "the MPS control daemons here are not Warpshare's, and have no partitions or namespaces");
         else if (kind == MPS_REQUEST_TERMINATE)
@@ -243,17 +243,17 @@ static void ask(struct mps_link *link, struct request *request, struct mps_reque
 }
 
 /* What the next connection hears has all that was asked for since the caller has told. */
-static void remember(struct mps_link *link, const struct mps_grant_request *request)
+static void remember(struct mps_link *link, const struct mps_allocation_request *request)
 {
-        struct mps_grant_request *held;
+        struct mps_allocation_request *held;
 
         if (!link->has_held || link->n_held == MPS_HOLD_MAX) {
                 link->has_held = false;
                 return;
         }
-        held = ARENA_ARRAY(&link->held_arena, struct mps_grant_request, link->n_held + 1);
+        held = ARENA_ARRAY(&link->held_arena, struct mps_allocation_request, link->n_held + 1);
         memcpy(held, link->held, link->n_held * sizeof(*held));
-        mps_grant_request_copy(&held[link->n_held++], &link->held_arena, request);
+        mps_allocation_request_copy(&held[link->n_held++], &link->held_arena, request);
         link->held = held;
 }
 
@@ -264,9 +264,10 @@ static void forget(struct mps_link *link, const char *id)
                         link->held[i - 1] = link->held[--link->n_held];
 }
 
-void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data)
+void mps_link_allocation(
+        struct mps_link *link, const struct mps_allocation_request *request, mps_granted_fn *done, void *data)
 {
-        struct mps_request message = {.kind = MPS_REQUEST_GRANT, .grant = *request};
+        struct mps_request message = {.kind = MPS_REQUEST_ALLOCATION, .allocation = *request};
 
         forget(link, request->id);
         remember(link, request);
@@ -275,7 +276,7 @@ void mps_link_grant(struct mps_link *link, const struct mps_grant_request *reque
 
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data)
 {
-        struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .grant = {.id = id}};
+        struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .allocation = {.id = id}};
 
         forget(link, id);
         ask(link, new_request(NULL, done, data), &message);
@@ -375,11 +376,11 @@ static void finish(struct request *request, const struct mps_answer *message)
 
         if (!message->ok) {
                 answer(request, &message->error, NULL);
-        } else if (request->granted && !message->has_grant) {
+        } else if (request->granted && !message->has_allocation) {
                 error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
                 answer(request, &err, NULL);
         } else {
-                answer(request, NULL, &message->grant);
+                answer(request, NULL, &message->allocation);
         }
 }
 
@@ -435,9 +436,9 @@ static void send_apply(struct mps_link *link, bool always)
                 .id = APPLY_ID,
                 .generation = link->generation,
                 .wanted = link->wanted,
-                .has_grants = link->has_held,
-                .grants = link->held,
-                .n_grants = link->n_held};
+                .has_allocations = link->has_held,
+                .allocations = link->held,
+                .n_allocations = link->n_held};
         char *line = mps_request_write(&request);
         const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
 
@@ -504,15 +505,15 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
                 uv_timer_start(&link->retry, on_retry, 0, 0);
 }
 
-void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants, size_t n_grants)
+void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations)
 {
         struct arena arena = ARENA_INIT;
 
-        link->has_held = grants && n_grants <= MPS_HOLD_MAX;
-        link->n_held = link->has_held ? n_grants : 0;
-        link->held = ARENA_ARRAY(&arena, struct mps_grant_request, link->n_held);
+        link->has_held = allocations && n_allocations <= MPS_HOLD_MAX;
+        link->n_held = link->has_held ? n_allocations : 0;
+        link->held = ARENA_ARRAY(&arena, struct mps_allocation_request, link->n_held);
         for (size_t i = 0; i < link->n_held; i++)
-                mps_grant_request_copy(&link->held[i], &arena, &grants[i]);
+                mps_allocation_request_copy(&link->held[i], &arena, &allocations[i]);
         arena_done(&link->held_arena);
         link->held_arena = arena;
         if (link->apply)

@@ -17,7 +17,7 @@ struct namespaces {
         struct arena arena;
         struct mps_run *run;
         const char *server;
-        struct mps_grant_request *wanted;
+        struct mps_allocation_request *wanted;
         size_t count;
         size_t at;
         char difference[256]; /* of wanted[at], which is being set back; "": is not */
@@ -35,7 +35,7 @@ void run_stop_verifying_namespaces(struct mps_run *run)
 }
 
 static const struct dialogue_v3_namespace *find(const struct dialogue_v3_namespace *listed, size_t n_listed,
-        const struct namespaces *namespaces, const struct mps_grant_request *wanted)
+        const struct namespaces *namespaces, const struct mps_allocation_request *wanted)
 {
         for (size_t i = 0; i < n_listed; i++)
                 if (strcmp(listed[i].name, wanted->id) == 0 && strcmp(listed[i].server, namespaces->server) == 0)
@@ -45,7 +45,7 @@ static const struct dialogue_v3_namespace *find(const struct dialogue_v3_namespa
 
 /* Whether limits are shown exactly or as legacy daemons show them is not known: see dialogue_v3_check_limit(). */
 static bool is_other(
-        const struct dialogue_v3_namespace *found, const struct mps_grant_request *wanted, char *ret, size_t size)
+        const struct dialogue_v3_namespace *found, const struct mps_allocation_request *wanted, char *ret, size_t size)
 {
         const uint64_t limit = wanted->limit_mib;
         const unsigned int permille = wanted->threads_permille ? dialogue_v3_threads_set(wanted->threads_permille) : 0;
@@ -82,7 +82,7 @@ static void on_set(const struct error *err, const char *answer UNUSED, void *dat
 
 static void set_back(struct namespaces *namespaces)
 {
-        const struct mps_grant_request *wanted = &namespaces->wanted[namespaces->at];
+        const struct mps_allocation_request *wanted = &namespaces->wanted[namespaces->at];
 
         mps_control_run(namespaces->run->control,
                 dialogue_v3_namespace_set(&namespaces->arena, namespaces->server, wanted->id, wanted->threads_permille,
@@ -94,7 +94,7 @@ static void set_back(struct namespaces *namespaces)
 static bool judge(struct namespaces *namespaces, const struct dialogue_v3_namespace *listed, size_t n_listed)
 {
         for (; namespaces->at < namespaces->count; namespaces->at++) {
-                const struct mps_grant_request *wanted = &namespaces->wanted[namespaces->at];
+                const struct mps_allocation_request *wanted = &namespaces->wanted[namespaces->at];
                 const struct dialogue_v3_namespace *found = find(listed, n_listed, namespaces, wanted);
                 bool was_set = namespaces->difference[0] != '\0';
                 char difference[sizeof(namespaces->difference)];
@@ -137,7 +137,7 @@ static void on_list(const struct error *err, const char *answer, void *data)
 void run_verify_namespaces(struct mps_run *run)
 {
         struct arena arena = ARENA_INIT;
-        struct mps_grant_request *wanted;
+        struct mps_allocation_request *wanted;
         size_t count = run->context->namespaces(run, &arena, &wanted, run->context->data);
         struct namespaces *namespaces;
 

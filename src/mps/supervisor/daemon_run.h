@@ -40,7 +40,7 @@ struct mps_run_context {
         uint64_t (*shm_kib)(const struct mps_run *run, void *data);
         /* What was made for containers in its process as namespaces, with the limits: copies, in |arena|. */
         size_t (*namespaces)(
-                const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data);
+                const struct mps_run *run, struct arena *arena, struct mps_allocation_request **ret, void *data);
         /* There is something new to tell; |is_process|: a process came or went, for the record. */
         void (*changed)(struct mps_run *run, bool is_process, void *data);
         void *data;

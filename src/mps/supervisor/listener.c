@@ -55,23 +55,24 @@ static void send_text(struct client *client, const char *text)
         lines_send(client->lines, text, strlen(text));
 }
 
-static void send_answer(struct client *client, uint64_t id, const struct error *err, const struct mps_grant *grant)
+static void send_answer(
+        struct client *client, uint64_t id, const struct error *err, const struct mps_allocation *allocation)
 {
-        struct mps_answer answer = {.id = id, .ok = !err, .has_grant = !err && grant};
+        struct mps_answer answer = {.id = id, .ok = !err, .has_allocation = !err && allocation};
         _free_ char *text = NULL;
 
         if (err)
                 answer.error = *err;
-        if (answer.has_grant)
-                answer.grant = *grant;
+        if (answer.has_allocation)
+                answer.allocation = *allocation;
         text = mps_answer_write(&answer);
         send_text(client, text);
 }
 
-static void end_call(struct call *call, const struct error *err, const struct mps_grant *grant)
+static void end_call(struct call *call, const struct error *err, const struct mps_allocation *allocation)
 {
         if (call->client) {
-                send_answer(call->client, call->id, err, grant);
+                send_answer(call->client, call->id, err, allocation);
                 call->client->n_calls--;
         }
         list_remove(&call->in_client);
@@ -84,9 +85,9 @@ static void on_done(const struct error *err, void *data)
         end_call(data, err, NULL);
 }
 
-static void on_granted(const struct error *err, const struct mps_grant *grant, void *data)
+static void on_granted(const struct error *err, const struct mps_allocation *allocation, void *data)
 {
-        end_call(data, err, grant);
+        end_call(data, err, allocation);
 }
 
 /* Takes the request's arena. */
@@ -150,8 +151,8 @@ static void apply(struct client *client, const struct mps_request *request)
         struct mps_listener *listener = client->listener;
         struct error err;
 
-        if (request->has_grants) /* whoever says which daemons are wanted */
-                mps_supervisor_hold(listener->supervisor, request->grants, request->n_grants);
+        if (request->has_allocations) /* whoever says which daemons are wanted */
+                mps_supervisor_hold(listener->supervisor, request->allocations, request->n_allocations);
         if (listener->own_plan) {
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
                 send_answer(client, request->id, &err, NULL);
@@ -177,10 +178,10 @@ static void call_supervisor(struct client *client, const struct mps_request *req
                 return;
         }
         call = new_call(client, request->id, arena);
-        if (request->kind == MPS_REQUEST_GRANT)
-                mps_supervisor_grant(supervisor, &request->grant, on_granted, call);
+        if (request->kind == MPS_REQUEST_ALLOCATION)
+                mps_supervisor_allocation(supervisor, &request->allocation, on_granted, call);
         else if (request->kind == MPS_REQUEST_RELEASE)
-                mps_supervisor_release(supervisor, request->grant.id, on_done, call);
+                mps_supervisor_release(supervisor, request->allocation.id, on_done, call);
         else
                 mps_supervisor_terminate(
                         supervisor, request->daemon, request->client, request->container_id, on_done, call);
@@ -199,7 +200,7 @@ static void carry_out(struct client *client, const struct mps_request *request, 
         case MPS_REQUEST_APPLY:
                 apply(client, request);
                 break;
-        case MPS_REQUEST_GRANT:
+        case MPS_REQUEST_ALLOCATION:
         case MPS_REQUEST_RELEASE:
         case MPS_REQUEST_TERMINATE:
                 call_supervisor(client, request, arena);

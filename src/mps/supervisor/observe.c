@@ -35,7 +35,7 @@ static bool client_is_same(const struct mps_client *a, const struct mps_client *
 {
         return a->pid == b->pid && a->server == b->server && a->uid == b->uid && text_is_same(a->unit, b->unit) &&
                text_is_same(a->pod_uid, b->pod_uid) && text_is_same(a->container_id, b->container_id) &&
-               text_is_same(a->name_space, b->name_space) && text_is_same(a->grant, b->grant) &&
+               text_is_same(a->name_space, b->name_space) && text_is_same(a->allocation, b->allocation) &&
                a->has_environment == b->has_environment && a->asked_permille == b->asked_permille &&
                a->threads_permille == b->threads_permille && a->limit_mib == b->limit_mib;
 }
@@ -139,7 +139,7 @@ static void read_processes(struct mps_look *look)
                 client->pod_uid = process.pod_uid;
                 client->container_id = process.container_id;
                 client->cgroup = process.cgroup;
-                client->grant = process.grant;
+                client->allocation = process.allocation;
                 client->has_environment = process.has_environment;
                 client->asked_permille = process.asked_permille;
         }

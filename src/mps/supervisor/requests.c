@@ -55,7 +55,7 @@ static void deliver(struct request *request)
         const struct error *err = request->err.kind == ERROR_NONE ? NULL : &request->err;
 
         if (request->granted)
-                request->granted(err, err ? NULL : &request->grant, request->data);
+                request->granted(err, err ? NULL : &request->allocation, request->data);
         else if (request->done)
                 request->done(err, request->data);
 }
@@ -74,7 +74,7 @@ void requests_deliver(struct mps_supervisor *supervisor)
 
         while ((request = first_over(supervisor))) {
                 list_remove(&request->link);
-                grants_note_outcome(request);
+                supervisor_allocations_note_outcome(request);
                 deliver(request);
                 free_request(request);
         }

@@ -67,7 +67,7 @@ int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err
         record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, supervisor->n_runs);
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
-        grants_fill_record(supervisor, &record);
+        supervisor_allocations_fill_record(supervisor, &record);
         supervisor_fill_limits(supervisor, &record);
         rc = mps_record_write(&record, supervisor->record_path, err);
         if (rc < 0)
@@ -121,7 +121,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
                 for (size_t i = 0; i < supervisor->n_runs; i++)
                         if (position_of(supervisor, supervisor->runs[i]) == place) {
                                 mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
-                                grants_describe(supervisor, &status->arena, &daemons[count]);
+                                supervisor_allocations_describe(supervisor, &status->arena, &daemons[count]);
                                 supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
                                 add_memory(supervisor, &status->arena, &daemons[count++]);
                         }
@@ -201,7 +201,7 @@ static void on_soon(uv_timer_t *timer)
                 write_record(supervisor);
         }
         requests_deliver(supervisor);
-        grants_reconcile(supervisor);
+        supervisor_allocations_reconcile(supervisor);
         renew_status(supervisor);
         supervisor_follow_limits(supervisor);
         if (supervisor->has_change && supervisor->options.on_change)
@@ -222,7 +222,7 @@ static void on_run_changed(struct mps_run *run, bool is_process, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
-        grants_reconcile(supervisor);
+        supervisor_allocations_reconcile(supervisor);
         supervisor_note(supervisor, is_process || mps_run_is_gone(run));
 }
 
@@ -347,7 +347,7 @@ static void restore(struct mps_supervisor *supervisor)
         }
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
-        grants_read_record(supervisor, &record);
+        supervisor_allocations_read_record(supervisor, &record);
         supervisor_read_limits(supervisor, &record);
         keep_wanted(supervisor, &record.wanted);
         supervisor->generation = record.generation;
@@ -406,13 +406,13 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
                 .shm_kib = supervisor_shm_kib,
-                .namespaces = grants_list_namespaces,
+                .namespaces = supervisor_allocations_list_namespaces,
                 .changed = on_run_changed,
                 .data = supervisor,
         };
         shm = xasprintf("%s/shm", options->root);
         mps_folder_label(shm);
-        list_init(&supervisor->grants);
+        list_init(&supervisor->allocations);
         list_init(&supervisor->requests);
         uv_timer_init(options->loop, &supervisor->reconcile);
         uv_timer_init(options->loop, &supervisor->soon);
@@ -439,7 +439,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         bool leaves_thread = supervisor->leaves_thread;
 
         requests_done(supervisor);
-        grants_done(supervisor);
+        supervisor_allocations_done(supervisor);
         mps_usage_free(supervisor->usage);
         mps_memory_limits_done(&supervisor->limits);
         mps_status_free(supervisor->status);

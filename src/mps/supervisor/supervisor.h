@@ -75,15 +75,16 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
 
 /* Makes the partition or namespace; the same id again answers with what is there. */
-void mps_supervisor_grant(
-        struct mps_supervisor *supervisor, const struct mps_grant_request *request, mps_granted_fn *done, void *data);
+void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
+        mps_granted_fn *done, void *data);
 /* An error: it stays for now, as while it has clients, and is removed as soon as that goes. */
 void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data);
 /*
  * All that is granted at this moment: what is missing of it is made, and what was granted before and is not in it is released. What
  * is granted or released later counts from then on. Without this call all that is not released is wanted.
  */
-void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, size_t n_wanted);
+void mps_supervisor_hold(
+        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted);
 
 /* Politely, through the control daemon. Refused unless the client is in the list at that moment, with the container said. */
 void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,

@@ -16,18 +16,22 @@ static const struct resource resource = {
         .name = "nvidia.com/gpu", .strategy = SHARING_MPS, .units = units, .n_units = ARRAY_SIZE(units)};
 
 static const char *const devices[] = {"GPU-1::0", "GPU-1::1"};
-static const struct grant bound = {
+static const struct allocation bound = {
         .id = "g1a", .unit = "GPU-1", .devices = devices, .n_devices = 2, .since = 1763769600};
-static const struct grant second = {.id = "g1b", .unit = "GPU-1", .devices = devices, .n_devices = 1, .since = 0};
-static const struct grant free_one = {.id = "g1c", .devices = devices, .n_devices = 1};
+static const struct allocation second = {.id = "g1b", .unit = "GPU-1", .devices = devices, .n_devices = 1, .since = 0};
+static const struct allocation free_one = {.id = "g1c", .devices = devices, .n_devices = 1};
 static const struct holder holder = {.pod_namespace = "team-a", .pod = "train", .container = "main", .pod_uid = "u1"};
 static const struct holder sidecar = {.pod_namespace = "team-a", .pod = "train", .container = "side", .pod_uid = "u1"};
 static const struct holder init = {.pod_uid = "u2"};
-static const struct ledger_allocation grants[] = {
-        {.grant = &bound, .holder = &holder, .tier = MPS_TIER_VERIFIED, .limit_mib = 15000, .threads_permille = 500},
-        {.grant = &second, .holder = &sidecar, .threads_permille = 250},
-        {.grant = &free_one, .threads_permille = 1000},
-        {.grant = &second, .holder = &init, .threads_permille = 250},
+static const struct ledger_allocation allocations[] = {
+        {.allocation = &bound,
+                .holder = &holder,
+                .tier = MPS_TIER_VERIFIED,
+                .limit_mib = 15000,
+                .threads_permille = 500},
+        {.allocation = &second, .holder = &sidecar, .threads_permille = 250},
+        {.allocation = &free_one, .threads_permille = 1000},
+        {.allocation = &second, .holder = &init, .threads_permille = 250},
 };
 
 static const bool healthy[] = {true, false};
@@ -35,8 +39,8 @@ static const struct agent_metrics_resource resources[] = {
         {.resource = &resource,
                 .devices = {.healthy = 3, .hidden = 1, .unhealthy = 4},
                 .healthy = healthy,
-                .grants = grants,
-                .n_grants = 3},
+                .allocations = allocations,
+                .n_allocations = 3},
 };
 
 static const char *const first_unit[] = {"GPU-1"};
@@ -170,7 +174,7 @@ static void test_a_pod_is_told_once_while_its_daemon_is_at_fault(void **state UN
         _free_ char *at_fault = NULL;
         _free_ char *well = NULL;
 
-        all.n_grants = ARRAY_SIZE(grants);
+        all.n_allocations = ARRAY_SIZE(allocations);
         metrics.resources = &all;
         at_fault = agent_metrics_write(&metrics);
         assert_int_equal(count_lines(at_fault, "warpshare_mps_fault_pod{"), 1);

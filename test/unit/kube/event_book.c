@@ -13,7 +13,7 @@
 static struct event_book *book;
 static uint64_t clock_ms; /* that only goes forward */
 
-static int open_book(void **state UNUSED)
+static int open_shared(void **state UNUSED)
 {
         book = event_book_new(0);
         clock_ms = 1000000;
@@ -446,7 +446,7 @@ static void test_a_message_that_is_no_utf8_is_mended(void **state UNUSED)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, open_book, close_book)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, open_shared, close_book)
         const struct CMUnitTest tests[] = {
                 TEST(test_an_event_that_comes_again_raises_the_count_of_the_first),
                 TEST(test_the_first_and_the_last_time_are_kept),

@@ -59,7 +59,7 @@ static void test_replicas_share_the_health_of_their_unit(void **state UNUSED)
         node_done(&node);
 }
 
-static void test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart(void **state UNUSED)
+static void test_an_id_that_is_reserved_is_listed_as_unhealthy_and_counted_apart(void **state UNUSED)
 {
         static const bool one[] = {false, true, false, false};
         struct device_list list = DEVICE_LIST_INIT;
@@ -80,7 +80,7 @@ static void test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apar
 }
 
 /* An id of a unit that is down is unhealthy for that reason, and its being kept back or not is nothing to tell kubelet. */
-static void test_what_is_kept_back_of_a_sick_unit_is_no_news(void **state UNUSED)
+static void test_what_is_reserved_of_a_sick_unit_is_no_news(void **state UNUSED)
 {
         static const bool one[] = {false, true, false, false};
         static const bool two[] = {true, true, false, false};
@@ -262,8 +262,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_replicas_share_the_health_of_their_unit),
-                cmocka_unit_test(test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart),
-                cmocka_unit_test(test_what_is_kept_back_of_a_sick_unit_is_no_news),
+                cmocka_unit_test(test_an_id_that_is_reserved_is_listed_as_unhealthy_and_counted_apart),
+                cmocka_unit_test(test_what_is_reserved_of_a_sick_unit_is_no_news),
                 cmocka_unit_test(test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_from_the_start),
                 cmocka_unit_test(test_what_is_in_use_of_a_unit_that_leaves_is_as_healthy_as_the_unit),
                 cmocka_unit_test(test_the_same_resource_in_a_new_plan_is_no_news),

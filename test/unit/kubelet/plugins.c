@@ -667,7 +667,7 @@ static void answer_bind(struct keeper *keeper)
         broker_bound_fn *bound = TAKE_PTR(keeper->bound);
 
         assert_non_null(bound);
-        bound(NULL, &(const struct allocate_binding){.grant = "g1"}, keeper->context);
+        bound(NULL, &(const struct allocate_binding){.allocation = "g1"}, keeper->context);
 }
 
 /* From kubelet's question to its answer, with another plan between, and a broker whose word comes too late for the second. */

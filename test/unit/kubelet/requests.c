@@ -63,7 +63,7 @@ static const bool *hidden(const struct resource *resource UNUSED, void *data)
 
 static void answer_bind(const struct fixture *f, const struct owed *owed)
 {
-        const struct allocate_binding binding = {.grant = "g1", .unit = f->unit};
+        const struct allocate_binding binding = {.allocation = "g1", .unit = f->unit};
         struct error err;
 
         if (!f->refusal) {
@@ -697,7 +697,7 @@ static void test_the_broker_is_asked_with_the_plan_that_has_the_ids(void **state
 static const char everything[] = "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3";
 
 /* kubelet's list may be older than what is kept back: its ids are offered all the same. */
-static void test_an_id_that_is_kept_back_is_not_preferred(void **state)
+static void test_an_id_that_is_reserved_is_not_preferred(void **state)
 {
         static const bool most_of_the_first[8] = {true, true, true, true, true, false, false, false};
         struct fixture *f = *state;
@@ -714,7 +714,7 @@ static void test_an_id_that_is_kept_back_is_not_preferred(void **state)
 }
 
 /* A shorter answer is filled up by kubelet; an error would fail a pod that was promised. */
-static void test_where_too_few_are_not_kept_back_the_answer_is_shorter(void **state)
+static void test_where_too_few_are_not_reserved_the_answer_is_shorter(void **state)
 {
         static const bool all_but_one[8] = {true, true, true, true, true, true, false, true};
         struct fixture *f = *state;
@@ -728,7 +728,7 @@ static void test_where_too_few_are_not_kept_back_the_answer_is_shorter(void **st
 }
 
 /* It is held already, by an init container of the same pod. */
-static void test_an_id_that_must_be_in_the_answer_is_though_it_is_kept_back(void **state)
+static void test_an_id_that_must_be_in_the_answer_is_though_it_is_reserved(void **state)
 {
         static const bool all_of_the_first[8] = {true, true, true, true};
         struct fixture *f = *state;
@@ -815,15 +815,15 @@ int main(void)
                         test_an_answer_whose_plan_is_gone_is_of_the_one_in_force, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_broker_is_asked_with_the_plan_that_has_the_ids, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_an_id_that_is_kept_back_is_not_preferred, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_an_id_that_is_reserved_is_not_preferred, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_ids_of_before_are_preferred_only_when_no_others_are_left, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_an_id_of_terms_that_leave_is_not_preferred_and_has_its_place, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_where_too_few_are_not_kept_back_the_answer_is_shorter, set_up, tear_down),
+                        test_where_too_few_are_not_reserved_the_answer_is_shorter, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_an_id_that_must_be_in_the_answer_is_though_it_is_kept_back, set_up, tear_down),
+                        test_an_id_that_must_be_in_the_answer_is_though_it_is_reserved, set_up, tear_down),
         };
 
         signal(SIGPIPE, SIG_IGN); /* as the agent does */

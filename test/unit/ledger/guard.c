@@ -15,8 +15,8 @@
 struct scene {
         struct guard *guard;
         int64_t now;
-        const struct guard_grant *grants;
-        size_t n_grants;
+        const struct guard_allocation *allocations;
+        size_t n_allocations;
         const struct mps_client *clients;
         size_t n_clients;
         size_t n_units;
@@ -38,10 +38,10 @@ static void scene_done(struct scene *scene)
         map_done(&scene->pods);
 }
 
-#define set_grants(scene, ...)                                                                                         \
-        const struct guard_grant grants[] = {__VA_ARGS__};                                                             \
-        (scene)->grants = grants;                                                                                      \
-        (scene)->n_grants = ARRAY_SIZE(grants)
+#define set_allocations(scene, ...)                                                                                    \
+        const struct guard_allocation allocations[] = {__VA_ARGS__};                                                   \
+        (scene)->allocations = allocations;                                                                            \
+        (scene)->n_allocations = ARRAY_SIZE(allocations)
 #define set_clients(scene, ...)                                                                                        \
         const struct mps_client clients[] = {__VA_ARGS__};                                                             \
         (scene)->clients = clients;                                                                                    \
@@ -60,14 +60,14 @@ static void look_as(struct scene *scene, enum guard_mode mode)
         const struct mps_status status = {.daemons = &daemon, .n_daemons = 1};
 
         scene->now += 2000;
-        guard_look(
-                scene->guard, mode, scene->grants, scene->n_grants, &status, &scene->proof, scene->now, &scene->report);
+        guard_look(scene->guard, mode, scene->allocations, scene->n_allocations, &status, &scene->proof, scene->now,
+                &scene->report);
         if (scene->report.wants_list && !scene->is_silent) {
                 struct guard_report again;
 
                 scene->proof.listed_at = scene->now;
-                guard_look(
-                        scene->guard, mode, scene->grants, scene->n_grants, &status, &scene->proof, scene->now, &again);
+                guard_look(scene->guard, mode, scene->allocations, scene->n_allocations, &status, &scene->proof,
+                        scene->now, &again);
                 assert_int_equal(again.n_appeared, 0);
                 scene->report.ending = again.ending;
                 scene->report.n_ending = again.n_ending;
@@ -87,7 +87,7 @@ static void assert_findings(const struct guard_finding *const *findings, size_t 
         for (size_t i = 0; i < count; i++)
                 strbuf_printf(&text, "%s%s%s %d %s", i ? ";" : "", guard_kind_name(findings[i]->kind),
                         findings[i]->is_certain ? "!" : "", (int)findings[i]->client,
-                        findings[i]->grant ? findings[i]->grant : "-");
+                        findings[i]->allocation ? findings[i]->allocation : "-");
         assert_string_equal(text.data, expected);
 }
 
@@ -123,7 +123,7 @@ static void test_processes_of_one_container_are_added_up(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 2200 * MIB});
         assert_found(&scene, "memory! 12 g1");
@@ -149,7 +149,7 @@ static void test_what_the_driver_rounds_up_is_let_pass(void **state UNUSED)
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
+                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
                         {"g2", "GPU-a", "p2", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
                 set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = rows[i].memory},
                         {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 9000 * MIB});
@@ -162,11 +162,11 @@ static void test_another_pod_is_not_counted(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p2", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 4000 * MIB},
                 /* says that it is the other, and is not believed */
-                {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 4000 * MIB, .grant = "g1"});
+                {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 4000 * MIB, .allocation = "g1"});
         assert_found(&scene, "claim 12 g1");
         assert_text(&scene,
                 "container c2c2c2c2c2c2 of pod p2 on GPU-a (daemon GPU-a): process 12 claims allocation g1, which "
@@ -174,20 +174,20 @@ static void test_another_pod_is_not_counted(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
-static void test_a_claim_chooses_among_the_grants_of_a_pod_but_proves_nothing(void **state UNUSED)
+static void test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothing(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p1", NULL, NULL, 3000, 500, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .grant = "g1"},
-                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .grant = "g2"});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .allocation = "g1"},
+                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g2"});
         assert_found(&scene, "memory 11 g1");
         assert_ending(&scene, "");
 }
 
-static void test_without_a_claim_the_grants_of_a_pod_count_together(void **state UNUSED)
+static void test_without_a_claim_the_allocations_of_a_pod_count_together(void **state UNUSED)
 {
         static const struct {
                 uint64_t second;
@@ -199,7 +199,7 @@ static void test_without_a_claim_the_grants_of_a_pod_count_together(void **state
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
+                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
                         {"g2", "GPU-a", "p1", NULL, NULL, 3000, 500, MPS_TIER_DEFAULT});
                 set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB},
                         {.pid = 12,
@@ -210,26 +210,26 @@ static void test_without_a_claim_the_grants_of_a_pod_count_together(void **state
         }
 }
 
-static void test_a_container_that_is_known_has_its_own_grant_only(void **state UNUSED)
+static void test_a_container_that_is_known_has_its_own_allocation_only(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, C1, 1000, 500, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, C1, 1000, 500, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p1", NULL, C2, 3000, 500, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .grant = "g2"},
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .allocation = "g2"},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2900 * MIB},
                 {.pid = 13, .pod_uid = "p1", .container_id = "c3", .memory = 10 * MIB});
         assert_found(&scene, "memory! 11 g1;unallocated! 13 -");
         assert_ending(&scene, "memory! 11 g1;unallocated! 13 -");
 }
 
-static void test_of_two_containers_on_one_grant_neither_is_ended(void **state UNUSED)
+static void test_of_two_containers_on_one_allocation_neither_is_ended(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 800 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 700 * MIB});
         assert_found(&scene, "memory 11 g1");
@@ -238,12 +238,12 @@ static void test_of_two_containers_on_one_grant_neither_is_ended(void **state UN
 
 /* ---- limits in force ---- */
 
-static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing_else_limits(void **state UNUSED)
+static void test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p2", NULL, NULL, 4096, 333, MPS_TIER_PARTITION},
                 {"g3", "GPU-a", "p3", NULL, NULL, 4096, 333, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 1000},
@@ -263,13 +263,13 @@ static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing
 
 /* ---- who should not be there ---- */
 
-static void test_a_pod_without_a_grant_on_the_unit_is_a_stranger(void **state UNUSED)
+static void test_a_pod_without_an_allocation_on_the_unit_is_a_stranger(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
         scene.n_units = 2;
-        set_grants(&scene, {"g1", "GPU-b", "p1", "default/a", NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-b", "p1", "default/a", NULL, 4096, 333, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 300 * MIB},
                 {.pid = 12, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB},
                 {.pid = 13, .unit = "GPU-b", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB});
@@ -285,8 +285,8 @@ static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state U
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", NULL, NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 9000 * MIB, .grant = "g1"});
+        set_allocations(&scene, {"g1", "GPU-a", NULL, NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 9000 * MIB, .allocation = "g1"});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
                 "1 MPS clients of daemon GPU-a with 9000 MiB have no known owner, one of them process 11: their pod "
@@ -299,8 +299,8 @@ static void test_processes_that_cannot_be_seen_are_told_together(void **state UN
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_clients(
-                &scene, {.pid = 0}, {.pid = 0, .memory = 70 * MIB}, {.pid = 0, .grant = "g1", .memory = UINT64_MAX});
+        set_clients(&scene, {.pid = 0}, {.pid = 0, .memory = 70 * MIB},
+                {.pid = 0, .allocation = "g1", .memory = UINT64_MAX});
         assert_found(&scene, "unknown 0 -");
         assert_text(&scene,
                 "3 MPS clients of daemon GPU-a with 70 MiB have no known owner, one of them process 0: their PIDs are "
@@ -312,8 +312,8 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1, 1, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .memory = 9000 * MIB, .grant = "g1", .threads_permille = 1000});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1, 1, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .memory = 9000 * MIB, .allocation = "g1", .threads_permille = 1000});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
                 "1 MPS clients of daemon GPU-a with 9000 MiB have no known owner, one of them process 11: no pod is in "
@@ -321,14 +321,14 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
-static void test_a_grant_that_nobody_knows_is_a_claim(void **state UNUSED)
+static void test_an_allocation_that_nobody_knows_is_a_claim(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .grant = "g7"},
-                {.pid = 12, .pod_uid = "p1", .container_id = C1, .grant = "g1"});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .allocation = "g7"},
+                {.pid = 12, .pod_uid = "p1", .container_id = C1, .allocation = "g1"});
         assert_found(&scene, "claim 11 g7");
 }
 
@@ -339,7 +339,7 @@ static void test_a_finding_is_told_once_and_once_more_when_it_is_gone(void **sta
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "memory! 11 g1");
         assert_int_equal(scene.report.appeared[0]->since, 2000);
@@ -359,7 +359,7 @@ static void test_what_was_there_at_one_look_only_is_nothing(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         for (unsigned int i = 0; i < 3; i++) {
                 scene.n_clients = 1;
@@ -387,7 +387,7 @@ static void test_one_process_is_ended_at_a_time_and_the_next_later(void **state 
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 1800 * MIB}};
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         scene.clients = clients;
         scene.n_clients = 2;
         look(&scene);
@@ -407,7 +407,7 @@ static void test_the_mode_decides_what_is_done(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB});
         look_as(&scene, GUARD_REPORT);
         look_as(&scene, GUARD_REPORT);
@@ -424,7 +424,7 @@ static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .memory = 1500 * MIB});
         assert_found(&scene, "memory 11 g1");
         assert_ending(&scene, "");
@@ -439,9 +439,9 @@ static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_c
         scene_init(&scene);
         scene.is_silent = true;
         scene.proof.listed_at = 1999; /* the process is seen at 2000: its pod may have come since */
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB},
-                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .grant = "g7"});
+                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g7"});
         for (size_t i = 0; i < 4; i++) {
                 look(&scene);
                 assert_appeared(&scene, "");
@@ -460,7 +460,7 @@ static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
 
         scene_init(&scene);
         map_add(&scene.pods, "p2", &scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
@@ -475,7 +475,7 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
 
         scene_init(&scene);
         scene.is_silent = true;
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
         look(&scene);
@@ -502,18 +502,18 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
 static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
-        struct guard_grant grants[] = {{"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
+        struct guard_allocation allocations[] = {{"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
 
         scene_init(&scene);
         scene.is_silent = true;
-        scene.grants = grants;
-        scene.n_grants = 1;
+        scene.allocations = allocations;
+        scene.n_allocations = 1;
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
         look(&scene);
         look(&scene);
         assert_appeared(&scene, "memory! 11 g1");
-        grants[0].limit_mib = 3000; /* as the answer has it */
+        allocations[0].limit_mib = 3000; /* as the answer has it */
         scene.proof.listed_at = scene.now;
         look(&scene);
         assert_ending(&scene, "");
@@ -525,9 +525,9 @@ static void test_what_was_granted_is_a_guess_where_its_record_was_lost(void **st
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
                 {"g2", "GPU-b", "p2", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB, .grant = "g7"},
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB, .allocation = "g7"},
                 {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 2000 * MIB});
         map_add(&scene.pods, "p2", &scene);
         assert_found(&scene, "memory 11 g1;unknown 12 -");
@@ -539,7 +539,7 @@ static void test_a_limit_that_was_rounded_is_no_violation(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4095, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4095, 333, MPS_TIER_DEFAULT});
         set_clients(&scene,
                 {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 340, .limit_mib = 4096},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 344, .limit_mib = 4095},
@@ -575,7 +575,8 @@ static void test_a_program_that_was_started_without_its_thread_variable_is_told_
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, rows[i].granted, rows[i].tier});
+                set_allocations(
+                        &scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, rows[i].granted, rows[i].tier});
                 set_clients(&scene, {.pid = 11,
                                             .pod_uid = "p1",
                                             .container_id = C1,
@@ -592,7 +593,7 @@ static void test_what_a_variable_was_and_should_be_is_said(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 350, MPS_TIER_VERIFIED});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 350, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11,
                                     .pod_uid = "p1",
                                     .container_id = C1,
@@ -612,16 +613,16 @@ int main(void)
                 cmocka_unit_test(test_processes_of_one_container_are_added_up),
                 cmocka_unit_test(test_what_the_driver_rounds_up_is_let_pass),
                 cmocka_unit_test(test_another_pod_is_not_counted),
-                cmocka_unit_test(test_a_claim_chooses_among_the_grants_of_a_pod_but_proves_nothing),
-                cmocka_unit_test(test_without_a_claim_the_grants_of_a_pod_count_together),
-                cmocka_unit_test(test_a_container_that_is_known_has_its_own_grant_only),
-                cmocka_unit_test(test_of_two_containers_on_one_grant_neither_is_ended),
-                cmocka_unit_test(test_a_server_that_allows_more_than_the_grant_is_found_where_nothing_else_limits),
-                cmocka_unit_test(test_a_pod_without_a_grant_on_the_unit_is_a_stranger),
+                cmocka_unit_test(test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothing),
+                cmocka_unit_test(test_without_a_claim_the_allocations_of_a_pod_count_together),
+                cmocka_unit_test(test_a_container_that_is_known_has_its_own_allocation_only),
+                cmocka_unit_test(test_of_two_containers_on_one_allocation_neither_is_ended),
+                cmocka_unit_test(test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits),
+                cmocka_unit_test(test_a_pod_without_an_allocation_on_the_unit_is_a_stranger),
                 cmocka_unit_test(test_nobody_is_a_stranger_while_an_owner_is_not_known),
                 cmocka_unit_test(test_processes_that_cannot_be_seen_are_told_together),
                 cmocka_unit_test(test_a_process_of_no_pod_is_left_alone),
-                cmocka_unit_test(test_a_grant_that_nobody_knows_is_a_claim),
+                cmocka_unit_test(test_an_allocation_that_nobody_knows_is_a_claim),
                 cmocka_unit_test(test_a_finding_is_told_once_and_once_more_when_it_is_gone),
                 cmocka_unit_test(test_what_was_there_at_one_look_only_is_nothing),
                 cmocka_unit_test(test_one_process_is_ended_at_a_time_and_the_next_later),

@@ -17,11 +17,11 @@ static void assert_kept(const struct fake_container *const *containers, size_t c
                 size_t found = 0;
 
                 for (size_t j = 0; j < n_all; j++) {
-                        if (strcmp(all[j].grant->id, containers[i]->grant) != 0)
+                        if (strcmp(all[j].allocation->id, containers[i]->allocation) != 0)
                                 continue;
-                        assert_string_equal(all[j].grant->unit, containers[i]->unit);
-                        assert_int_equal(all[j].grant->n_devices, containers[i]->n_ids);
-                        assert_false(all[j].grant->is_guess);
+                        assert_string_equal(all[j].allocation->unit, containers[i]->unit);
+                        assert_int_equal(all[j].allocation->n_devices, containers[i]->n_ids);
+                        assert_false(all[j].allocation->is_guess);
                         found++;
                 }
                 assert_int_equal(found, 1);
@@ -36,15 +36,15 @@ static void end(bool is_killed)
                 rig_stop();
 }
 
-enum step { AFTER_ANSWER, AFTER_FILE, AFTER_BOOKING, AFTER_LIST, N_STEPS };
+enum step { AFTER_ANSWER, AFTER_FILE, AFTER_RECORDING, AFTER_LIST, N_STEPS };
 
 /* How far it had come when the agent ended. */
 static void go_to(enum step step)
 {
         if (step >= AFTER_FILE)
                 rig_pass(200);
-        if (step >= AFTER_BOOKING)
-                fake_kubelet_book();
+        if (step >= AFTER_RECORDING)
+                fake_kubelet_record();
         if (step >= AFTER_LIST)
                 rig_pass(GRACE_MS);
 }
@@ -56,13 +56,13 @@ static void test_an_allocation_survives_the_agent_at_each_step(void **state UNUS
 
                 containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
                 rig_pass(GRACE_MS);
-                kubelet.books_late = true;
+                kubelet.records_late = true;
                 containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
                 assert_string_equal(containers[1]->unit, "GPU-1");
                 go_to((enum step)(i % N_STEPS));
                 end(i >= N_STEPS);
-                fake_kubelet_book();
-                kubelet.books_late = false;
+                fake_kubelet_record();
+                kubelet.records_late = false;
                 rig_start();
                 rig_pass(0);
                 assert_kept(containers, 2);
@@ -109,12 +109,12 @@ static void test_a_request_that_waited_for_the_agent_leaves_nothing(void **state
 {
         const struct fake_container *train;
 
-        supervisor.grants = FAKE_GRANTS_LATE;
+        supervisor.allocations = FAKE_ALLOCATIONS_LATE;
         train = rig_allocate("train", "GPU-0::0");
         end(false);
         assert_true(train->is_answered);
         assert_int_equal(train->error.kind, ERROR_UNAVAILABLE);
-        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.allocations = FAKE_ALLOCATIONS_IT;
         rig_start();
         rig_pass(2 * GRACE_MS);
         assert_string_equal(rig_allocations(), "");
@@ -145,7 +145,7 @@ static void test_without_a_whole_file_kubelets_record_is_enough(void **state UNU
                 assert_kept(containers, 2);
                 assert_true(supervisor.is_told);
                 assert_int_equal(supervisor.made.count, 2);
-                assert_non_null(fake_grants_find(&supervisor.made, containers[1]->grant));
+                assert_non_null(fake_allocations_find(&supervisor.made, containers[1]->allocation));
 
                 fake_kubelet_end_pod("other");
                 fake_kubelet_end_pod("train");
@@ -196,10 +196,10 @@ static void test_ids_that_the_file_has_for_another_container_are_its_own(void **
         rig_write_file(old);
         rig_start();
         rig_pass(0);
-        assert_non_null(fake_grants_find(&supervisor.made, train->grant)); /* its namespace is never away */
+        assert_non_null(fake_allocations_find(&supervisor.made, train->allocation)); /* its namespace is never away */
         rig_pass(3 * GRACE_MS);
         assert_string_equal(rig_allocations(), "second GPU-0[0 1 2], train GPU-1[3 3]");
-        assert_non_null(fake_grants_find(&supervisor.made, train->grant));
+        assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
         assert_int_equal(supervisor.made.count, 2);
 }
 
@@ -221,7 +221,7 @@ static void test_what_cannot_be_written_is_written_when_there_is_room(void **sta
         file = rig_read_file();
         assert_non_null(file);
         for (size_t i = 0; i < 2; i++)
-                assert_non_null(strstr(file, containers[i]->grant));
+                assert_non_null(strstr(file, containers[i]->allocation));
 }
 
 /* A node that fills up allocates all the time. */
@@ -239,7 +239,7 @@ static void test_changes_are_written_soon_though_more_follow(void **state UNUSED
         }
         file = rig_read_file();
         assert_non_null(file);
-        assert_non_null(strstr(file, first->grant));
+        assert_non_null(strstr(file, first->allocation));
 }
 
 static void test_a_full_disk_costs_nothing_while_kubelet_is_there(void **state UNUSED)

@@ -78,7 +78,7 @@ void rig_settle(void)
                         fake_kubelet_answer();
                 else if (kubelet.to == FAKE_REFUSES)
                         fake_kubelet_refuse();
-                if (supervisor.grants != FAKE_GRANTS_LATE)
+                if (supervisor.allocations != FAKE_ALLOCATIONS_LATE)
                         fake_supervisor_answer();
                 is_quiet = kubelet.n_questions == 0 || kubelet.n_questions == before;
         }
@@ -325,15 +325,15 @@ const char *rig_allocations(void)
 
         strbuf_printf(&text, "%s", "");
         for (size_t i = 0; i < count; i++) {
-                const struct grant *grant = all[i].grant;
+                const struct allocation *allocation = all[i].allocation;
 
                 strbuf_printf(&text, "%s%s %s[", i ? ", " : "",
                         !all[i].holder       ? "?"
                         : all[i].holder->pod ? all[i].holder->pod
                                              : all[i].holder->pod_uid,
-                        grant->unit ? grant->unit : "-");
-                for (size_t j = 0; j < grant->n_devices; j++)
-                        strbuf_printf(&text, "%s%s", j ? " " : "", replica_of(grant->devices[j]));
+                        allocation->unit ? allocation->unit : "-");
+                for (size_t j = 0; j < allocation->n_devices; j++)
+                        strbuf_printf(&text, "%s%s", j ? " " : "", replica_of(allocation->devices[j]));
                 strbuf_printf(&text, "]");
         }
         return arena_strdup(&rig.arena, text.data);
@@ -384,7 +384,7 @@ char *rig_read_file(void)
 
         if (access(rig.file, F_OK) < 0)
                 return NULL;
-        assert_ok(file_read(rig.file, GRANTS_TEXT_MAX, &text, &err), &err);
+        assert_ok(file_read(rig.file, ALLOCATIONS_TEXT_MAX, &text, &err), &err);
         return text.data;
 }
 

@@ -19,7 +19,7 @@ enum rig_shares {
         RIG_VERIFIED,   /* weighted, two GPUs of four replicas; nothing is made for a container */
         RIG_PARTITIONS, /* the same by SMs */
         RIG_NAMESPACES, /* the same weighted, on a newer driver */
-        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/grants.h) */
+        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
 };
 
 struct rig {

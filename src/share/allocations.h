@@ -1,5 +1,5 @@
 /*
- * Who holds what: the books of one resource, so that a request is put whole on one unit, and never one that was promised is
+ * Who holds what: the ledger of one resource, so that a request is put whole on one unit, and never one that was promised is
  * refused. Pure: no clock, no I/O; what kubelet knows is told to it.
  *
  * The scheduler only counts replicas, and kubelet picks ids without knowing that those of one unit belong together. So, with U
@@ -23,28 +23,28 @@
  * long as that is enough: each list that kubelet gets makes it write a file.
  *
  * An id is a token. Where kubelet's choice, made before it had our newest list, mixes units although one of them has
- * room, the grant is bound to that unit whatever its ids say, and the books follow the grant.
+ * room, the allocation is bound to that unit whatever its ids say, and the ledger follows the allocation.
  *
- * A container may ask for ids that another grant has: its own pod's init container held them, or that container is gone and we
+ * A container may ask for ids that another allocation has: its own pod's init container held them, or that container is gone and we
  * have not heard. The newer one has them from then on, on the same unit if that has room, and the older keeps what is left, down to
- * none, until grants_sync() says that it is over: an init container runs after all that was granted. If it runs on another unit
- * than what took over all of its ids, then that unit may be fuller than its books until it ends.
+ * none, until allocations_sync() says that it is over: an init container runs after all that was granted. If it runs on another unit
+ * than what took over all of its ids, then that unit may be fuller than its record until it ends.
  */
 #pragma once
 
 #include "base/error.h"
 #include "share/plan.h"
 
-/* The longest text of grants_read(): all ids of the largest plan. */
-#define GRANTS_TEXT_MAX ((size_t)16 * 1024 * 1024)
+/* The longest text of allocations_read(): all ids of the largest plan. */
+#define ALLOCATIONS_TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-struct grants;
+struct allocations;
 
-/* One container's holding. */
-struct grant {
+/* One container's share of one resource. */
+struct allocation {
         const char *id;             /* "g" and hexadecimal digits, unique on this node */
         const char *unit;           /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
-        const char *const *devices; /* as kubelet knows them, each once; a newer grant may have some of them now */
+        const char *const *devices; /* as kubelet knows them, each once; a newer allocation may have some of them now */
         size_t n_devices;
         int64_t since; /* seconds since the epoch, for people; 0: not known */
         bool is_guess; /* the record of it was lost, and |unit| is the one of most of its ids */
@@ -52,95 +52,97 @@ struct grant {
 };
 
 /* The time of day may be set back or forward at any moment, so nothing is decided by it. */
-struct grants_moment {
-        int64_t clock; /* on any clock that never goes back; that of grants_sync() */
+struct allocations_moment {
+        int64_t clock; /* on any clock that never goes back; that of allocations_sync() */
         int64_t date;  /* seconds since the epoch */
 };
 
 /* What kubelet says that one container holds of this resource. */
-struct grants_held {
+struct allocations_held {
         const char *const *devices;
         size_t n_devices;
         const char *
                 answer; /* what was answered for it, as kubelet's record has it (share/checkpoint.h), or NULL; not looked at */
-        const char *id;    /* of the grant, by that answer: then its ids do not count; NULL: not known */
+        const char *id;    /* of the allocation, by that answer: then its ids do not count; NULL: not known */
         const char *texts; /* of that answer, in which the UUID of its unit is; NULL: not known */
 };
 
 /* |max_per_request|: R; 0: no guarantee is kept, every id is advertised and each id of a request counts for its own unit. */
-struct grants *grants_new(const struct resource *resource, unsigned int max_per_request);
-struct grants *grants_free(struct grants *grants); /* accepts NULL, returns NULL */
+struct allocations *allocations_new(const struct resource *resource, unsigned int max_per_request);
+struct allocations *allocations_free(struct allocations *allocations); /* accepts NULL, returns NULL */
 
 /*
  * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both. The old
  * resource must be valid during the call.
  */
-void grants_set_resource(struct grants *grants, const struct resource *resource, unsigned int max_per_request);
+void allocations_set_resource(
+        struct allocations *allocations, const struct resource *resource, unsigned int max_per_request);
 
 /* How many ids are advertised as healthy while every unit is. */
-size_t grants_capacity(const struct resource *resource, unsigned int max_per_request);
+size_t allocations_capacity(const struct resource *resource, unsigned int max_per_request);
 
 /* How many are not, so that each request finds one unit with room; and whether that is more than a third. */
-size_t grants_reserved(const struct resource *resource);
-bool grants_reserved_is_much(const struct resource *resource);
+size_t allocations_n_reserved(const struct resource *resource);
+bool allocations_reserved_is_much(const struct resource *resource);
 
 /* What an admin can do about it: for logs and tables. */
-#define GRANTS_LEVER                                                                                                   \
+#define ALLOCATIONS_LEVER                                                                                              \
         "to reserve fewer, set a smaller maxPerRequest; to reserve none, set scope: individual, or reserve: none, "    \
         "with which a pod may be refused"
 
 /*
- * A request: decides the unit, and enters it into the books under |id|. |*ret| is valid until the grants change. Errors: no id,
+ * A request: decides the unit, and enters it into the ledger under |id|. |*ret| is valid until the allocations change. Errors: no id,
  * more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_NOT_FOUND for an id that the
- * resource does not have; ERROR_EXHAUSTED where by the books no unit has room, or more is in use than is advertised: they may
- * be old, so the caller asks kubelet, calls grants_sync() for all, and tries once more; then only room counts.
+ * resource does not have; ERROR_EXHAUSTED where by the ledger no unit has room, or more is in use than is advertised: they may
+ * be old, so the caller asks kubelet, calls allocations_sync() for all, and tries once more; then only room counts.
  */
-int grants_allocate(struct grants *grants, const char *const *devices, size_t n_devices, struct grants_moment now,
-        const char *id, const struct grant **ret, struct error *err) MUST_USE;
+int allocations_make(struct allocations *allocations, const char *const *devices, size_t n_devices,
+        struct allocations_moment now, const char *id, const struct allocation **ret, struct error *err) MUST_USE;
 
-/* The grant of that id, if there is one, counts as made at |clock|: its request was not answered before. */
-void grants_renew(struct grants *grants, const char *id, int64_t clock);
+/* The allocation of that id, if there is one, counts as made at |clock|: its request was not answered before. */
+void allocations_renew(struct allocations *allocations, const char *id, int64_t clock);
 
 /*
- * What kubelet's list says, whole, as of |as_of| on the clock of the grants: grants made before that which it does not have are over. |released| hears
- * their ids; it must not change the grants. Holdings that the books do not know (the agent started anew without its record) are
+ * What kubelet's list says, whole, as of |as_of| on the clock of the allocations: allocations made before that which it does not have are over. |released| hears
+ * their ids; it must not change the allocations. Allocations that the ledger does not know (the agent started anew without its record) are
  * entered as what was answered for them says, and where that is not known, with an id of their own and the unit of most of their ids. So
- * are those whose ids the text of grants_read() has for another, which then ends as any that is not in the list.
+ * are those whose ids the text of allocations_read() has for another, which then ends as any that is not in the list.
  *
- * kubelet books a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
- * no Allocate before it has booked the one before, so what is asked on behalf of one that found no room, and only that, judges
+ * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
+ * no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and only that, judges
  * all: INT64_MAX.
  * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
  * (share/checkpoint.h) and whose pod may be alive belong into |held|, too.
  */
-void grants_sync(struct grants *grants, const struct grants_held *held, size_t n_held, int64_t as_of,
-        void (*released)(const char *id, void *data), void *data);
+void allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
+        int64_t as_of, void (*released)(const char *id, void *data), void *data);
 
 /* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
-void grants_set_unit_health(struct grants *grants, const char *uuid, bool healthy);
+void allocations_set_unit_health(struct allocations *allocations, const char *uuid, bool healthy);
 
 /* Of small letters, digits and '_', and not long: it may be a part of a file's name. */
-bool grants_is_id(const char *id);
+bool allocations_is_id(const char *id);
 
 /* By position in resource->devices: ids of healthy units that are free and not advertised now. */
-const bool *grants_hidden(const struct grants *grants);
+const bool *allocations_reserved_ids(const struct allocations *allocations);
 
 /* From the oldest to the newest. */
-size_t grants_count(const struct grants *grants);
-const struct grant *grants_get(const struct grants *grants, size_t position);
-/* The newest grant that has the id, or NULL. */
-const struct grant *grants_of_device(const struct grants *grants, const char *device);
+size_t allocations_count(const struct allocations *allocations);
+const struct allocation *allocations_get(const struct allocations *allocations, size_t position);
+/* The newest allocation that has the id, or NULL. */
+const struct allocation *allocations_of_device(const struct allocations *allocations, const char *device);
 
 /* What is held of the units that |to| has goes over to it; the rest stays. */
-void grants_move(struct grants *from, struct grants *to);
+void allocations_move(struct allocations *from, struct allocations *to);
 
-/* The books as JSON text, to survive the agent; the caller frees. */
-char *grants_write(const struct grants *grants);
-/* Several books of one name in one text. */
-char *grants_write_all(const struct grants *const *grants, size_t count);
+/* The ledger as JSON text, to survive the agent; the caller frees. */
+char *allocations_write(const struct allocations *allocations);
+/* The allocations of several resources of one name in one text. */
+char *allocations_write_all(const struct allocations *const *allocations, size_t count);
 /*
- * And back, added to what is there: grants that are malformed, or whose id is there already, are left out. An error, and no
- * change, where the text is no JSON object with a list of grants or is longer than GRANTS_TEXT_MAX. They count as granted at |clock|:
+ * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An error, and no
+ * change, where the text is no JSON object with a list of allocations or is longer than ALLOCATIONS_TEXT_MAX. They count as granted at |clock|:
  * the agent before may have answered a moment ago.
  */
-int grants_read(struct grants *grants, const char *text, size_t length, int64_t clock, struct error *err) MUST_USE;
+int allocations_read(
+        struct allocations *allocations, const char *text, size_t length, int64_t clock, struct error *err) MUST_USE;
