@@ -13,7 +13,7 @@
 #define DEMO_RESOURCE "nvidia.com/gpu"
 #define DEMO_GPUS 4U
 #define DEMO_DRIVER "550.163.01"
-#define DEMO_EQUAL 20U /* replicas of a GPU while all parts are equal: a pod has one, and nothing is kept back */
+#define DEMO_EQUAL 20U /* replicas of a GPU while all parts are equal: a pod has one, and nothing is reserved */
 #define DEMO_EQUAL_MIB 1630U
 #define DEMO_REPLICAS 10U /* of a GPU after that */
 #define DEMO_MOST 7U      /* that one pod may ask for: share/allocations.h says how many can be advertised then */

@@ -64,7 +64,7 @@ static void put_resources(struct exposition *to, const struct agent_metrics *met
                 const struct agent_metrics_resource *resource = &metrics->resources[i];
 
                 put_device_count(to, resource, "healthy", resource->devices.healthy);
-                put_device_count(to, resource, "reserved", resource->devices.hidden);
+                put_device_count(to, resource, "reserved", resource->devices.reserved);
                 put_device_count(to, resource, "unhealthy", resource->devices.unhealthy);
         }
         exposition_family(to, "warpshare_resource_units", EXPOSITION_GAUGE, "Units of the resource.");
@@ -257,37 +257,37 @@ static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
         put_fault_pods(to, metrics);
 }
 
-/* ---- the guard ---- */
+/* ---- the limit monitor ---- */
 
 /* The same process may have more memory than it was granted and more threads: series have no two samples. */
-struct finding_count {
-        const struct guard_finding *finding;
+struct violation_count {
+        const struct limit_violation *violation;
         unsigned int count;
 };
 
 /* All that its labels say. */
-static const char *finding_key(struct arena *arena, const struct guard_finding *finding)
+static const char *violation_key(struct arena *arena, const struct limit_violation *violation)
 {
-        return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)finding->kind, finding->daemon,
-                finding->unit ? finding->unit : "", finding->pod ? finding->pod : "",
-                finding->pod_uid ? finding->pod_uid : "", finding->container_id ? finding->container_id : "",
-                (int)finding->client);
+        return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)violation->kind, violation->daemon,
+                violation->unit ? violation->unit : "", violation->pod ? violation->pod : "",
+                violation->pod_uid ? violation->pod_uid : "", violation->container_id ? violation->container_id : "",
+                (int)violation->client);
 }
 
-static void put_finding(struct exposition *to, struct arena *arena, const struct finding_count *counted)
+static void put_violation(struct exposition *to, struct arena *arena, const struct violation_count *counted)
 {
-        const struct guard_finding *finding = counted->finding;
-        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        const struct limit_violation *violation = counted->violation;
+        const char *slash = violation->pod ? strchr(violation->pod, '/') : NULL;
         char pid[16];
 
-        snprintf(pid, sizeof(pid), "%d", (int)finding->client);
+        snprintf(pid, sizeof(pid), "%d", (int)violation->client);
         exposition_sample(to,
-                EXPOSITION_LABELS({"kind", guard_kind_name(finding->kind)}, {"daemon", finding->daemon},
-                        {"unit", finding->unit},
+                EXPOSITION_LABELS({"kind", limit_violation_kind_name(violation->kind)}, {"daemon", violation->daemon},
+                        {"unit", violation->unit},
                         {"namespace",
-                                slash ? arena_strndup(arena, finding->pod, (size_t)(slash - finding->pod)) : NULL},
-                        {"pod", slash ? slash + 1 : finding->pod}, {"pod_uid", finding->pod_uid},
-                        {"container_id", finding->container_id}, {"pid", finding->client ? pid : NULL}),
+                                slash ? arena_strndup(arena, violation->pod, (size_t)(slash - violation->pod)) : NULL},
+                        {"pod", slash ? slash + 1 : violation->pod}, {"pod_uid", violation->pod_uid},
+                        {"container_id", violation->container_id}, {"pid", violation->client ? pid : NULL}),
                 counted->count);
 }
 
@@ -295,16 +295,16 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(map_done) struct map by_key = MAP_INIT;
-        struct finding_count *counts = ARENA_ARRAY(&arena, struct finding_count, metrics->ledger.n_standing);
+        struct violation_count *counts = ARENA_ARRAY(&arena, struct violation_count, metrics->ledger.n_standing);
         size_t n_counts = 0;
 
         for (size_t i = 0; i < metrics->ledger.n_standing; i++) {
-                const char *key = finding_key(&arena, metrics->ledger.standing[i]);
-                struct finding_count *counted = map_find(&by_key, key);
+                const char *key = violation_key(&arena, metrics->ledger.standing[i]);
+                struct violation_count *counted = map_find(&by_key, key);
 
                 if (!counted) {
                         counted = &counts[n_counts++];
-                        counted->finding = metrics->ledger.standing[i];
+                        counted->violation = metrics->ledger.standing[i];
                         map_add(&by_key, key, counted);
                 }
                 counted->count++;
@@ -312,17 +312,18 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
         exposition_family(to, "warpshare_limit_violations", EXPOSITION_GAUGE,
                 "Limit violations at present: a process uses more than its container's allocation.");
         for (size_t i = 0; i < n_counts; i++)
-                put_finding(to, &arena, &counts[i]);
+                put_violation(to, &arena, &counts[i]);
 }
 
-static void put_guard(struct exposition *to, const struct agent_metrics *metrics)
+static void put_violations(struct exposition *to, const struct agent_metrics *metrics)
 {
         put_standing(to, metrics);
         exposition_family(to, "warpshare_limit_violations_total", EXPOSITION_COUNTER,
                 "Limit violations that appeared since the agent started.");
-        for (size_t kind = 0; kind < GUARD_KINDS; kind++)
-                exposition_sample(to, EXPOSITION_LABELS({"kind", guard_kind_name((enum guard_kind)kind)}),
-                        (double)metrics->ledger.findings_total[kind]);
+        for (size_t kind = 0; kind < LIMIT_VIOLATION_KINDS; kind++)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"kind", limit_violation_kind_name((enum limit_violation_kind)kind)}),
+                        (double)metrics->ledger.violations_total[kind]);
         exposition_family(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
                 "MPS clients that the limit monitor has terminated since the agent started.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
@@ -403,7 +404,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_pending(&exposition, metrics);
         put_allocations(&exposition, metrics);
         put_mps(&exposition, metrics);
-        put_guard(&exposition, metrics);
+        put_violations(&exposition, metrics);
         put_events(&exposition, &metrics->events);
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 "Waits for NVML's health events that failed, since the agent started.");

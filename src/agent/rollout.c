@@ -35,7 +35,7 @@ struct agent_rollout {
 
         /* What was promised. */
         struct arena arena;
-        struct mps_terms_list terms;
+        struct sharing_policy_list policies;
         const char *const *names;
         size_t n_names;
         bool is_known;
@@ -53,19 +53,19 @@ static void read_record(struct agent_rollout *rollout)
         struct error err;
 
         arena_done(&rollout->arena);
-        rollout->terms = (struct mps_terms_list){0};
+        rollout->policies = (struct sharing_policy_list){0};
         rollout->names = NULL;
         rollout->n_names = 0;
         rollout->is_known = false;
         free(TAKE_PTR(rollout->recorded));
-        if (file_read_private(rollout->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
+        if (file_read_private(rollout->record, SHARING_POLICY_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
                         log_warn("the record of sharing policies cannot be read", LOG_STR("file", rollout->record),
                                 LOG_ERR(&err));
                 return;
         }
-        if (mps_terms_read(&rollout->terms, &rollout->names, &rollout->n_names, &rollout->arena, text.data, text.size,
-                    &err) < 0) {
+        if (sharing_policy_read(&rollout->policies, &rollout->names, &rollout->n_names, &rollout->arena, text.data,
+                    text.size, &err) < 0) {
                 log_warn("the record of sharing policies is ignored", LOG_STR("file", rollout->record), LOG_ERR(&err));
                 return;
         }
@@ -76,7 +76,7 @@ static void read_record(struct agent_rollout *rollout)
 /* Before anybody is served by it. A node that has no place for it has no MPS either. */
 static void write_record(struct agent_rollout *rollout)
 {
-        _free_ char *text = mps_terms_write(&rollout->terms, rollout->names, rollout->n_names);
+        _free_ char *text = sharing_policy_write(&rollout->policies, rollout->names, rollout->n_names);
         struct error err;
 
         rollout->write_ms = rollout->write_ms ? MIN(rollout->write_ms * 2, WRITE_RETRY_MAX_MS) : WRITE_RETRY_MS;
@@ -85,7 +85,7 @@ static void write_record(struct agent_rollout *rollout)
                 return;
         }
         if (file_write_private(rollout->record, text, strlen(text), &err) < 0) {
-                if (rollout->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
+                if (rollout->policies.count > 0 || err.kind != ERROR_NOT_FOUND)
                         complain(&rollout->bad_record,
                                 "the record of sharing policies cannot be written, will try again", &err);
                 else
@@ -105,7 +105,7 @@ static void promise(struct agent_rollout *rollout, const struct plan *plan)
 
         for (size_t i = 0; i < plan->n_resources; i++)
                 names[i] = arena_strdup(&arena, plan->resources[i].name);
-        mps_terms_of(&rollout->terms, &arena, plan);
+        sharing_policy_of(&rollout->policies, &arena, plan);
         rollout->names = names;
         rollout->n_names = plan->n_resources;
         rollout->is_known = true;
@@ -189,7 +189,7 @@ void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *cur
  * stays as it is. So it goes as with NVIDIA's plugin, which does not look either. Daemons of MPS still let their clients finish.
  */
 static struct rollout *judge_blindly(
-        struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_before *before)
+        struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_previous *previous)
 {
         const char *folder = ledger_list_folder(rollout->options.ledger);
 
@@ -199,7 +199,7 @@ static struct rollout *judge_blindly(
                          "container event=ChangeUnchecked",
                         LOG_STR("folder", folder ? folder : "(--pod-resources-socket is empty)"));
         rollout->was_unchecked = true;
-        return rollout_new(wanted, before, NULL, 0);
+        return rollout_new(wanted, previous, NULL, 0);
 }
 
 struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted)
@@ -208,18 +208,18 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         struct rollout_held *held;
         size_t n_held;
         enum ledger_word word = ledger_held(rollout->options.ledger, &scratch, &held, &n_held);
-        struct rollout_before before;
+        struct rollout_previous previous;
         struct rollout *judged;
 
         rollout->is_told |= word != LEDGER_NOT_TOLD;
-        before = (struct rollout_before){
-                .terms = &rollout->terms,
+        previous = (struct rollout_previous){
+                .policies = &rollout->policies,
                 .names = rollout->names,
                 .n_names = rollout->n_names,
                 .is_known = rollout->is_known,
                 .all_is_held = !rollout->is_told,
         };
-        judged = rollout_new(wanted, &before, held, n_held);
+        judged = rollout_new(wanted, &previous, held, n_held);
         if (word != LEDGER_STALE) {
                 rollout->was_unchecked = false;
                 return judged;
@@ -227,7 +227,7 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         if (!judged->own)
                 return judged;
         rollout_free(judged);
-        return judge_blindly(rollout, wanted, &before);
+        return judge_blindly(rollout, wanted, &previous);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -280,7 +280,7 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
 
         rollout->options = *options;
         rollout->options.mps_directory = NULL;
-        rollout->record = xasprintf("%s/" MPS_TERMS_FILE, options->mps_directory);
+        rollout->record = xasprintf("%s/" SHARING_POLICY_FILE, options->mps_directory);
         uv_timer_init(options->loop, &rollout->timer);
         rollout->timer.data = rollout;
         return rollout;

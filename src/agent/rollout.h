@@ -3,7 +3,7 @@
  * (share/rollout.h), remembers it, tells of it, and sees to it that it is judged again until nothing waits.
  *
  * What was promised under MPS is in <MPS directory>/terms.json, so that an agent that starts in the middle of a change leaves the
- * daemons alone that are in use. Without that file what is held under MPS counts as held by the terms that are wanted.
+ * daemons alone that are in use. Without that file what is held under MPS counts as held under the sharing policy that is wanted.
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config/config_file.h"
-#include "config/node_mark.h"
+#include "config/node_taint.h"
 #include "config/option.h"
 #include "config/word.h"
 
@@ -98,7 +98,7 @@ static int check_mps_root(const struct option_set *options, struct config *confi
                 config->path, config->sharing.mps->line);
 }
 
-static int check_node_marks(const struct config *config, struct arena *arena, struct error *err)
+static int check_node_taint_and_condition(const struct config *config, struct arena *arena, struct error *err)
 {
         struct node_taint taint;
 
@@ -187,7 +187,8 @@ int config_build_text(const struct option_set *options, const struct config_text
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);
-        if (check_mps_root(options, config, warn, warn_data, err) < 0 || check_node_marks(config, arena, err) < 0)
+        if (check_mps_root(options, config, warn, warn_data, err) < 0 ||
+                check_node_taint_and_condition(config, arena, err) < 0)
                 return -1;
         *ret = config;
         return 0;

@@ -94,14 +94,14 @@ static void leave_worker(struct gpu_monitor *monitor)
 /* ---- what is told ---- */
 
 /* A callback may close the monitor: the rest of the mail is then nobody's. */
-static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_ill)
+static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_unhealthy)
 {
         const struct gpu_monitor_options *to = &monitor->options;
 
         for (size_t i = 0; i < mail->n_notes && !monitor->is_closing; i++) {
                 const struct mail_note *note = &mail->notes[i];
 
-                if (!note->healthy || !only_ill)
+                if (!note->healthy || !only_unhealthy)
                         to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
         }
 }

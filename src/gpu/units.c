@@ -73,8 +73,8 @@ static void init_group(
         for (size_t i = 0; gpu->failure && i < group->n_units; i++) {
                 struct unit_state *unit = &group->units[i];
 
-                /* One that is a suspect already has its probes, which find the same. */
-                if (!unit->health.suspect)
+                /* One that is unhealthy already has its probes, which find the same. */
+                if (!unit->health.unhealthy)
                         unit->is_news = health_fail(&unit->health, gpu->failure, now_ms);
         }
 }

@@ -85,9 +85,9 @@ static void tell_news(struct watch *watch, bool all, struct mail *mail)
                 for (size_t u = 0; u < watch->units.groups[g].n_units; u++) {
                         struct unit_state *unit = &watch->units.groups[g].units[u];
 
-                        if (unit->is_news || (all && unit->health.suspect))
-                                mail_put_note(
-                                        mail, unit->uuid, !unit->health.suspect, unit->health.reason, unit->health.xid);
+                        if (unit->is_news || (all && unit->health.unhealthy))
+                                mail_put_note(mail, unit->uuid, !unit->health.unhealthy, unit->health.reason,
+                                        unit->health.xid);
                         unit->is_news = false;
                 }
         }

@@ -128,7 +128,7 @@ void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now
                 bool is_due = !forced && unit->health.probe_at_ms <= now;
                 struct probe_result own = whole;
 
-                if (!is_due && unit->health.suspect)
+                if (!is_due && unit->health.unhealthy)
                         continue;
                 if (health_is_good(own.finding) && i > 0)
                         own = probe_mig_device(watch->nvml, unit->uuid);
@@ -236,7 +236,7 @@ static void fail_unheard(struct watch *watch, size_t position, const char *reaso
         if (!health_policy_has_checks(&watch->policy))
                 return;
         for (size_t i = 0; i < group->n_units; i++)
-                if (!group->units[i].health.suspect && health_fail(&group->units[i].health, reason, watch_now_ms()))
+                if (!group->units[i].health.unhealthy && health_fail(&group->units[i].health, reason, watch_now_ms()))
                         group->units[i].is_news = true;
 }
 
@@ -249,7 +249,7 @@ static void register_gpus(struct watch *watch, struct watch_ears *ears)
                 if (skips_find(&watch->skips, gpu->uuid) || find_ear(ears, gpu->uuid))
                         continue;
                 ask_gpu(watch, i);
-                if (watch->units.groups[i].units[0].health.suspect &&
+                if (watch->units.groups[i].units[0].health.unhealthy &&
                         (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
                         continue;
                 if (register_gpu(watch, ears, i, &err) < 0)

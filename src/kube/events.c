@@ -16,7 +16,7 @@ struct kube_events {
         void (*on_answer)(const struct error *err, void *data);
         void (*on_given_up)(const struct event *event, const struct error *err, void *data);
         void *data;
-        struct event_book *book;
+        struct event_queue *queue;
         const struct event_entry *sending;
         struct kube_call *call;
         uv_timer_t retry; /* until the next has its turn */
@@ -143,16 +143,16 @@ static void on_done(const struct kube_answer *answer, void *data)
         };
         enum event_outcome outcome = outcome_of(events->sending, answer);
 
-        if (outcome == EVENT_FAILED && event_book_is_last_try(events->book)) {
+        if (outcome == EVENT_FAILED && event_queue_is_last_try(events->queue)) {
                 outcome = EVENT_GIVEN_UP;
                 if (events->on_given_up)
                         events->on_given_up(&events->sending->event, answer->error, events->data);
         }
         events->call = NULL;
         events->sending = NULL;
-        event_book_settle(events->book, outcome, &failure);
+        event_queue_settle(events->queue, outcome, &failure);
         events->sent += outcome == EVENT_SENT;
-        if (events->on_answer && (outcome == EVENT_SENT ? event_book_is_well(events->book) : outcome != EVENT_LOST))
+        if (events->on_answer && (outcome == EVENT_SENT ? event_queue_is_well(events->queue) : outcome != EVENT_LOST))
                 events->on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->data);
         send_next(events);
 }
@@ -160,7 +160,7 @@ static void on_done(const struct kube_answer *answer, void *data)
 static void send_next(struct kube_events *events)
 {
         uint64_t wait_ms = UINT64_MAX;
-        const struct event_entry *entry = event_book_next(events->book, uv_now(events->retry.loop), &wait_ms);
+        const struct event_entry *entry = event_queue_next(events->queue, uv_now(events->retry.loop), &wait_ms);
         struct kube_request request = {.done = on_done, .data = events};
         _free_ char *path = NULL;
         json_t *body;
@@ -192,7 +192,7 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
         events->on_answer = options->on_answer;
         events->on_given_up = options->on_given_up;
         events->data = options->data;
-        events->book = event_book_new(options->retry_ms);
+        events->queue = event_queue_new(options->retry_ms);
         uv_timer_init(options->loop, &events->retry);
         events->retry.data = events;
         return events;
@@ -202,7 +202,7 @@ void kube_events_tell(struct kube_events *events, const struct event *event)
 {
         if (!events->client)
                 return;
-        event_book_tell(events->book, event, now_ms());
+        event_queue_add(events->queue, event, now_ms());
         send_next(events);
 }
 
@@ -213,7 +213,7 @@ uint64_t kube_events_sent(const struct kube_events *events)
 
 uint64_t kube_events_dropped(const struct kube_events *events)
 {
-        return event_book_dropped(events->book);
+        return event_queue_dropped(events->queue);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -222,7 +222,7 @@ static void on_closed(uv_handle_t *handle)
         void (*closed)(void *) = events->closed;
         void *data = events->closed_data;
 
-        event_book_free(events->book);
+        event_queue_free(events->queue);
         free(events->component);
         free(events->host);
         free(events);

@@ -1,6 +1,6 @@
 /*
  * Kubernetes events: what happened to an object of the cluster, for whoever asks `kubectl describe` and `kubectl events`. Which
- * of them are told is decided by kube/event_book.h; this sends them, one at a time, and again with back-off while the API
+ * of them are told is decided by kube/event_queue.h; this sends them, one at a time, and again with back-off while the API
  * server cannot be had. It knows no reasons.
  *
  * They are core/v1 Events, as kubelet writes them: `kubectl get events` and `describe` show their count and when they were seen
@@ -18,7 +18,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "kube/event_book.h"
+#include "kube/event_queue.h"
 
 struct kube_client;
 struct kube_events;

@@ -294,14 +294,14 @@ static void on_timeout(uv_timer_t *timer)
 
 static void step(struct plugin *plugin, enum registration_event event)
 {
-        enum registration_state before = plugin->registration.state;
+        enum registration_state previous = plugin->registration.state;
         struct registration_action action = registration_step(
                 &plugin->registration, event, (int64_t)uv_now(plugin->place->loop), (uint32_t)(uv_hrtime() >> 8));
         enum registration_state after = plugin->registration.state;
 
-        if (before != after)
+        if (previous != after)
                 log_debug("registration", LOG_STR("resource", plugin->name),
-                        LOG_STR("from", registration_state_name(before)),
+                        LOG_STR("from", registration_state_name(previous)),
                         LOG_STR("to", registration_state_name(after)));
         /* The list may end before Register is answered: then the answer is what shows that nobody follows it. */
         if (action.command == REGISTRATION_CLOSE &&
@@ -311,7 +311,7 @@ static void step(struct plugin *plugin, enum registration_event event)
         if (action.command == REGISTRATION_CLOSE && event == REGISTRATION_TIMEOUT)
                 log_warn("kubelet answered Register and did not open ListAndWatch, registering again",
                         LOG_STR("resource", plugin->name), LOG_UINT("times", plugin->registration.failures + 1));
-        if (before != after)
+        if (previous != after)
                 uv_timer_stop(&plugin->timer);
         if (action.timeout_ms)
                 uv_timer_start(&plugin->timer, on_timeout, action.timeout_ms, 0);
@@ -364,9 +364,9 @@ static void publish(struct plugin *plugin)
         rpc_message_unref(plugin->packed);
         plugin->packed = packed;
         for_each_stream(plugin, send_list);
-        if (counts.hidden)
+        if (counts.reserved)
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
-                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("reserved", counts.hidden));
+                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("reserved", counts.reserved));
         else
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
                         LOG_UINT("unhealthy", counts.unhealthy));
@@ -408,7 +408,7 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
         plugin->asks_at_start = mps_limits_at_start(plan, resource);
         requests_set_resource(&plugin->requests, plan, resource);
         if (device_list_update(
-                    &plugin->list, resource, ask_health, &question, requests_hidden(&plugin->requests, resource)))
+                    &plugin->list, resource, ask_health, &question, requests_unavailable(&plugin->requests, resource)))
                 publish(plugin);
 }
 
@@ -417,17 +417,17 @@ bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan,
         return plugin->asks_at_start == mps_limits_at_start(plan, resource);
 }
 
-void plugin_forget_before(struct plugin *plugin)
+void plugin_forget_previous(struct plugin *plugin)
 {
-        requests_forget_before(&plugin->requests);
+        requests_forget_previous(&plugin->requests);
 }
 
 void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data)
 {
         struct question question = {.plugin = plugin, .health = health, .data = data};
 
-        if (device_list_refresh(
-                    &plugin->list, ask_health, &question, requests_hidden(&plugin->requests, plugin->list.resource)))
+        if (device_list_refresh(&plugin->list, ask_health, &question,
+                    requests_unavailable(&plugin->requests, plugin->list.resource)))
                 publish(plugin);
 }
 

@@ -42,7 +42,7 @@ struct plugins {
         struct file_identity kubelet; /* its socket, as last seen */
         const struct plan *plan;
         struct list members;
-        struct list leaving; /* closing; their names are not to be registered again before they are gone */
+        struct list draining; /* closing; their names are not to be registered again before they are gone */
         char **unhealthy;
         size_t n_unhealthy;
 
@@ -142,7 +142,7 @@ static void on_plugin_closed(void *data)
 static void close_member(struct member *member)
 {
         list_remove(&member->link);
-        list_append(&member->plugins->leaving, &member->link);
+        list_append(&member->plugins->draining, &member->link);
         plugin_close(member->plugin, on_plugin_closed, member);
 }
 
@@ -194,7 +194,7 @@ static void carry_out_plan(struct plugins *plugins)
                         member = NULL;
                 }
                 is_new = !member;
-                if (is_new && find_member(&plugins->leaving, resource->name))
+                if (is_new && find_member(&plugins->draining, resource->name))
                         continue; /* starts when the one before is gone: see kubelet/registration.h */
                 if (is_new)
                         member = add_member(plugins, resource->name);
@@ -240,9 +240,9 @@ void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
                 settle(plugins);
-        /* The plan before goes, and a request may come in this turn still. */
+        /* the previous plan goes, and a request may come in this turn still. */
         LIST_FOR_EACH(link, &plugins->members)
-                plugin_forget_before(container_of(link, struct member, link)->plugin);
+                plugin_forget_previous(container_of(link, struct member, link)->plugin);
         plugins->plan = plan;
         plugins->plan_is_new = true;
         uv_idle_start(&plugins->settle, on_settle);
@@ -432,7 +432,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->on_stranded = options->on_stranded;
         plugins->data = options->data;
         list_init(&plugins->members);
-        list_init(&plugins->leaving);
+        list_init(&plugins->draining);
         if (dirwatch_new(&plugins->watch, options->loop, plugins->directory,
                     options->poll_ms ? options->poll_ms : POLL_MS, on_directory_changed, plugins, err) < 0) {
                 free(plugins->directory);

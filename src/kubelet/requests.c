@@ -49,22 +49,22 @@ static int say_withdrawn(const struct requests *requests, struct error *err)
 
 /* ---- GetPreferredAllocation ---- */
 
-const bool *requests_hidden(const struct requests *requests, const struct resource *resource)
+const bool *requests_unavailable(const struct requests *requests, const struct resource *resource)
 {
         const struct broker *broker = requests->options.broker;
 
-        return broker && resource ? broker->hidden(resource, broker->data) : NULL;
+        return broker && resource ? broker->unavailable(resource, broker->data) : NULL;
 }
 
-static bool is_not_for_now(const struct resource *resource, const struct device *device, const bool *hidden)
+static bool is_not_for_now(const struct resource *resource, const struct device *device, const bool *unavailable)
 {
         size_t position = (size_t)(device - resource->devices);
 
-        return (hidden && hidden[position]) || (resource->withheld && resource->withheld[position]);
+        return (unavailable && unavailable[position]) || (resource->unavailable && resource->unavailable[position]);
 }
 
 /* In a rollout: an id that the wanted plan does not have, given back a moment ago. */
-static bool is_of_before(const struct resource *resource, const struct device *device)
+static bool is_of_previous(const struct resource *resource, const struct device *device)
 {
         const struct unit *unit = &resource->units[device->unit];
 
@@ -72,32 +72,33 @@ static bool is_of_before(const struct resource *resource, const struct device *d
 }
 
 /*
- * kubelet's list may be older than what is kept back now, so its ids are looked through. Where too few are left the answer is
+ * kubelet's list may be older than what is unavailable now, so its ids are looked through. Where too few are left the answer is
  * shorter than what was asked for: kubelet fills it up, and the broker has the last word in Allocate.
  */
-static void leave_out_hidden(const struct requests *requests, struct prefer_request *request, struct arena *scratch)
+static void leave_out_unavailable(
+        const struct requests *requests, struct prefer_request *request, struct arena *scratch)
 {
         const struct resource *resource = requests->resource;
-        const bool *hidden = requests_hidden(requests, resource);
+        const bool *unavailable = requests_unavailable(requests, resource);
         const char **available;
         size_t count = 0;
         size_t n_own = 0;
 
-        if (!hidden && !resource->withheld)
+        if (!unavailable && !resource->unavailable)
                 return;
         available = ARENA_ARRAY(scratch, const char *, request->n_available);
         for (size_t i = 0; i < request->n_available; i++) {
                 const struct device *device = map_find(&resource->by_id, request->available[i]);
 
-                if (!device || is_not_for_now(resource, device, hidden))
+                if (!device || is_not_for_now(resource, device, unavailable))
                         continue;
                 available[count++] = request->available[i];
-                if (is_of_before(resource, device))
+                if (is_of_previous(resource, device))
                         continue;
                 available[count - 1] = available[n_own];
                 available[n_own++] = request->available[i];
         }
-        /* The ids of before come last: the sooner they are free, the sooner their unit goes over. */
+        /* the previous ids come last: the sooner they are free, the sooner their unit goes over. */
         if (n_own + request->n_required >= request->size)
                 count = n_own;
         request->available = available;
@@ -113,7 +114,7 @@ static int prefer_container(const struct requests *requests, struct prefer_reque
         if (request->size > request->n_available + request->n_required)
                 return error_set(err, ERROR_INVALID, "allocation_size: %zu, but only %zu devices are available",
                         request->size, request->n_available + request->n_required);
-        leave_out_hidden(requests, request, scratch);
+        leave_out_unavailable(requests, request, scratch);
         ids = ARENA_ARRAY(scratch, const char *, request->size);
         ret->ids = ids;
         return prefer(requests->resource, request, scratch, ids, &ret->n_ids, err);
@@ -309,30 +310,30 @@ static bool has_all(const struct resource *resource, const struct container_ids 
         return true;
 }
 
-/* In a rollout, what it has of units that keep the terms of before: an id of theirs was given back a moment ago. */
-static const struct resource *leaving_of(const struct resource *resource, const struct container_ids *container)
+/* In a rollout, what it has of units that keep the previous sharing policy: an id of theirs was given back a moment ago. */
+static const struct resource *draining_of(const struct resource *resource, const struct container_ids *container)
 {
-        for (size_t i = 0; i < resource->n_leaving; i++)
-                if (has_all(&resource->leaving[i], container))
-                        return &resource->leaving[i];
+        for (size_t i = 0; i < resource->n_draining; i++)
+                if (has_all(&resource->draining[i], container))
+                        return &resource->draining[i];
         return NULL;
 }
 
 static const struct resource *resource_in_force(const struct requests *requests, const struct container_ids *container)
 {
-        const struct resource *leaving =
-                has_all(requests->resource, container) ? NULL : leaving_of(requests->resource, container);
+        const struct resource *draining =
+                has_all(requests->resource, container) ? NULL : draining_of(requests->resource, container);
 
-        return leaving ? leaving : requests->resource;
+        return draining ? draining : requests->resource;
 }
 
 /* That of the list that kubelet has now, or, in the moment before it has our newest, that of the one before. */
 static const struct resource *resource_of(const struct requests *requests, const struct container_ids *container)
 {
-        const struct resource *before = requests->resource_before;
+        const struct resource *previous = requests->previous_resource;
         const struct resource *now = resource_in_force(requests, container);
 
-        return before && !has_all(now, container) && has_all(before, container) ? before : now;
+        return previous && !has_all(now, container) && has_all(previous, container) ? previous : now;
 }
 
 /* From the plan of |resource|, if that is still there; else from the one that is in force. */
@@ -341,8 +342,8 @@ static int allocate_next(struct request *request, const struct resource *resourc
 {
         struct requests *requests = request->requests;
         const struct container_ids *container = &request->containers[request->n_done];
-        bool is_before = resource == requests->resource_before;
-        const struct plan *plan = is_before ? requests->plan_before : requests->plan;
+        bool is_previous = resource == requests->previous_resource;
+        const struct plan *plan = is_previous ? requests->previous_plan : requests->plan;
         char tag[TAG_SIZE] = "";
         const struct allocate_request wanted = {
                 .binding = binding, .ids = container->ids, .n_ids = container->n_ids, .tag = tag};
@@ -351,7 +352,7 @@ static int allocate_next(struct request *request, const struct resource *resourc
                 return -1;
         memset(&request->answers[request->n_done], 0, sizeof(*request->answers));
         return allocate(&request->answers[request->n_done], &request->arena, plan,
-                is_before ? resource : resource_in_force(requests, container), &wanted, err);
+                is_previous ? resource : resource_in_force(requests, container), &wanted, err);
 }
 
 static void go_on(struct request *request);
@@ -378,7 +379,7 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
 }
 
 /*
- * What the ids alone forbid the broker does not hear of. It may mend that they are of several units, so a request that may have
+ * What the ids alone forbid the broker does not hear of. It may settle that they are of several units, so a request that may have
  * several is not looked at as it is.
  */
 static bool is_for_broker(const struct resource *resource, const struct container_ids *container)
@@ -457,15 +458,15 @@ void requests_set_resource(struct requests *requests, const struct plan *plan, c
 {
         if (requests->resource == resource)
                 return;
-        requests->plan_before = requests->plan;
-        requests->resource_before = requests->resource;
+        requests->previous_plan = requests->plan;
+        requests->previous_resource = requests->resource;
         requests->plan = plan;
         requests->resource = resource;
 }
 
-void requests_forget_before(struct requests *requests)
+void requests_forget_previous(struct requests *requests)
 {
-        requests->resource_before = NULL;
+        requests->previous_resource = NULL;
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -483,7 +484,7 @@ void requests_close(struct requests *requests, void (*closed)(void *data), void 
 
         requests->closed = closed;
         requests->data = data;
-        requests->resource = requests->resource_before = NULL;
+        requests->resource = requests->previous_resource = NULL;
         say_withdrawn(requests, &err);
         while ((first = first_of(requests)))
                 fail(first, &err);

@@ -30,8 +30,8 @@ struct requests {
         struct requests_options options;
         const struct plan *plan;
         const struct resource *resource; /* NULL: withdrawn */
-        const struct plan *plan_before;
-        const struct resource *resource_before; /* what kubelet may still ask for, NULL at first */
+        const struct plan *previous_plan;
+        const struct resource *previous_resource; /* what kubelet may still ask for, NULL at first */
         struct tag_pool tags;
         struct list waiting; /* for the broker, the earliest deadline first */
         uv_timer_t timer;    /* for that deadline */
@@ -51,10 +51,10 @@ void requests_close(struct requests *requests, void (*closed)(void *data), void 
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource);
 
 /* The ones before are about to go. */
-void requests_forget_before(struct requests *requests);
+void requests_forget_previous(struct requests *requests);
 
-/* By position in resource->devices: what the broker keeps back now, or NULL. */
-const bool *requests_hidden(const struct requests *requests, const struct resource *resource);
+/* By position in resource->devices: ids that the broker has as unavailable now, or NULL. */
+const bool *requests_unavailable(const struct requests *requests, const struct resource *resource);
 
 /* From a handler of the method. */
 void requests_prefer(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size);

@@ -17,7 +17,7 @@
 struct ledger_resource *ledger_find_shared_among(struct ledger_resource *shared, size_t n_shared, const char *name)
 {
         for (size_t i = 0; i < n_shared; i++)
-                if (!shared[i].is_leaving && strcmp(shared[i].resource->name, name) == 0)
+                if (!shared[i].is_draining && strcmp(shared[i].resource->name, name) == 0)
                         return &shared[i];
         return NULL;
 }
@@ -38,7 +38,7 @@ static bool is_ready(const struct ledger *ledger, const struct unit *unit)
 
         if (!unit->shared)
                 return true;
-        /* What is ready may be the daemon of before, that is about to end. */
+        /* What is ready may be the previous daemon, that is about to end. */
         return daemon && daemon->state == MPS_READY &&
                (ledger->status->generation == ledger->generation || !map_find(&ledger->renewed, unit->uuid));
 }
@@ -48,21 +48,21 @@ static bool takes_containers(const struct ledger *ledger, const struct unit *uni
         return !unit->is_kept && is_ready(ledger, unit) && ledger->options.is_healthy(unit->uuid, ledger->options.data);
 }
 
-void ledger_keep_back(struct ledger *ledger, struct ledger_resource *shared)
+void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared)
 {
         const struct resource *resource = shared->resource;
-        const bool *hidden;
+        const bool *unavailable;
 
         for (size_t i = 0; i < resource->n_units; i++)
                 allocations_set_unit_health(
                         shared->allocations, resource->units[i].uuid, takes_containers(ledger, &resource->units[i]));
-        hidden = allocations_reserved_ids(shared->allocations);
+        unavailable = allocations_reserved_ids(shared->allocations);
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
                 bool ready = is_ready(ledger, unit);
 
                 for (size_t at = unit->first_device; at < unit->first_device + unit->replicas; at++)
-                        shared->kept_back[at] = !ready || hidden[at];
+                        shared->unavailable[at] = !ready || unavailable[at];
         }
 }
 
@@ -73,7 +73,7 @@ void ledger_keep_back(struct ledger *ledger, struct ledger_resource *shared)
 void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared)
 {
         shared->changed = true;
-        ledger_keep_back(ledger, shared);
+        ledger_update_unavailable(ledger, shared);
         if (!ledger->closing && !uv_is_active((uv_handle_t *)&ledger->save_timer))
                 uv_timer_start(&ledger->save_timer, ledger_on_save, SAVE_MS, 0);
         ledger->options.on_change(ledger->options.data);
@@ -89,7 +89,7 @@ static char *allocations_path(const struct ledger *ledger, const struct resource
         return path;
 }
 
-/* One file a name, whatever the terms. */
+/* One file a name, whatever the sharing policy. */
 static char *write_all_allocations(const struct ledger *ledger, const char *name)
 {
         struct arena scratch = ARENA_INIT;
@@ -181,10 +181,10 @@ static bool is_of_shared(const struct ledger_resource *shared, const char *id)
 {
         const struct device *device = map_find(&shared->resource->by_id, id);
 
-        if (shared->is_leaving || device)
+        if (shared->is_draining || device)
                 return device && !shared->resource->units[device->unit].is_kept;
-        for (size_t i = 0; i < shared->resource->n_leaving; i++)
-                if (map_find(&shared->resource->leaving[i].by_id, id))
+        for (size_t i = 0; i < shared->resource->n_draining; i++)
+                if (map_find(&shared->resource->draining[i].by_id, id))
                         return false;
         return true;
 }
@@ -205,7 +205,7 @@ void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shar
         struct arena scratch = ARENA_INIT;
         struct allocations_held *held;
         size_t n_held = holders_of(ledger->holders, shared->resource->name, &scratch, &held);
-        size_t before = allocations_count(shared->allocations);
+        size_t previous = allocations_count(shared->allocations);
 
         n_held = keep_own(shared, held, n_held);
         for (size_t i = 0; i < n_held; i++) {
@@ -216,6 +216,6 @@ void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shar
         }
         allocations_sync(shared->allocations, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
-        if (sync.released || allocations_count(shared->allocations) != before)
+        if (sync.released || allocations_count(shared->allocations) != previous)
                 ledger_note_change(ledger, shared);
 }

@@ -5,7 +5,7 @@
  *     asked ──► kubelet's list ──► GET of the pod ──► the container's devices are made
  *         └───────────┴─────────────────┴──► without what it declares, after READ_MS at the latest: the default, and that is said
  *
- * What was read is kept as long as kubelet's record has the pod, since the guard holds the container to it. Of containers that another
+ * What was read is kept as long as kubelet's record has the pod, since the limit monitor holds the container to it. Of containers that another
  * agent started it is read when kubelet lists them; whether they started with it is not known, so against them it proves nothing.
  */
 #include <inttypes.h>
@@ -47,7 +47,7 @@ struct declared_container {
         size_t n_units;
 };
 
-/* A start that waits for its pod; or, without |started|, a pod that is read for the guard. */
+/* A start that waits for its pod; or, without |started|, a pod that is read for the limit monitor. */
 struct declared_ask {
         struct list link;
         struct ledger *ledger;
@@ -110,26 +110,26 @@ static void drop_annotations(struct declared *said)
 static struct declared_container *take(
         struct ledger *ledger, const struct checkpoint_entry *entry, const json_t *pod, bool is_start)
 {
-        struct declared_container *before = find(ledger, entry->pod_uid, entry->container);
+        struct declared_container *previous = find(ledger, entry->pod_uid, entry->container);
         struct declared_container *now;
 
-        if (before && !pod) {
-                before->read_at = ledger_clock(ledger);
-                before->is_ours |= is_start;
-                return before;
+        if (previous && !pod) {
+                previous->read_at = ledger_clock(ledger);
+                previous->is_ours |= is_start;
+                return previous;
         }
         now = xcalloc(1, sizeof(*now));
         now->pod_uid = arena_strdup(&now->arena, entry->pod_uid);
         now->name = arena_strdup(&now->arena, entry->container);
         now->resource = is_start ? arena_strdup(&now->arena, entry->resource) : "";
         now->read_at = ledger_clock(ledger);
-        now->is_ours = is_start || (before && before->is_ours);
+        now->is_ours = is_start || (previous && previous->is_ours);
         if (pod)
                 now->said = declared_read(&now->arena, pod, entry->container);
-        if (before && before->is_ours && !before->said.is_known && !is_start)
+        if (previous && previous->is_ours && !previous->said.is_known && !is_start)
                 drop_annotations(&now->said);
-        if (before)
-                free_container(before);
+        if (previous)
+                free_container(previous);
         list_append(&ledger->declared, &now->link);
         return now;
 }

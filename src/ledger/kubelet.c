@@ -81,7 +81,7 @@ bool ledger_can_ask(const struct ledger *ledger)
 /* ---- what was told ---- */
 
 /* |list| is empty where there is none. */
-static void take(struct ledger *ledger, const struct pod_list *list, const struct holders *before)
+static void take(struct ledger *ledger, const struct pod_list *list, const struct holders *previous)
 {
         struct arena scratch = ARENA_INIT;
         struct checkpoint checkpoint;
@@ -90,7 +90,7 @@ static void take(struct ledger *ledger, const struct pod_list *list, const struc
         ledger->has_record = ledger_read_checkpoint(ledger, &scratch, &checkpoint);
         if (ledger->has_record)
                 ledger_note_recorded(ledger, &checkpoint);
-        holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, before, !is_young(ledger));
+        holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, previous, !is_young(ledger));
         holders_free(ledger->holders);
         ledger->holders = holders;
         arena_done(&scratch);

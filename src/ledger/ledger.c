@@ -49,37 +49,37 @@ static void free_shared(struct ledger_resource *shared, size_t n_shared)
 {
         for (size_t i = 0; i < n_shared; i++) {
                 allocations_free(shared[i].allocations);
-                free(shared[i].kept_back);
+                free(shared[i].unavailable);
         }
         free(shared);
 }
 
-static void open_shared(struct ledger_resource *shared, const struct resource *resource, bool is_leaving)
+static void open_shared(struct ledger_resource *shared, const struct resource *resource, bool is_draining)
 {
-        *shared = (struct ledger_resource){.resource = resource, .is_leaving = is_leaving};
-        shared->kept_back = xcalloc(resource->n_devices, sizeof(*shared->kept_back));
+        *shared = (struct ledger_resource){.resource = resource, .is_draining = is_draining};
+        shared->unavailable = xcalloc(resource->n_devices, sizeof(*shared->unavailable));
 }
 
-static bool had_name(const struct ledger_resource *before, size_t n_before, const char *name)
+static bool had_name(const struct ledger_resource *previous, size_t n_previous, const char *name)
 {
-        for (size_t i = 0; i < n_before; i++)
-                if (strcmp(before[i].resource->name, name) == 0)
+        for (size_t i = 0; i < n_previous; i++)
+                if (strcmp(previous[i].resource->name, name) == 0)
                         return true;
         return false;
 }
 
 /* The allocations of one name: to the resource that has their unit. |main| is NULL where the name is not shared by MPS any more. */
-static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *leaving,
-        size_t n_leaving, struct ledger_resource *before, size_t n_before)
+static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *draining,
+        size_t n_draining, struct ledger_resource *previous, size_t n_previous)
 {
-        const char *name = main ? main->resource->name : leaving[0].resource->name;
-        struct ledger_resource *old = ledger_find_shared_among(before, n_before, name);
+        const char *name = main ? main->resource->name : draining[0].resource->name;
+        struct ledger_resource *old = ledger_find_shared_among(previous, n_previous, name);
 
-        for (size_t i = 0; i < n_leaving; i++) {
-                leaving[i].allocations = allocations_new(leaving[i].resource, leaving[i].resource->max_per_request);
-                for (size_t j = 0; j < n_before; j++)
-                        if (strcmp(before[j].resource->name, name) == 0)
-                                allocations_move(before[j].allocations, leaving[i].allocations);
+        for (size_t i = 0; i < n_draining; i++) {
+                draining[i].allocations = allocations_new(draining[i].resource, draining[i].resource->max_per_request);
+                for (size_t j = 0; j < n_previous; j++)
+                        if (strcmp(previous[j].resource->name, name) == 0)
+                                allocations_move(previous[j].allocations, draining[i].allocations);
         }
         if (main && old) {
                 main->allocations = TAKE_PTR(old->allocations);
@@ -87,41 +87,41 @@ static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *m
         } else if (main) {
                 main->allocations = allocations_new(main->resource, main->resource->max_per_request);
         }
-        for (size_t j = 0; main && j < n_before; j++)
-                if (before[j].allocations && strcmp(before[j].resource->name, name) == 0)
-                        allocations_move(before[j].allocations, main->allocations);
-        if (had_name(before, n_before, name))
+        for (size_t j = 0; main && j < n_previous; j++)
+                if (previous[j].allocations && strcmp(previous[j].resource->name, name) == 0)
+                        allocations_move(previous[j].allocations, main->allocations);
+        if (had_name(previous, n_previous, name))
                 return;
-        ledger_load_allocations(ledger, main ? main : leaving);
-        for (size_t i = main ? 0 : 1; i < n_leaving; i++)
-                allocations_move((main ? main : leaving)->allocations, leaving[i].allocations);
+        ledger_load_allocations(ledger, main ? main : draining);
+        for (size_t i = main ? 0 : 1; i < n_draining; i++)
+                allocations_move((main ? main : draining)->allocations, draining[i].allocations);
 }
 
 /* The ledger of one name. */
 static void open_all_shared(
-        struct ledger *ledger, const struct resource *resource, struct ledger_resource *before, size_t n_before)
+        struct ledger *ledger, const struct resource *resource, struct ledger_resource *previous, size_t n_previous)
 {
         struct ledger_resource *main = NULL;
-        struct ledger_resource *leaving;
+        struct ledger_resource *draining;
 
         if (resource->strategy == SHARING_MPS) {
                 main = &ledger->shared[ledger->n_shared++];
                 open_shared(main, resource, false);
         }
-        leaving = &ledger->shared[ledger->n_shared];
-        for (size_t i = 0; i < resource->n_leaving; i++)
-                open_shared(&ledger->shared[ledger->n_shared++], &resource->leaving[i], true);
-        if (main || resource->n_leaving)
-                hand_allocations_on(ledger, main, leaving, resource->n_leaving, before, n_before);
+        draining = &ledger->shared[ledger->n_shared];
+        for (size_t i = 0; i < resource->n_draining; i++)
+                open_shared(&ledger->shared[ledger->n_shared++], &resource->draining[i], true);
+        if (main || resource->n_draining)
+                hand_allocations_on(ledger, main, draining, resource->n_draining, previous, n_previous);
 }
 
 /* What is not on file yet of a name has to come there still. */
-static void keep_changed(struct ledger *ledger, const struct ledger_resource *before, size_t n_before)
+static void keep_changed(struct ledger *ledger, const struct ledger_resource *previous, size_t n_previous)
 {
         for (size_t i = 0; i < ledger->n_shared; i++)
-                for (size_t j = 0; j < n_before; j++)
-                        if (before[j].changed &&
-                                strcmp(ledger->shared[i].resource->name, before[j].resource->name) == 0)
+                for (size_t j = 0; j < n_previous; j++)
+                        if (previous[j].changed &&
+                                strcmp(ledger->shared[i].resource->name, previous[j].resource->name) == 0)
                                 ledger->shared[i].changed = true;
 }
 
@@ -142,7 +142,7 @@ static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wa
 }
 
 /* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
-static void note_renewed(struct ledger *ledger, const struct mps_wanted *before, const struct mps_wanted *wanted)
+static void note_renewed(struct ledger *ledger, const struct mps_wanted *previous, const struct mps_wanted *wanted)
 {
         bool is_current = ledger->status && ledger->status->generation == ledger->generation;
 
@@ -152,7 +152,7 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *before,
         }
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
-                const struct mps_daemon_wanted *old = find_daemon(before, daemon->name);
+                const struct mps_daemon_wanted *old = find_daemon(previous, daemon->name);
 
                 if ((old && mps_daemon_is_same(old, daemon)) || runs_already(ledger, daemon))
                         continue;
@@ -164,31 +164,31 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *before,
 
 void ledger_apply(struct ledger *ledger, const struct plan *plan)
 {
-        struct ledger_resource *before = ledger->shared;
-        size_t n_before = ledger->n_shared;
+        struct ledger_resource *previous = ledger->shared;
+        size_t n_previous = ledger->n_shared;
         size_t most = plan->n_resources;
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
-        struct mps_wanted wanted_before = {0};
+        struct mps_wanted previously_wanted = {0};
         bool is_first = !ledger->plan;
 
         if (ledger->plan)
-                mps_wanted_of(&wanted_before, &scratch, ledger->plan);
+                mps_wanted_of(&previously_wanted, &scratch, ledger->plan);
         else
                 ledger->generation = MAX(ledger->generation, (uint64_t)date_of(ledger));
         mps_wanted_of(&wanted, &scratch, plan);
-        note_renewed(ledger, &wanted_before, &wanted);
+        note_renewed(ledger, &previously_wanted, &wanted);
         for (size_t i = 0; i < plan->n_resources; i++)
-                most += plan->resources[i].n_leaving;
+                most += plan->resources[i].n_draining;
         ledger->plan = plan;
         ledger->shared = xcalloc(most, sizeof(*ledger->shared));
         ledger->n_shared = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
-                open_all_shared(ledger, &plan->resources[i], before, n_before);
-        keep_changed(ledger, before, n_before);
+                open_all_shared(ledger, &plan->resources[i], previous, n_previous);
+        keep_changed(ledger, previous, n_previous);
         for (size_t i = 0; i < ledger->n_shared; i++)
-                ledger_keep_back(ledger, &ledger->shared[i]);
-        free_shared(before, n_before);
+                ledger_update_unavailable(ledger, &ledger->shared[i]);
+        free_shared(previous, n_previous);
         if (is_first)
                 ledger_make_all(ledger);
         mps_link_apply(ledger->link, &wanted, ledger->generation);
@@ -202,7 +202,7 @@ void ledger_leave(struct ledger *ledger)
 {
         uv_timer_stop(&ledger->save_timer); /* what is not in the files yet, kubelet's list has */
         uv_timer_stop(&ledger->list_timer);
-        uv_timer_stop(&ledger->guard_timer);
+        uv_timer_stop(&ledger->limit_monitor_timer);
         ledger->holders = holders_free(ledger->holders);
         ledger->listed_at = NEVER;
         free_shared(TAKE_PTR(ledger->shared), ledger->n_shared);
@@ -211,9 +211,9 @@ void ledger_leave(struct ledger *ledger)
         ledger_forget_requests(ledger);
         ledger_forget_several(ledger);
         ledger_forget_declared(ledger);
-        guard_free(ledger->guard);
-        ledger->guard = guard_new();
-        ledger->found = (struct guard_report){0};
+        limit_monitor_free(ledger->limit_monitor);
+        ledger->limit_monitor = limit_monitor_new();
+        ledger->found = (struct limit_monitor_report){0};
         mps_link_forget(ledger->link);
 }
 
@@ -224,7 +224,7 @@ void ledger_health_changed(struct ledger *ledger, const char *uuid)
 
                 if (!resource_find_unit(shared->resource, uuid))
                         continue;
-                ledger_keep_back(ledger, shared);
+                ledger_update_unavailable(ledger, shared);
                 ledger->options.on_change(ledger->options.data);
         }
 }
@@ -239,7 +239,7 @@ static void free_holdings(struct ledger *ledger)
         ledger_forget_declared(ledger);
         map_done(&ledger->renewed);
         arena_done(&ledger->renewed_arena);
-        guard_free(ledger->guard);
+        limit_monitor_free(ledger->limit_monitor);
         mps_report_free(ledger->report);
         mps_faults_done(&ledger->faults);
         free(ledger->directory);
@@ -285,8 +285,8 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         ledger->pod_resources = xstrdup(config->pod_resources);
         ledger->pod_resources_folder = file_folder(config->pod_resources);
         ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
-        ledger->broker =
-                (struct broker){.hidden = ledger_hidden, .bind = ledger_bind, .start = ledger_start, .data = ledger};
+        ledger->broker = (struct broker){
+                .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
         list_init(&ledger->binds);
         list_init(&ledger->tellings);
         list_init(&ledger->askings);
@@ -306,10 +306,10 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         start_timer(ledger, &ledger->list_timer);
         start_timer(ledger, &ledger->save_timer);
         start_timer(ledger, &ledger->wait_timer);
-        start_timer(ledger, &ledger->guard_timer);
+        start_timer(ledger, &ledger->limit_monitor_timer);
         start_timer(ledger, &ledger->several_timer);
         start_timer(ledger, &ledger->declared_timer);
-        ledger->guard = guard_new();
+        ledger->limit_monitor = limit_monitor_new();
         ledger->report = mps_report_new(&report);
         *ret = ledger;
         return 0;
@@ -369,7 +369,7 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         uv_close((uv_handle_t *)&ledger->list_timer, on_timer_closed);
         uv_close((uv_handle_t *)&ledger->save_timer, on_timer_closed);
         uv_close((uv_handle_t *)&ledger->wait_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->guard_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->limit_monitor_timer, on_timer_closed);
         ledger_forget_several(ledger);
         uv_close((uv_handle_t *)&ledger->several_timer, on_timer_closed);
         ledger_refuse_declared(ledger);

@@ -20,7 +20,7 @@
 #include "kubelet/broker.h"
 #include "kubelet/holders.h"
 #include "ledger/faults.h"
-#include "ledger/guard.h"
+#include "ledger/limit_monitor.h"
 #include "share/allocations.h"
 #include "share/rollout.h"
 
@@ -36,7 +36,7 @@ struct ledger_options {
         uv_loop_t *loop;
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
-        void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
+        void (*on_change)(void *data); /* the broker's unavailable() would answer differently now */
         struct node_events *events;    /* NULL: nobody is told. Must outlive the ledger */
         struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data);   /* ledger_ask() has its answer, or kubelet answers again after a long silence */
@@ -52,7 +52,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
 /* Valid as long as the ledger is. */
 const struct broker *ledger_broker(struct ledger *ledger);
 
-/* The plan before must be valid during the call. */
+/* the previous plan must be valid during the call. */
 void ledger_apply(struct ledger *ledger, const struct plan *plan);
 
 /*
@@ -99,20 +99,20 @@ struct ledger_allocation {
         unsigned int threads_permille;
 };
 
-/* Those of the resource of that name, also those by terms of before. Valid until the loop goes on. */
+/* Those of the resource of that name, also those under a previous sharing policy. Valid until the loop goes on. */
 size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
 struct ledger_measures {
         const struct mps_status *mps;    /* NULL: nobody tells */
         const struct mps_faults *faults; /* NULL: none are counted */
-        const struct guard_finding *const *standing;
+        const struct limit_violation *const *standing;
         size_t n_standing;
-        uint64_t findings_total[GUARD_KINDS]; /* that appeared, by guard_kind */
+        uint64_t violations_total[LIMIT_VIOLATION_KINDS]; /* that appeared, by limit_violation_kind */
         uint64_t clients_ended_total;
 };
 
-/* Of MPS and the guard. Valid until the loop goes on. */
+/* Of MPS and the limit monitor. Valid until the loop goes on. */
 void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret);
 
 /* |closed| is called from the loop. Requests that wait are refused. */

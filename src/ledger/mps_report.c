@@ -87,9 +87,9 @@ static void tell_all(const struct mps_report *report, const struct mps_daemon_st
 
 /* A daemon that starts for the first time tells that it is ready, and nothing of the way there. */
 static void tell_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
-        const struct told *before, const char *pods)
+        const struct told *previous, const char *pods)
 {
-        if (before && before->state == daemon->state)
+        if (previous && previous->state == daemon->state)
                 return;
         if (daemon->state == MPS_FAULT) {
                 log_warn("MPS daemon at fault, its replicas are unhealthy",
@@ -98,7 +98,7 @@ static void tell_state(const struct mps_report *report, const struct mps_daemon_
                         LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
                 tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas are unhealthy",
                         daemon->reason);
-        } else if (daemon->state == MPS_READY && before && before->had_fault) {
+        } else if (daemon->state == MPS_READY && previous && previous->had_fault) {
                 log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_UINT("restarts", daemon->restarts), LOG_STR("pods", *pods ? pods : "-"));
@@ -112,9 +112,9 @@ static void tell_state(const struct mps_report *report, const struct mps_daemon_
 }
 
 static void tell_notice(const struct mps_report *report, const struct mps_daemon_status *daemon,
-        const struct told *before, const char *pods)
+        const struct told *previous, const char *pods)
 {
-        if (!daemon->notice || (before && text_is_same(before->notice, daemon->notice)))
+        if (!daemon->notice || (previous && text_is_same(previous->notice, daemon->notice)))
                 return;
         log_warn("MPS needs attention", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
                 LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
@@ -123,19 +123,19 @@ static void tell_notice(const struct mps_report *report, const struct mps_daemon
 }
 
 /* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
-static bool is_news(const struct mps_daemon_status *daemon, const struct told *before)
+static bool is_news(const struct mps_daemon_status *daemon, const struct told *previous)
 {
-        return !before || before->state != daemon->state || !text_is_same(before->notice, daemon->notice);
+        return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
 }
 
 static struct told tell(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
-        const struct told *before = find_told(report, daemon->name);
-        _free_ char *concerned = is_news(daemon, before) ? pods_of(report, daemon) : xstrdup("");
-        bool had_fault = before && before->had_fault;
+        const struct told *previous = find_told(report, daemon->name);
+        _free_ char *concerned = is_news(daemon, previous) ? pods_of(report, daemon) : xstrdup("");
+        bool had_fault = previous && previous->had_fault;
 
-        tell_state(report, daemon, before, concerned);
-        tell_notice(report, daemon, before, concerned);
+        tell_state(report, daemon, previous, concerned);
+        tell_notice(report, daemon, previous, concerned);
         return (struct told){
                 .name = xstrdup(daemon->name),
                 .state = daemon->state,
@@ -225,10 +225,11 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         told = xcalloc(status->n_daemons, sizeof(*told));
         for (size_t i = 0; i < status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &status->daemons[i];
-                const struct told *before = find_told(report, daemon->name);
+                const struct told *previous = find_told(report, daemon->name);
 
                 told[i] = tell(report, daemon);
-                told[i].is_shm_full = report_shm(report, status, &daemon->shm, daemon, before && before->is_shm_full);
+                told[i].is_shm_full =
+                        report_shm(report, status, &daemon->shm, daemon, previous && previous->is_shm_full);
         }
         free_told(report);
         report->told = told;
@@ -236,42 +237,43 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
 }
 
 /* The pod of a process without an allocation has a UID only; then the node has to do. */
-static void tell_pod(
-        const struct mps_report *report, const struct guard_finding *finding, enum node_event event, const char *text)
+static void tell_pod(const struct mps_report *report, const struct limit_violation *violation, enum node_event event,
+        const char *text)
 {
-        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        const char *slash = violation->pod ? strchr(violation->pod, '/') : NULL;
         _free_ char *namespace = NULL;
         struct node_event_pod pod;
 
         if (!slash)
                 return;
-        namespace = xasprintf("%.*s", (int)(slash - finding->pod), finding->pod);
-        pod = (struct node_event_pod){namespace, slash + 1, finding->pod_uid};
+        namespace = xasprintf("%.*s", (int)(slash - violation->pod), violation->pod);
+        pod = (struct node_event_pod){namespace, slash + 1, violation->pod_uid};
         node_events_tell_pod(report->options.events, &pod, event, "%s", text);
 }
 
-static void tell_finding(const struct mps_report *report, enum log_level level, const char *message,
-        enum node_event event, const struct guard_finding *finding)
+static void tell_violation(const struct mps_report *report, enum log_level level, const char *message,
+        enum node_event event, const struct limit_violation *violation)
 {
-        _free_ char *text = xasprintf("%s: %s", message, finding->text);
+        _free_ char *text = xasprintf("%s: %s", message, violation->text);
 
         LOG_AT(level, message, LOG_STR("event", node_event_reason(event)),
-                LOG_STR("violation", guard_kind_name(finding->kind)), LOG_STR("unit", finding->unit),
-                LOG_STR("pod", finding->pod ? finding->pod : finding->pod_uid),
-                LOG_STR("container", finding->container_id), LOG_INT("client", finding->client),
-                LOG_STR("text", finding->text));
+                LOG_STR("violation", limit_violation_kind_name(violation->kind)), LOG_STR("unit", violation->unit),
+                LOG_STR("pod", violation->pod ? violation->pod : violation->pod_uid),
+                LOG_STR("container", violation->container_id), LOG_INT("client", violation->client),
+                LOG_STR("text", violation->text));
         node_events_tell(report->options.events, event, "%s", text);
-        tell_pod(report, finding, event, text);
+        tell_pod(report, violation, event, text);
 }
 
-void mps_report_guard(const struct mps_report *report, const struct guard_report *guard)
+void mps_report_violations(const struct mps_report *report, const struct limit_monitor_report *limit_monitor)
 {
-        for (size_t i = 0; i < guard->n_appeared; i++)
-                tell_finding(
-                        report, LOG_WARN, "limit violated", NODE_EVENT_MPS_ALLOCATION_VIOLATED, guard->appeared[i]);
-        for (size_t i = 0; i < guard->n_gone; i++)
-                tell_finding(report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_ALLOCATION_HOLDS, guard->gone[i]);
-        for (size_t i = 0; i < guard->n_ending; i++)
-                tell_finding(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
-                        guard->ending[i]);
+        for (size_t i = 0; i < limit_monitor->n_appeared; i++)
+                tell_violation(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_ALLOCATION_VIOLATED,
+                        limit_monitor->appeared[i]);
+        for (size_t i = 0; i < limit_monitor->n_gone; i++)
+                tell_violation(
+                        report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_ALLOCATION_HOLDS, limit_monitor->gone[i]);
+        for (size_t i = 0; i < limit_monitor->n_ending; i++)
+                tell_violation(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
+                        limit_monitor->ending[i]);
 }

@@ -18,7 +18,7 @@
  * gathered its pods: so long an allocation is taken for held all the same.
  */
 #define LIST_GRACE_MS INT64_C(10000)
-#define GUARD_INTERVAL_MS UINT64_C(2000)
+#define LIMIT_MONITOR_INTERVAL_MS UINT64_C(2000)
 
 #define ALLOCATION_ID_SIZE ((size_t)40)
 #define ALLOCATION_ID_PREFIX "g%016" PRIx64 /* of all that one agent allocations: its incarnation */
@@ -27,9 +27,9 @@
 struct ledger_resource {
         const struct resource *resource; /* of the plan in force */
         struct allocations *allocations;
-        bool *kept_back; /* by device */
-        bool changed;    /* since it was written */
-        bool is_leaving; /* |resource| has the terms of before: nothing new is entered but what is asked for by its ids */
+        bool *unavailable; /* by device */
+        bool changed;      /* since it was written */
+        bool is_draining; /* |resource| has the previous sharing policy: nothing new is entered but what is asked for by its ids */
 };
 
 /* A device that was asked for, until kubelet has it in its own record: so long no list says who holds it. */
@@ -88,14 +88,14 @@ struct ledger {
         struct list declared_asks; /* starts that wait for their pods */
         struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
         struct arena overdeclared_arena;
-        uv_timer_t declared_timer; /* runs while a pod is being read */
-        uv_timer_t guard_timer;    /* runs while there are clients, or findings */
-        struct guard *guard;
-        bool guard_is_asking; /* kubelet, for its list */
+        uv_timer_t declared_timer;      /* runs while a pod is being read */
+        uv_timer_t limit_monitor_timer; /* runs while there are clients, or violations */
+        struct limit_monitor *limit_monitor;
+        bool limit_monitor_is_asking; /* kubelet, for its list */
         struct mps_report *report;
         struct mps_faults faults;
-        struct guard_report found; /* at the newest look */
-        uint64_t findings_total[GUARD_KINDS];
+        struct limit_monitor_report found; /* at the newest look */
+        uint64_t violations_total[LIMIT_VIOLATION_KINDS];
         uint64_t clients_ended_total;
         struct list binds;    /* requests that wait */
         struct list tellings; /* events whose pods are being asked for */
@@ -140,11 +140,11 @@ int64_t ledger_now(const struct ledger *ledger);
 
 /* ---- allocations.c: what is held, by the ledger and by kubelet ---- */
 
-/* By name: who asks may still have the plan before. */
+/* By name: who asks may still have the previous plan. */
 struct ledger_resource *ledger_find_shared_among(struct ledger_resource *shared, size_t n_shared, const char *name);
 struct ledger_resource *ledger_find_shared(const struct ledger *ledger, const char *name);
 const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit);
-void ledger_keep_back(struct ledger *ledger, struct ledger_resource *shared);
+void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_on_save(uv_timer_t *timer);
 void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared);
@@ -190,7 +190,7 @@ void ledger_on_wait_timer(uv_timer_t *timer);
 enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *resource, const struct unit *unit);
 void ledger_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
         void *context, void *data);
-const bool *ledger_hidden(const struct resource *resource, void *data);
+const bool *ledger_unavailable(const struct resource *resource, void *data);
 
 /* ---- start.c: what a container needs to be made ---- */
 
@@ -216,7 +216,7 @@ void ledger_on_declared_timer(uv_timer_t *timer);
 /* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
 void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
         size_t n_parts, unsigned int *ret_omits);
-/* An error where a unit has no room for them and its terms refuse that. */
+/* An error where a unit has no room for them and its sharing policy refuses that. */
 int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
 /* What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
@@ -239,7 +239,7 @@ void ledger_forget_several(struct ledger *ledger);
 /* Once kubelet's word is in the ledger. */
 void ledger_tell_all(struct ledger *ledger);
 
-/* ---- violations.c: what the daemons and the guard say ---- */
+/* ---- violations.c: what the daemons and the limit monitor say ---- */
 
 /* Who has a device of the allocation, or NULL. */
 const struct holder *ledger_holder_of(
@@ -249,7 +249,7 @@ unsigned int ledger_replicas_of(
         const struct ledger_resource *shared, const struct allocation *allocation, const struct unit *unit);
 /* Their names, for a log: "namespace/name, …", or "". The caller frees. */
 char *ledger_pods_of(const char *unit, void *data);
-void ledger_on_guard_timer(uv_timer_t *timer);
+void ledger_on_limit_monitor_timer(uv_timer_t *timer);
 void ledger_on_status(const struct mps_status *status, const char *reason, void *data);
 
 /* ---- pod_events.c: events for pods ---- */

@@ -79,7 +79,7 @@ static void tell_all(struct telling *telling)
                 const struct ledger_resource *shared = &ledger->shared[i];
                 const struct unit *unit = resource_find_unit(shared->resource, telling->unit);
 
-                if (shared->is_leaving && unit)
+                if (shared->is_draining && unit)
                         tell_by_allocations(telling, shared, unit);
         }
         for (size_t i = 0; i < ledger->plan->n_resources; i++) {

@@ -146,7 +146,7 @@ struct ledger_resource *ledger_find_shared_for(
         for (size_t i = 0; i < ledger->n_shared; i++) {
                 struct ledger_resource *shared = &ledger->shared[i];
 
-                if (shared->is_leaving && strcmp(shared->resource->name, name) == 0 &&
+                if (shared->is_draining && strcmp(shared->resource->name, name) == 0 &&
                         map_find(&shared->resource->by_id, ids[0]))
                         return shared;
         }
@@ -268,16 +268,16 @@ void ledger_bind(const struct resource *resource, const char *const *ids, size_t
         if (settle(bind, &err) == 0)
                 return;
         if (err.kind == ERROR_NOT_FOUND)
-                answer_unbound(bind); /* of the plan before: kubelet's list will say it */
+                answer_unbound(bind); /* of the previous plan: kubelet's list will say it */
         else if (err.kind == ERROR_EXHAUSTED && ledger->pods)
                 ledger_list(ledger, on_listed_for, bind);
         else
                 ledger_refuse(bind, &err);
 }
 
-const bool *ledger_hidden(const struct resource *resource, void *data)
+const bool *ledger_unavailable(const struct resource *resource, void *data)
 {
         const struct ledger_resource *shared = ledger_find_shared(data, resource->name);
 
-        return shared && shared->resource == resource ? shared->kept_back : NULL;
+        return shared && shared->resource == resource ? shared->unavailable : NULL;
 }

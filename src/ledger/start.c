@@ -85,14 +85,14 @@ static void add_allocation(
         struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *allocation)
 {
         const struct ledger_resource *shared = ledger_find_shared_for(starting->ledger, resource, ids, n_ids);
-        size_t n_before = starting->n_parts;
+        size_t n_previous = starting->n_parts;
 
         if (!shared)
                 return;
         add_parts(starting, shared,
                 allocation ? find_allocation(shared, allocation) : allocations_of_device(shared->allocations, ids[0]),
                 ids, n_ids);
-        if (allocation && starting->n_parts > n_before)
+        if (allocation && starting->n_parts > n_previous)
                 starting->allocations[starting->n_allocations++] = allocation;
 }
 

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-/* ---- the guard ---- */
+/* ---- the limit monitor ---- */
 
 static bool has_clients(const struct mps_status *status)
 {
@@ -19,9 +19,9 @@ static enum guard_mode guard_mode(const struct ledger *ledger)
 {
         const struct sharing_section *mps = ledger->plan ? ledger->plan->config->sharing.mps : NULL;
 
-        /* Who holds by terms of before is guarded by them, where there are no others. */
+        /* Who holds under a previous sharing policy is monitored under it, where there are no others. */
         for (size_t i = 0; !mps && i < ledger->n_shared; i++)
-                if (ledger->shared[i].is_leaving)
+                if (ledger->shared[i].is_draining)
                         mps = ledger->shared[i].resource->units[0].shared->section;
         return mps ? mps->guard : GUARD_OFF;
 }
@@ -54,7 +54,7 @@ unsigned int ledger_replicas_of(
 }
 
 static void add_monitored(const struct ledger *ledger, const struct ledger_resource *shared,
-        const struct allocation *allocation, struct arena *arena, struct guard_allocation *allocations,
+        const struct allocation *allocation, struct arena *arena, struct limit_monitor_allocation *allocations,
         size_t *n_allocations)
 {
         const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
@@ -68,7 +68,7 @@ static void add_monitored(const struct ledger *ledger, const struct ledger_resou
                 if (replicas == 0)
                         continue;
                 share = ledger_share(ledger, shared, allocation, unit, replicas, &is_guess);
-                allocations[(*n_allocations)++] = (struct guard_allocation){
+                allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
                         .id = allocation->id,
                         .unit = unit->uuid,
                         .pod_uid = holder ? holder->pod_uid : NULL,
@@ -82,14 +82,14 @@ static void add_monitored(const struct ledger *ledger, const struct ledger_resou
         }
 }
 
-static size_t collect_monitored(const struct ledger *ledger, struct arena *arena, struct guard_allocation **ret)
+static size_t collect_monitored(const struct ledger *ledger, struct arena *arena, struct limit_monitor_allocation **ret)
 {
         size_t most = 0;
         size_t count = 0;
 
         for (size_t i = 0; i < ledger->n_shared; i++)
                 most += allocations_count(ledger->shared[i].allocations) * ledger->shared[i].resource->n_units;
-        *ret = ARENA_ARRAY(arena, struct guard_allocation, most);
+        *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
         for (size_t i = 0; i < ledger->n_shared; i++) {
                 const struct ledger_resource *shared = &ledger->shared[i];
 
@@ -116,28 +116,28 @@ static void look(struct ledger *ledger, bool may_ask)
 {
         static const struct mps_status nothing;
         const struct mps_status *status = ledger->status ? ledger->status : &nothing;
-        const struct guard_proof proof = {.listed_at = ledger->listed_at,
+        const struct limit_monitor_proof proof = {.listed_at = ledger->listed_at,
                 .allocated_at = ledger->allocated_at,
                 .pods = ledger->holders ? holders_pods(ledger->holders) : NULL};
         struct arena scratch = ARENA_INIT;
-        struct guard_report *found = &ledger->found;
-        struct guard_allocation *allocations;
+        struct limit_monitor_report *found = &ledger->found;
+        struct limit_monitor_allocation *allocations;
         size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
 
-        guard_look(ledger->guard, guard_mode(ledger), allocations, n_allocations, status, &proof, ledger_clock(ledger),
-                found);
-        mps_report_guard(ledger->report, found);
+        limit_monitor_poll(ledger->limit_monitor, guard_mode(ledger), allocations, n_allocations, status, &proof,
+                ledger_clock(ledger), found);
+        mps_report_violations(ledger->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
-                ledger->findings_total[found->appeared[i]->kind]++;
+                ledger->violations_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
                 mps_link_terminate(ledger->link, found->ending[i]->daemon, found->ending[i]->client,
                         found->ending[i]->container_id, on_terminated, ledger);
         if (found->n_standing == 0 && !has_clients(status))
-                uv_timer_stop(&ledger->guard_timer);
+                uv_timer_stop(&ledger->limit_monitor_timer);
         arena_done(&scratch);
-        if (!found->wants_list || !may_ask || !ledger->pods || ledger->guard_is_asking)
+        if (!found->wants_list || !may_ask || !ledger->pods || ledger->limit_monitor_is_asking)
                 return;
-        ledger->guard_is_asking = true;
+        ledger->limit_monitor_is_asking = true;
         ledger_list(ledger, on_listed, ledger);
 }
 
@@ -145,12 +145,12 @@ static void on_listed(const struct error *err, void *data)
 {
         struct ledger *ledger = data;
 
-        ledger->guard_is_asking = false;
+        ledger->limit_monitor_is_asking = false;
         if (!err && ledger->plan)
                 look(ledger, false);
 }
 
-void ledger_on_guard_timer(uv_timer_t *timer)
+void ledger_on_limit_monitor_timer(uv_timer_t *timer)
 {
         look(timer->data, true);
 }
@@ -162,7 +162,7 @@ char *ledger_pods_of(const char *unit, void *data)
         const struct ledger *ledger = data;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct arena scratch = ARENA_INIT;
-        struct guard_allocation *allocations;
+        struct limit_monitor_allocation *allocations;
         size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
 
         for (size_t i = 0; i < n_allocations; i++)
@@ -184,9 +184,10 @@ void ledger_on_status(const struct mps_status *status, const char *reason, void 
                 mps_faults_follow(&ledger->faults, status);
         mps_report_status(ledger->report, status, reason, ledger->n_shared > 0);
         for (size_t i = 0; i < ledger->n_shared; i++)
-                ledger_keep_back(ledger, &ledger->shared[i]);
-        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&ledger->guard_timer))
-                uv_timer_start(&ledger->guard_timer, ledger_on_guard_timer, 0, GUARD_INTERVAL_MS);
+                ledger_update_unavailable(ledger, &ledger->shared[i]);
+        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&ledger->limit_monitor_timer))
+                uv_timer_start(
+                        &ledger->limit_monitor_timer, ledger_on_limit_monitor_timer, 0, LIMIT_MONITOR_INTERVAL_MS);
         ledger->options.on_change(ledger->options.data);
 }
 
@@ -244,5 +245,5 @@ void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret)
                 .n_standing = ledger->found.n_standing,
                 .clients_ended_total = ledger->clients_ended_total,
         };
-        memcpy(ret->findings_total, ledger->findings_total, sizeof(ret->findings_total));
+        memcpy(ret->violations_total, ledger->violations_total, sizeof(ret->violations_total));
 }

@@ -9,7 +9,7 @@
 #include "kube/backoff.h"
 #include "kube/object.h"
 #include "node/labels_objects.h"
-#include "node/mend.h"
+#include "node/reconcile.h"
 
 #define FILE_LIMIT ((size_t)1 << 20)
 
@@ -22,7 +22,7 @@ struct labels_publisher {
         struct kube_call *call; /* NULL: nothing is being written */
         struct backoff backoff;
         uv_timer_t timer;
-        struct node_mend *mend;
+        struct node_reconcile *reconcile;
         char *uid;     /* of the node, when the NodeFeature was looked after; NULL: not seen yet */
         char *new_uid; /* as it was seen last */
 };
@@ -231,7 +231,7 @@ static bool is_same_node(const json_t *node, void *data)
         return !publisher->labels || strcmp(publisher->uid, publisher->new_uid) == 0;
 }
 
-static bool mend(void *data)
+static bool reconcile(void *data)
 {
         struct labels_publisher *publisher = data;
 
@@ -248,12 +248,12 @@ static bool mend(void *data)
 struct labels_publisher *labels_publisher_new(const struct labels_publisher_options *options)
 {
         struct labels_publisher *publisher = xcalloc(1, sizeof(*publisher));
-        const struct node_mend_options mending = {
+        const struct node_reconcile_options mending = {
                 .loop = options->loop,
                 .watch = options->watch,
                 .what = "labels",
                 .is_right = options->output == LABELS_NODE ? has_labels : is_same_node,
-                .mend = mend,
+                .reconcile = reconcile,
                 .data = publisher,
         };
 
@@ -266,7 +266,7 @@ struct labels_publisher *labels_publisher_new(const struct labels_publisher_opti
         uv_timer_init(options->loop, &publisher->timer);
         publisher->timer.data = publisher;
         if (options->output == LABELS_NODE || options->output == LABELS_NODE_FEATURE)
-                publisher->mend = node_mend_new(&mending);
+                publisher->reconcile = node_reconcile_new(&mending);
         return publisher;
 }
 
@@ -311,7 +311,7 @@ struct labels_publisher *labels_publisher_close(struct labels_publisher *publish
 {
         if (!publisher)
                 return NULL;
-        publisher->mend = node_mend_close(publisher->mend);
+        publisher->reconcile = node_reconcile_close(publisher->reconcile);
         publisher->call = kube_call_cancel(publisher->call);
         uv_close((uv_handle_t *)&publisher->timer, on_closed);
         return NULL;

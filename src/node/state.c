@@ -12,7 +12,7 @@
 #include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/object.h"
-#include "node/mend.h"
+#include "node/reconcile.h"
 #include "node/taint.h"
 
 #define RETRY_MS UINT64_C(1000)
@@ -39,14 +39,14 @@ struct node_state {
         struct backoff backoff;
         struct complaint trouble;
         struct node_watch *watch;
-        struct node_mend *mend; /* NULL: it does not serve, or there are no marks */
+        struct node_reconcile *reconcile; /* NULL: it does not serve, or neither is configured */
         void (*closed)(void *data);
         void *closed_data;
 };
 
 /* ---- when ---- */
 
-static bool has_marks(const struct node_state *state)
+static bool has_condition_or_taint(const struct node_state *state)
 {
         return *state->condition || *state->taint_text;
 }
@@ -58,7 +58,7 @@ static bool is_same(const struct node_verdict *a, const struct node_verdict *b)
 
 static bool is_up_to_date(const struct node_state *state)
 {
-        return state->is_sent && (!has_marks(state) || is_same(&state->verdict, &state->sending));
+        return state->is_sent && (!has_condition_or_taint(state) || is_same(&state->verdict, &state->sending));
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -66,7 +66,7 @@ static void on_timer(uv_timer_t *timer);
 /* The end of a call plans, too. */
 static void plan_next(struct node_state *state)
 {
-        bool falls = state->verdict.status == NODE_NOT_READY && has_marks(state) &&
+        bool falls = state->verdict.status == NODE_NOT_READY && has_condition_or_taint(state) &&
                      !(state->is_sent && state->sending.status == NODE_NOT_READY);
 
         if (!state->is_serving || state->call || state->backoff.failures > 0 || (falls && state->is_falling))
@@ -74,7 +74,7 @@ static void plan_next(struct node_state *state)
         state->is_falling = falls;
         if (!is_up_to_date(state))
                 uv_timer_start(&state->timer, on_timer, falls ? state->settle_ms : 0, 0);
-        else if (has_marks(state))
+        else if (has_condition_or_taint(state))
                 uv_timer_start(&state->timer, on_timer, NODE_STATE_REFRESH_MS, 0);
 }
 
@@ -90,10 +90,10 @@ static void finish(struct node_state *state, const struct kube_answer *answer)
                 complaint_settle(&state->trouble);
                 state->backoff.failures = 0;
                 plan_next(state);
-        } else if (is_denied && !has_marks(state)) {
+        } else if (is_denied && !has_condition_or_taint(state)) {
                 log_debug("whether an earlier agent left a condition or taint on the node cannot be checked",
                         LOG_ERR(answer->error));
-                state->is_sent = true; /* nobody asked for marks, and nobody may have granted the right to set any */
+                state->is_sent = true; /* neither is configured, and nobody may have granted the right to set any */
         } else {
                 complain(&state->trouble, "the condition and taint of the node cannot be set, will try again",
                         answer->error);
@@ -266,7 +266,7 @@ static bool is_right(const json_t *node, void *data)
 }
 
 /* One that falls is marked in a moment anyhow. */
-static bool mend(void *data)
+static bool reconcile(void *data)
 {
         struct node_state *state = data;
 
@@ -311,18 +311,18 @@ void node_state_set(struct node_state *state, const struct node_verdict *verdict
         plan_next(state);
 }
 
-static struct node_mend *start_mending(struct node_state *state)
+static struct node_reconcile *start_mending(struct node_state *state)
 {
-        const struct node_mend_options options = {
+        const struct node_reconcile_options options = {
                 .loop = state->timer.loop,
-                .watch = has_marks(state) ? state->watch : NULL,
+                .watch = has_condition_or_taint(state) ? state->watch : NULL,
                 .what = "condition and taint",
                 .is_right = is_right,
-                .mend = mend,
+                .reconcile = reconcile,
                 .data = state,
         };
 
-        return node_mend_new(&options);
+        return node_reconcile_new(&options);
 }
 
 void node_state_serve(struct node_state *state, bool is_serving)
@@ -330,9 +330,9 @@ void node_state_serve(struct node_state *state, bool is_serving)
         if (!state)
                 return;
         state->is_serving = is_serving;
-        state->mend = node_mend_close(state->mend);
+        state->reconcile = node_reconcile_close(state->reconcile);
         if (is_serving)
-                state->mend = start_mending(state);
+                state->reconcile = start_mending(state);
         state->sending = (struct node_verdict){.reason = ""};
         state->is_sent = false;
         state->is_falling = false;
@@ -366,7 +366,7 @@ void node_state_close(struct node_state *state, void (*closed)(void *data), void
                 return;
         state->closed = closed;
         state->closed_data = data;
-        state->mend = node_mend_close(state->mend);
+        state->reconcile = node_reconcile_close(state->reconcile);
         state->call = kube_call_cancel(state->call);
         uv_close((uv_handle_t *)&state->timer, on_closed);
 }

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
-#include "node/mend.h"
+#include "node/reconcile.h"
 
 #define PREFIX "warpshare.dev/config"
 
@@ -22,7 +22,7 @@ struct config_report {
         uv_timer_t retry;
         struct backoff backoff;
         struct complaint trouble;
-        struct node_mend *mend;
+        struct node_reconcile *reconcile;
 };
 
 /* ---- what is said ---- */
@@ -108,7 +108,7 @@ static bool is_right(const json_t *node, void *data)
         return !report->newest || config_report_is_on(node, report->newest);
 }
 
-static bool mend(void *data)
+static bool reconcile(void *data)
 {
         struct config_report *report = data;
 
@@ -122,12 +122,12 @@ static bool mend(void *data)
 struct config_report *config_report_new(struct kube_client *client, struct node_watch *watch, const char *node)
 {
         struct config_report *report = xcalloc(1, sizeof(*report));
-        const struct node_mend_options options = {
+        const struct node_reconcile_options options = {
                 .loop = kube_client_loop(client),
                 .watch = watch,
                 .what = "annotations",
                 .is_right = is_right,
-                .mend = mend,
+                .reconcile = reconcile,
                 .data = report,
         };
 
@@ -136,7 +136,7 @@ struct config_report *config_report_new(struct kube_client *client, struct node_
         report->backoff = (struct backoff){CONFIG_REPORT_RETRY_MS, CONFIG_REPORT_RETRY_MAX_MS, 0};
         uv_timer_init(kube_client_loop(client), &report->retry);
         report->retry.data = report;
-        report->mend = node_mend_new(&options);
+        report->reconcile = node_reconcile_new(&options);
         return report;
 }
 
@@ -168,7 +168,7 @@ struct config_report *config_report_close(struct config_report *report)
 {
         if (!report)
                 return NULL;
-        report->mend = node_mend_close(report->mend);
+        report->reconcile = node_reconcile_close(report->reconcile);
         report->call = kube_call_cancel(report->call);
         uv_close((uv_handle_t *)&report->retry, free_report);
         return NULL;

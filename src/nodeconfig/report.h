@@ -8,7 +8,7 @@
  *   warpshare.dev/config-status       "accepted"; "refused: <reason>"; "waiting: <for what>"
  *
  * They are written by server-side apply as CONFIG_REPORT_MANAGER, so nobody else's annotations are touched and what is not said any more
- * goes. The newest report counts; one that fails is tried again, ever more slowly. What somebody changes is put back (node/mend.h).
+ * goes. The newest report counts; one that fails is tried again, ever more slowly. What somebody changes is put back (node/reconcile.h).
  */
 #pragma once
 

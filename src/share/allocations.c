@@ -259,7 +259,7 @@ static int check_size(const struct request *request, struct error *err)
 
 /*
  * More in the ledger than is safe to advertise: some of it is over, and we have not heard. Let in, it would leave too few free ids
- * to hide, and the scheduler would be promised more than there is. At the second try kubelet was asked.
+ * to reserve, and the scheduler would be promised more than there is. At the second try kubelet was asked.
  */
 static int check_count(const struct request *request, struct error *err)
 {

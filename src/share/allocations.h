@@ -16,10 +16,10 @@
  *
  * That holds for whatever scheduler and kubelet have not heard yet, with two exceptions, both after a unit has failed or
  * the configuration has changed: the scheduler may still count by the old list, and ids in use may already be more than is now
- * safe to advertise. In-use ids are never hidden, so until some of them are free, a request may find no unit.
+ * safe to advertise. In-use ids are never reserved, so until some of them are free, a request may find no unit.
  *
  * The ids that are not advertised are free ones. The unit with most room keeps as many visible as the largest request needs;
- * the others hidden are those of the emptiest units, so that small requests fill up the fullest. What is hidden stays so as
+ * the others reserved are those of the emptiest units, so that small requests fill up the fullest. What is reserved stays so as
  * long as that is enough: each list that kubelet gets makes it write a file.
  *
  * An id is a token. Where kubelet's choice, made before it had our newest list, mixes units although one of them has

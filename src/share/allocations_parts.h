@@ -23,7 +23,7 @@ struct place {
         bool is_unhealthy;
         uint32_t used;     /* replicas of the allocations bound to it */
         uint32_t held;     /* its own ids that are in an allocation, wherever that is bound */
-        uint32_t reserved; /* its own ids that are hidden; they are not held */
+        uint32_t reserved; /* its own ids that are reserved; they are not held */
 };
 
 struct allocations {
@@ -43,17 +43,17 @@ struct allocation_entry *allocation_entry_new(const char *id, const char *unit, 
         size_t n_devices, struct allocations_moment granted);
 struct allocation_entry *allocation_entry_free(struct allocation_entry *entry); /* accepts NULL, returns NULL */
 
-/* Enters it as the newest and takes it over. Hidden ids are not chosen anew. */
+/* Enters it as the newest and takes it over. Reserved ids are not chosen anew. */
 void allocations_enter(struct allocations *allocations, struct allocation_entry *entry);
-/* Counts everything again from |all|, and chooses the hidden ids. */
+/* Counts everything again from |all|, and chooses the reserved ids. */
 void allocations_recount(struct allocations *allocations);
 
 /* ---- share/allocations_hide.c ---- */
 
 /* Replicas of a unit that no allocation has, |moved| of those that one has left out; none where the unit is not healthy. */
 uint32_t place_room(const struct allocations *allocations, size_t unit, uint32_t moved);
-/* How many ids are safe to advertise: all units, or those that are not sick where |places| is not NULL. */
+/* How many ids are safe to advertise: all units, or those that are not unhealthy where |places| is not NULL. */
 size_t allocations_safe_count(
         const struct resource *resource, unsigned int max_per_request, const struct place *places);
-/* Chooses which free ids are hidden, as few changes as possible. */
+/* Chooses which free ids are reserved, as few changes as possible. */
 void allocations_reserve(struct allocations *allocations);

@@ -1,5 +1,5 @@
 /*
- * Which free ids are hidden. Ids and room are counted apart: after a request that mixed units, a unit may have more free ids
+ * Which free ids are reserved. Ids and room are counted apart: after a request that mixed units, a unit may have more free ids
  * than room for them, or fewer.
  */
 #include "share/allocations_parts.h"
@@ -52,11 +52,11 @@ bool allocations_reserved_is_much(const struct resource *resource)
 struct choice {
         struct allocations *allocations;
         size_t n_units;
-        uint32_t *room;       /* by unit; 0 for those that are sick, as all below */
-        uint32_t *free;       /* own ids that nobody holds, hidden or not */
-        uint32_t *to_reserve; /* how many of those are to be hidden */
+        uint32_t *room;       /* by unit; 0 for those that are unhealthy, as all below */
+        uint32_t *free;       /* own ids that nobody holds, reserved or not */
+        uint32_t *to_reserve; /* how many of those are to be reserved */
         size_t wanted;        /* how many in all */
-        size_t visible;       /* free ids that are not hidden then */
+        size_t visible;       /* free ids that are not reserved then */
 };
 
 static void measure(struct choice *choice, struct arena *scratch)
@@ -108,7 +108,7 @@ static uint32_t count_kept(const struct choice *choice, size_t keeper)
         return (uint32_t)MIN(request, usable(choice, keeper));
 }
 
-/* What is hidden now is the right number, and some unit has the next request visible. */
+/* What is reserved now is the right number, and some unit has the next request visible. */
 static bool is_enough(const struct choice *choice)
 {
         const struct place *places = choice->allocations->places;
@@ -133,7 +133,7 @@ static size_t reserve_more(struct choice *choice, size_t unit, size_t most, size
         return left - more;
 }
 
-/* The emptiest unit that has more ids to hide than are kept of it, or n_units. */
+/* The emptiest unit that has more ids to reserve than are kept of it, or n_units. */
 static size_t find_emptiest(const struct choice *choice, size_t keeper, uint32_t kept)
 {
         size_t emptiest = choice->n_units;
@@ -168,7 +168,7 @@ static void choose(struct choice *choice)
         }
 }
 
-/* The last of its ids, and those that are hidden already stay so. */
+/* The last of its ids, and those that are reserved already stay so. */
 static void reserve_ids(struct allocations *allocations, size_t position, uint32_t count)
 {
         const struct unit *unit = &allocations->resource->units[position];

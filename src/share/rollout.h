@@ -6,29 +6,29 @@
  *
  *   - A unit goes over at once if nobody holds it, or if who holds it has under the new plan what he has now: a whole unit that
  *     stays whole, replicas of a time-sliced unit (they have no part of their own: any number is as good), and a part by MPS
- *     whose terms and name stay (share/mps_terms.h). Another unit of the same resource never waits for it.
+ *     whose sharing policy and name stay (share/sharing_policy.h). Another unit of the same resource never waits for it.
  *   - Of such a unit no more is given than the new plan has of it, less what is held under other ids or another name: the
- *     free ids beyond that are *withheld*, listed and not healthy, until something is given back.
- *   - Every other unit *waits*: nobody new gets it, by the old terms or the new ones, until all who hold it have ended. Whole
+ *     free ids beyond that are *unavailable*, listed and not healthy, until something is given back.
+ *   - Every other unit *waits*: nobody new gets it, under the old sharing policy or the new one, until all who hold it have ended. Whole
  *     GPU and MIG device on it wait for one another as if they were one unit. MPS with one daemon for several units
  *     goes over as one.
  *   - Ids that are held and that the new plan does not have stay in the list of the name they were given under, at the end of their unit or
  *     as a *kept* unit that has nothing else. A name that the new plan does not have stays as long as that. They count as healthy
  *     as long as the resource has anything else to give, so that the scheduler, which subtracts what such pods asked for,
  *     sees all of that; and as not healthy when it has not, so that one that is given back does not go out again.
- *   - Units under MPS that wait keep their terms in |leaving|: books, limits, and the daemon that must not change. Those of their
- *     ids that are held count as healthy under the same condition, where a request is for one id; all others are withheld. One
- *     that is given back, and asked for again before that was heard of, has its place by the terms of before, where it was. Where a
+ *   - Units under MPS that wait keep their sharing policy in |draining|: ledger, limits, and the daemon that must not change. Those of their
+ *     ids that are held count as healthy under the same condition, where a request is for one id; all others are unavailable. One
+ *     that is given back, and asked for again before that was heard of, has its place under the previous sharing policy, where it was. Where a
  *     request may be for several ids none is healthy, since it must not mix two daemons: then the scheduler sees as much less.
  *
- * Judged anew whenever the wanted plan or what is held changes. Nothing is remembered in between but the terms of MPS: ids tell the
+ * Judged anew whenever the wanted plan or what is held changes. Nothing is remembered in between but the sharing policies of MPS: ids tell the
  * rest by their form. So an agent that starts in the middle of it goes on where the one before was.
  *
  * Where nothing waits the answer is the wanted plan itself.
  */
 #pragma once
 
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 /* One device that some container holds, as kubelet tells it. */
 struct rollout_held {
@@ -38,11 +38,11 @@ struct rollout_held {
 };
 
 /* What the agent has promised so far. */
-struct rollout_before {
-        const struct mps_terms_list *terms; /* under MPS */
-        const char *const *names;           /* of the resources that were advertised */
+struct rollout_previous {
+        const struct sharing_policy_list *policies; /* under MPS */
+        const char *const *names;                   /* of the resources that were advertised */
         size_t n_names;
-        /* |terms| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
+        /* |policies| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
         bool is_known;
         bool all_is_held; /* nobody has told yet what is held: every unit under MPS counts as held */
 };
@@ -68,10 +68,10 @@ struct rollout {
 
 /*
  * |held| may have devices of others, which are left out, and the same device several times. The wanted plan must outlive the
- * rollout; |before| and |held| need not.
+ * rollout; |previous| and |held| need not.
  */
-struct rollout *rollout_new(
-        const struct plan *wanted, const struct rollout_before *before, const struct rollout_held *held, size_t n_held);
+struct rollout *rollout_new(const struct plan *wanted, const struct rollout_previous *previous,
+        const struct rollout_held *held, size_t n_held);
 struct rollout *rollout_free(struct rollout *rollout); /* accepts NULL, returns NULL */
 
 /* True when neither kubelet nor the operator could tell the two apart. */

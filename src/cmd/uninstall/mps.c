@@ -18,7 +18,7 @@
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/supervisor.h"
 #include "mps/wire/message.h"
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 #define GRACE_MS UINT64_C(5000)
 #define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
@@ -268,7 +268,8 @@ static void remove_allocation_records(struct sweep *sweep, const char *root)
 
 static void remove_files(struct removals *removals, const char *root)
 {
-        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, MPS_TERMS_FILE, CONFIG_RECORD_NAME};
+        static const char *const files[] = {
+                ".ready", MPS_SOCKET, MPS_RECORD_FILE, SHARING_POLICY_FILE, CONFIG_RECORD_NAME};
         struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
 
         read_mounts(&sweep);

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "io/lines.h"
-#include "mps/client/foreign.h"
+#include "mps/client/external.h"
 #include "mps/wire/message.h"
 
 #define RETRY_MS UINT64_C(1000)
@@ -56,9 +56,9 @@ struct mps_link {
         uint64_t generation;
         char *reason; /* told last, NULL: none since the last status */
 
-        struct mps_foreign *foreign;
+        struct mps_external *external;
         bool has_own_plan;       /* the supervisor of this connection */
-        bool is_foreign;         /* the last round found daemons that are not ours */
+        bool is_external;        /* the last round found daemons that are not ours */
         struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
 
         size_t handles;
@@ -216,7 +216,7 @@ static void answer_alone(struct mps_link *link, struct request *request, enum mp
 {
         struct error err = {.kind = ERROR_NONE};
 
-        if (!link->is_foreign)
+        if (!link->is_external)
                 error_raise(&err, ERROR_UNAVAILABLE, "the MPS supervisor cannot be reached: %s",
                         link->reason ? link->reason : "not connected yet");
         else if (kind == MPS_REQUEST_ALLOCATION)
@@ -298,7 +298,7 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
         struct mps_link *link = data;
         _free_ char *text = NULL;
 
-        link->is_foreign = status != NULL;
+        link->is_external = status != NULL;
         if (status) {
                 tell_status(link, status);
                 return;
@@ -310,8 +310,8 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
 /* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
 static void lose(struct mps_link *link, const char *reason)
 {
-        mps_foreign_stop(link->foreign);
-        link->is_foreign = false;
+        mps_external_stop(link->external);
+        link->is_external = false;
         tell_nobody(link, reason);
 }
 
@@ -452,8 +452,8 @@ static void connected(struct mps_link *link)
 {
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
 
-        mps_foreign_stop(link->foreign);
-        link->is_foreign = false;
+        mps_external_stop(link->external);
+        link->is_external = false;
         link->has_own_plan = false;
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
@@ -479,8 +479,8 @@ static void on_retry(uv_timer_t *timer)
                 connected(link);
                 return;
         }
-        if (err.kind == ERROR_NOT_FOUND && mps_foreign_wants_any(link->foreign))
-                mps_foreign_look(link->foreign);
+        if (err.kind == ERROR_NOT_FOUND && mps_external_wants_any(link->external))
+                mps_external_look(link->external);
         else
                 lose(link, err.text);
         retry_later(link);
@@ -495,7 +495,7 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
 
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
-        mps_foreign_want(link->foreign, wanted, generation);
+        mps_external_want(link->external, wanted, generation);
         arena_done(&link->wanted_arena);
         link->wanted_arena = arena;
         link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
@@ -522,7 +522,7 @@ void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *a
 
 void mps_link_forget(struct mps_link *link)
 {
-        mps_foreign_want(link->foreign, &(const struct mps_wanted){0}, 0);
+        mps_external_want(link->external, &(const struct mps_wanted){0}, 0);
         free(TAKE_PTR(link->apply));
         mps_link_hold(link, NULL, 0);
 }
@@ -562,7 +562,7 @@ static void init_timer(struct mps_link *link, uv_timer_t *timer)
 
 int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err)
 {
-        struct mps_foreign_options foreign = {
+        struct mps_external_options external = {
                 .loop = options->loop,
                 .directory = options->directory,
                 .control = options->control,
@@ -574,11 +574,11 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
                 return error_set(err, ERROR_INVALID,
                         "the MPS directory '%s' is too long: a socket's path has at most %zu bytes", options->directory,
                         SOCKET_PATH_MAX - 1);
-        foreign.data = link = xcalloc(1, sizeof(*link));
+        external.data = link = xcalloc(1, sizeof(*link));
         link->loop = options->loop;
         link->options = *options;
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
-        link->foreign = mps_foreign_new(&foreign);
+        link->external = mps_external_new(&external);
         link->last_id = APPLY_ID;
         list_init(&link->requests);
         init_timer(link, &link->retry);
@@ -594,7 +594,7 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
         link->is_closing = true;
         link->closed = closed;
         link->closed_data = data;
-        link->foreign = mps_foreign_free(link->foreign);
+        link->external = mps_external_free(link->external);
         link->lines = lines_close(link->lines);
         uv_close((uv_handle_t *)&link->retry, on_handle_closed);
         uv_close((uv_handle_t *)&link->ping, on_handle_closed);

@@ -80,10 +80,10 @@ void run_on_log(void *data)
         if (!mps_folder_trim_log(&run->folder))
                 return;
         if (run->trimmed_at && now - run->trimmed_at < FLOOD_MS) {
-                run_set_text(&run->tampered,
+                run_set_text(&run->drift,
                         xstrdup("its log is flooded and is truncated again and again: some process queries its "
                                 "control socket without pause"));
-                run->tampered_looks = RUN_TAMPERED_LOOKS;
+                run->drift_polls = RUN_DRIFT_POLLS;
         }
         run->trimmed_at = MAX(now, 1);
 }
@@ -100,10 +100,10 @@ static void note_observation(struct mps_run *run)
                         run->seen->n_clients);
         else if (run->seen->waiting)
                 notice = xstrdup(run->seen->waiting);
-        else if (run->tampered)
-                notice = xstrdup(run->tampered);
-        if (run->tampered && run->tampered_looks-- == 0)
-                run_set_text(&run->tampered, NULL);
+        else if (run->drift)
+                notice = xstrdup(run->drift);
+        if (run->drift && run->drift_polls-- == 0)
+                run_set_text(&run->drift, NULL);
         if (notice && (!run->notice || strcmp(notice, run->notice) != 0))
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", notice));
         run_set_text(&run->notice, notice);

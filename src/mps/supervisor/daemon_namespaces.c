@@ -104,9 +104,9 @@ static bool judge(struct namespaces *namespaces, const struct dialogue_v3_namesp
                                 memcpy(namespaces->difference, difference, sizeof(difference));
                                 return false;
                         }
-                        run_note_tampering(namespaces->run, difference, false);
+                        run_note_drift(namespaces->run, difference, false);
                 } else if (found && was_set) {
-                        run_note_tampering(namespaces->run, namespaces->difference, true);
+                        run_note_drift(namespaces->run, namespaces->difference, true);
                 }
                 namespaces->difference[0] = '\0';
         }

@@ -47,9 +47,9 @@ struct mps_run {
         struct verify *verify;         /* its settings are being read */
         struct namespaces *namespaces; /* those of its namespaces are, after that */
         unsigned int repairs;          /* settings that were set back, ever */
-        char *tampered;                /* what the last of them was, while it is to be told */
-        unsigned int tampered_looks;   /* for so many looks more */
-        pid_t deaf_server;             /* the server whose settings are not gone by, since it does not follow */
+        char *drift;                   /* what the last of them was, while it is to be told */
+        unsigned int drift_polls;      /* for so many looks more */
+        pid_t unresponsive_server;     /* the server whose settings are not gone by, since it does not follow */
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int looks;
@@ -138,13 +138,13 @@ void run_find_shm(struct mps_run *run);
 unsigned int run_most_clients(const struct mps_run *run);
 
 /* daemon_verify.c */
-#define RUN_TAMPERED_LOOKS 150U /* five minutes, as a rule */
+#define RUN_DRIFT_POLLS 150U /* five minutes, as a rule */
 /* Reads what was set, and sets back what differs. */
 void run_verify(struct mps_run *run);
 /* Only with the control that it asks closed, or from within. */
 void run_stop_verifying(struct mps_run *run);
 /* Somebody has changed a setting; it was set back, or does not follow. */
-void run_note_tampering(struct mps_run *run, const char *difference, bool is_repaired);
+void run_note_drift(struct mps_run *run, const char *difference, bool is_repaired);
 
 /* daemon_namespaces.c */
 /* The same for what was made in it for containers. */

@@ -25,8 +25,8 @@ static void report_closed(struct mps_run *run, const char *who)
                 return;
         log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", who));
         run_set_text(&run->notice, xstrdup(who));
-        run_set_text(&run->tampered, xstrdup(who));
-        run->tampered_looks = RUN_TAMPERED_LOOKS;
+        run_set_text(&run->drift, xstrdup(who));
+        run->drift_polls = RUN_DRIFT_POLLS;
         run_tell(run, false);
 }
 

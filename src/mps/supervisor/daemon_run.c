@@ -192,7 +192,7 @@ static void forget_process(struct mps_run *run)
         arena_done(&run->started_arena);
         run->seen = mps_observation_free(run->seen);
         run_set_text(&run->notice, NULL);
-        run_set_text(&run->tampered, NULL);
+        run_set_text(&run->drift, NULL);
 }
 
 static void carry_out(struct mps_run *run, enum mps_command command)
@@ -412,7 +412,7 @@ static void release(struct mps_run *run)
         mps_folder_done(&run->folder);
         free(run->reason);
         free(run->notice);
-        free(run->tampered);
+        free(run->drift);
         free(run->name);
         free(run);
         if (closed)

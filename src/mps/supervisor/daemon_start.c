@@ -100,8 +100,8 @@ static void end_orphans(const struct mps_run *run, const struct mps_record_daemo
 static void note_stranger(struct mps_run *run, const struct error *err)
 {
         log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(err));
-        run_set_text(&run->tampered, xstrdup(err->text));
-        run->tampered_looks = RUN_TAMPERED_LOOKS;
+        run_set_text(&run->drift, xstrdup(err->text));
+        run->drift_polls = RUN_DRIFT_POLLS;
 }
 
 /*

@@ -127,7 +127,8 @@ static void add_servers(struct verify *verify)
         for (size_t i = 0; run->seen && !(run->options & MPS_CAN_PARTITION) && i < run->seen->n_servers; i++) {
                 const struct mps_server *server = &run->seen->servers[i];
 
-                if (server->pid == run->deaf_server || (server->status && strcmp(server->status, "ACTIVE") != 0))
+                if (server->pid == run->unresponsive_server ||
+                        (server->status && strcmp(server->status, "ACTIVE") != 0))
                         continue;
                 add_threads(verify, server->pid);
                 for (size_t j = 0; j < run->started.n_units; j++)
@@ -244,14 +245,14 @@ static void on_set(const struct error *err, const char *answer UNUSED, void *dat
                 go_on(verify);
 }
 
-void run_note_tampering(struct mps_run *run, const char *difference, bool is_repaired)
+void run_note_drift(struct mps_run *run, const char *difference, bool is_repaired)
 {
         run->repairs += is_repaired;
-        run_set_text(&run->tampered,
+        run_set_text(&run->drift,
                 xasprintf("its settings were changed from outside (configuration drift): %s; %s", difference,
                         is_repaired ? "they were restored, except for clients that connected meanwhile"
                                     : "they cannot be restored"));
-        run->tampered_looks = RUN_TAMPERED_LOOKS;
+        run->drift_polls = RUN_DRIFT_POLLS;
         run_tell(run, false);
 }
 
@@ -265,7 +266,7 @@ static void on_other(struct verify *verify, const struct check *check, const str
         } else if (check->server) {
                 log_info("an MPS server does not take its settings, and is left as it is", LOG_STR("name", run->name),
                         LOG_INT("server", check->server), LOG_ERR(difference));
-                run->deaf_server = check->server;
+                run->unresponsive_server = check->server;
                 go_on(verify);
         } else {
                 run_stop_verifying(run);
@@ -292,7 +293,7 @@ static void on_get(const struct error *err, const char *answer, void *data)
                 return;
         }
         if (verdict == IS_SAME && verify->difference[0]) {
-                run_note_tampering(run, verify->difference, true);
+                run_note_drift(run, verify->difference, true);
                 go_on(verify);
         } else if (verdict == IS_SAME && is_blurred(check)) {
                 ask(verify, true);

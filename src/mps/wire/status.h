@@ -35,7 +35,7 @@ const char *mps_state_name(enum mps_state state); /* "off", "starting", … */
 enum {
         MPS_CAN_SERVER_STATUS = 1U << 0, /* get_server_status: r550 and newer */
         MPS_CAN_TERMINATE = 1U << 1,     /* terminate_client */
-        /* 1U << 2 was another: records of before may have it. */
+        /* 1U << 2 was another: records of older versions may have it. */
         MPS_CAN_MULTI_USER = 1U << 3, /* -multiuser-server */
         MPS_CAN_PARTITION = 1U << 4,  /* -S and sm_partition: r590 */
         MPS_CAN_NAMESPACE = 1U << 5,  /* the v3 interface: r615 */

@@ -9,7 +9,7 @@
 
 #include "share/checkpoint.h"
 #include "share/allocations.h"
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 #define REPLICAS 4
 
@@ -94,19 +94,19 @@ static void read_checkpoint(const char *text, size_t size)
         arena_done(&arena);
 }
 
-static void read_terms(const char *text, size_t size)
+static void read_policy(const char *text, size_t size)
 {
         struct arena arena = ARENA_INIT;
-        struct mps_terms_list list;
-        struct mps_terms_list again;
+        struct sharing_policy_list list;
+        struct sharing_policy_list again;
         const char *const *names;
         size_t n_names;
         struct error err;
 
-        if (mps_terms_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
-                char *first = mps_terms_write(&list, names, n_names);
+        if (sharing_policy_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
+                char *first = sharing_policy_write(&list, names, n_names);
 
-                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
+                if (sharing_policy_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
                         again.count != list.count)
                         abort();
                 free(first);
@@ -121,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[0] == 'g')
                 read_allocations((const char *)data + 1, size - 1);
         else if (data[0] == 't')
-                read_terms((const char *)data + 1, size - 1);
+                read_policy((const char *)data + 1, size - 1);
         else
                 read_checkpoint((const char *)data + 1, size - 1);
         return 0;

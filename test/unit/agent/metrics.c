@@ -37,7 +37,7 @@ static const struct ledger_allocation allocations[] = {
 static const bool healthy[] = {true, false};
 static const struct agent_metrics_resource resources[] = {
         {.resource = &resource,
-                .devices = {.healthy = 3, .hidden = 1, .unhealthy = 4},
+                .devices = {.healthy = 3, .reserved = 1, .unhealthy = 4},
                 .healthy = healthy,
                 .allocations = allocations,
                 .n_allocations = 3},
@@ -48,22 +48,22 @@ static struct mps_daemon_status daemon_status = {
         .name = "GPU-1", .resource = "nvidia.com/gpu", .units = first_unit, .n_units = 1, .state = MPS_READY};
 static const struct mps_status mps = {.daemons = &daemon_status, .n_daemons = 1};
 
-static const struct guard_finding memory = {.kind = GUARD_MEMORY,
+static const struct limit_violation memory = {.kind = LIMIT_VIOLATION_MEMORY,
         .daemon = "GPU-1",
         .unit = "GPU-1",
         .client = 4711,
         .pod_uid = "u1",
         .pod = "team-a/train",
         .container_id = "c0ffee"};
-static const struct guard_finding limit = {.kind = GUARD_LIMIT,
+static const struct limit_violation limit = {.kind = LIMIT_VIOLATION_LIMIT,
         .daemon = "GPU-1",
         .unit = "GPU-1",
         .client = 4711,
         .pod_uid = "u1",
         .pod = "team-a/train",
         .container_id = "c0ffee"};
-static const struct guard_finding unknown = {.kind = GUARD_UNKNOWN, .daemon = "GPU-1"};
-static const struct guard_finding *const standing[] = {&memory, &limit, &unknown, &limit};
+static const struct limit_violation unknown = {.kind = LIMIT_VIOLATION_UNKNOWN, .daemon = "GPU-1"};
+static const struct limit_violation *const standing[] = {&memory, &limit, &unknown, &limit};
 
 static struct mps_faults faults;
 
@@ -79,7 +79,7 @@ static struct agent_metrics node(void)
                         .faults = &faults,
                         .standing = standing,
                         .n_standing = ARRAY_SIZE(standing),
-                        .findings_total = {[GUARD_MEMORY] = 2, [GUARD_LIMIT] = 5},
+                        .violations_total = {[LIMIT_VIOLATION_MEMORY] = 2, [LIMIT_VIOLATION_LIMIT] = 5},
                         .clients_ended_total = 3},
                 .events = {.sent = 7, .dropped = 2},
         };

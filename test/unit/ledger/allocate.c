@@ -53,16 +53,17 @@ static void test_a_unit_whose_daemon_is_not_ready_gets_nobody(void **state UNUSE
         rig_run("train", "GPU-0::0");
         supervisor.unit_at_fault = "GPU-0";
         fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_string_equal(rig_run("second", "GPU-0::1")->unit, "GPU-1");
 
         supervisor.unit_at_fault = NULL;
         fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         assert_string_equal(rig_run("third", "GPU-0::2")->unit, "GPU-0");
 
         fake_supervisor_vanish();
-        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3");
+        assert_string_equal(
+                rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3");
         assert_int_equal(rig_allocate("fourth", "GPU-0::3")->error.kind, ERROR_EXHAUSTED);
 }
 
@@ -84,13 +85,13 @@ static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(v
 /* Of two units of four, with two at most for one container, seven: (2 - 1) + 2 * (4 - (2 - 1)). Of one unit, all. */
 static void test_what_is_reserved_counts_healthy_units_only(void **state UNUSED)
 {
-        assert_string_equal(rig_kept_back(), "GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::3");
         rig_set_health("GPU-0", false);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         rig_set_health("GPU-0", true);
-        assert_string_equal(rig_kept_back(), "GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::3");
 }
 
 /* ---- where there is no room by what is known ---- */

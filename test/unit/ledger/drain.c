@@ -143,7 +143,7 @@ static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
         fake_supervisor_tell();
         rig.unhealthy = "GPU-1";
         ledger_apply(rig.ledger, rig.plan);
-        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_int_equal(rig_allocate("train", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
         rig.unhealthy = NULL;
         ledger_apply(rig.ledger, rig.plan);
@@ -157,11 +157,11 @@ static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor
         rig_pass(GRACE_MS);
         supervisor.is_behind = true;
         rig_change(2);
-        assert_string_equal(rig_kept_back(), "GPU-1::0 GPU-1::1");
+        assert_string_equal(rig_unavailable(), "GPU-1::0 GPU-1::1");
         assert_int_equal(rig_allocate("serve", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
         supervisor.is_behind = false;
         fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-1");
 }
 
@@ -172,7 +172,7 @@ static void test_a_plan_with_the_same_daemons_leaves_them_ready(void **state UNU
         fake_supervisor_tell();
         supervisor.is_behind = true;
         rig_apply(rig.plan);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
 }
 
 int main(void)

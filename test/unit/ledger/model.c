@@ -320,7 +320,7 @@ static void have_calm(void)
                 check(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all) == alive);
                 check_supervisor(alive);
         }
-        check(*rig_kept_back() == '\0');
+        check(*rig_unavailable() == '\0');
 }
 
 static void make_step(void)

@@ -286,7 +286,7 @@ static void test_the_time_of_day_may_go_back_between_two_agents(void **state UNU
         rig_start();
         rig_pass(3 * GRACE_MS);
         assert_kept(&train, 1);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         fake_kubelet_end_pod("train");
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "");
@@ -300,7 +300,7 @@ static void test_an_agent_that_leaves_writes_and_says_nothing_more(void **state 
 
         rig_pass(GRACE_MS);
         ledger_leave(rig.ledger);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         unlink(rig.file);
         kubelet.to = FAKE_IS_SILENT;
         rig_pass(100000);

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "io/loop.h"
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 #define GPUS 2
 #define REPLICAS 4
@@ -118,16 +118,17 @@ static void on_change(void *data UNUSED)
 
 static void judge(void)
 {
-        struct mps_terms_list terms;
+        struct sharing_policy_list policies;
         const char *name = rig_resource()->name;
-        const struct rollout_before before = {.terms = &terms, .names = &name, .n_names = 1, .is_known = true};
+        const struct rollout_previous previous = {
+                .policies = &policies, .names = &name, .n_names = 1, .is_known = true};
         struct rollout *next;
         struct rollout_held *held;
         size_t n_held;
 
-        mps_terms_of(&terms, &rig.arena, rig.plan);
+        sharing_policy_of(&policies, &rig.arena, rig.plan);
         ledger_held(rig.ledger, &rig.arena, &held, &n_held);
-        next = rollout_new(rig.wanted, &before, held, n_held);
+        next = rollout_new(rig.wanted, &previous, held, n_held);
         rig.plan = next->plan;
         rig_apply(rig.plan);
         rollout_free(rig.rollout);
@@ -361,16 +362,16 @@ const char *rig_held(void)
         return arena_strdup(&rig.arena, text.data);
 }
 
-const char *rig_kept_back(void)
+const char *rig_unavailable(void)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         const struct broker *broker = ledger_broker(rig.ledger);
         const struct resource *resource = rig_resource();
-        const bool *hidden = broker->hidden(resource, broker->data);
+        const bool *unavailable = broker->unavailable(resource, broker->data);
 
         strbuf_printf(&text, "%s", "");
-        for (size_t i = 0; hidden && i < resource->n_devices; i++)
-                if (hidden[i])
+        for (size_t i = 0; unavailable && i < resource->n_devices; i++)
+                if (unavailable[i])
                         strbuf_printf(&text, "%s%s", text.size ? " " : "", resource->devices[i].id);
         return arena_strdup(&rig.arena, text.data);
 }

@@ -79,7 +79,7 @@ const char *rig_allocations(void);
 /* "told: GPU-0::0 GPU-0::1" by kubelet, "stale: …", "not told: …", in alphabetical order. */
 const char *rig_held(void);
 /* Ids that are kept back, in the order of the plan: "GPU-0::3 GPU-1::2". */
-const char *rig_kept_back(void);
+const char *rig_unavailable(void);
 
 /* The file with the record of allocations. */
 char *rig_read_file(void); /* NULL: there is none; the caller frees */

@@ -60,8 +60,8 @@ static void test_who_has_more_memory_than_was_promised_is_ended(void **state UNU
         rig_pass(GRACE_MS);
         assert_int_equal(supervisor.terminated, 7);
         assert_int_equal(measure().n_standing, 1);
-        assert_int_equal(measure().standing[0]->kind, GUARD_MEMORY);
-        assert_int_equal(measure().findings_total[GUARD_MEMORY], 1);
+        assert_int_equal(measure().standing[0]->kind, LIMIT_VIOLATION_MEMORY);
+        assert_int_equal(measure().violations_total[LIMIT_VIOLATION_MEMORY], 1);
         assert_int_equal(measure().clients_ended_total, 1);
         tell_of_none();
         rig_pass(GRACE_MS);
@@ -104,7 +104,7 @@ static void test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger(void **stat
         tell_of_process("uid-thief", 100);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 1);
-        assert_int_equal(measure().standing[0]->kind, GUARD_STRANGER);
+        assert_int_equal(measure().standing[0]->kind, LIMIT_VIOLATION_STRANGER);
         assert_int_equal(supervisor.terminated, 7);
 }
 

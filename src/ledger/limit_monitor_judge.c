@@ -7,15 +7,15 @@
 
 #include "base/map.h"
 #include "base/text.h"
-#include "ledger/guard_parts.h"
+#include "ledger/limit_monitor_parts.h"
 
 #define MIB (UINT64_C(1) << 20)
 
 /* Of one process at most: its two accounts', a limit of threads, one of memory, a claim, a variable. */
-#define FINDINGS_PER_CLIENT 6
+#define VIOLATIONS_PER_CLIENT 6
 
 struct owned {
-        const struct guard_allocation *allocation;
+        const struct limit_monitor_allocation *allocation;
         const struct owned *next; /* of the same pod */
 };
 
@@ -28,10 +28,10 @@ struct account {
         enum { ACCOUNT_ALLOCATION, ACCOUNT_POD, ACCOUNT_STRANGER, ACCOUNT_NOBODY } kind;
         const char *key;
         const struct mps_daemon_status *daemon;
-        const char *unit;                          /* or NULL */
-        const struct guard_allocation *allocation; /* ACCOUNT_ALLOCATION */
-        bool is_by_claim;                          /* nothing but the environment says that it is this allocation */
-        uint64_t limit_mib;                        /* of all its allocations; 0: none */
+        const char *unit;                                  /* or NULL */
+        const struct limit_monitor_allocation *allocation; /* ACCOUNT_ALLOCATION */
+        bool is_by_claim;   /* nothing but the environment says that it is this allocation */
+        uint64_t limit_mib; /* of all its allocations; 0: none */
         unsigned int threads_permille;
         bool is_by_variable;       /* of all its allocations: nothing but the container's variable lowers its threads */
         bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
@@ -47,14 +47,14 @@ struct account {
 
 struct judge {
         struct arena *arena;
-        const struct guard_facts *facts;
+        const struct limit_monitor_facts *facts;
         struct map pods;     /* UID → struct pod * */
-        struct map by_id;    /* of allocations → const struct guard_allocation * */
+        struct map by_id;    /* of allocations → const struct limit_monitor_allocation * */
         struct map orphans;  /* UUIDs of units with allocations whose owner is not known */
         struct map accounts; /* key → struct account * */
         struct account **list;
         size_t n_accounts;
-        struct guard_entries *found;
+        struct limit_monitor_entries *found;
 };
 
 /* ---- the allocations ---- */
@@ -62,7 +62,7 @@ struct judge {
 static void index_allocations(struct judge *judge)
 {
         for (size_t i = 0; i < judge->facts->n_allocations; i++) {
-                const struct guard_allocation *allocation = &judge->facts->allocations[i];
+                const struct limit_monitor_allocation *allocation = &judge->facts->allocations[i];
                 struct owned *owned;
                 struct pod *pod;
 
@@ -92,7 +92,8 @@ static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uui
 }
 
 /* Where the unit of a process is not known, any of the daemon's may be the one. */
-static bool is_on(const struct guard_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
+static bool is_on(
+        const struct limit_monitor_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
 {
         return unit ? strcmp(allocation->unit, unit) == 0 : is_of_daemon(daemon, allocation->unit);
 }
@@ -140,7 +141,7 @@ static struct account *get_account(struct judge *judge, const struct account *li
 }
 
 static struct account *account_of_allocation(
-        struct judge *judge, const struct account *like, const struct guard_allocation *allocation)
+        struct judge *judge, const struct account *like, const struct limit_monitor_allocation *allocation)
 {
         struct account account = *like;
 
@@ -154,8 +155,8 @@ static struct account *account_of_allocation(
 }
 
 /* May be the allocation of this process: it is on the unit, and not that of another container. */
-static bool is_candidate(
-        const struct guard_allocation *allocation, const struct account *account, const struct mps_client *client)
+static bool is_candidate(const struct limit_monitor_allocation *allocation, const struct account *account,
+        const struct mps_client *client)
 {
         bool is_of_other = allocation->container_id && client->container_id &&
                            strcmp(allocation->container_id, client->container_id) != 0;
@@ -164,17 +165,17 @@ static bool is_candidate(
 }
 
 /* Adds up what the process may have at most, and finds the allocation that it is counted to, or NULL. */
-static const struct guard_allocation *match(
+static const struct limit_monitor_allocation *match(
         struct account *sum, size_t *ret_count, const struct owned *owned, const struct mps_client *client)
 {
-        const struct guard_allocation *found = NULL;
+        const struct limit_monitor_allocation *found = NULL;
         bool has_own = false;
         bool is_limited = true;
 
         sum->is_by_variable = true;
         *ret_count = 0;
         for (; owned; owned = owned->next) {
-                const struct guard_allocation *allocation = owned->allocation;
+                const struct limit_monitor_allocation *allocation = owned->allocation;
 
                 if (!is_candidate(allocation, sum, client))
                         continue;
@@ -205,7 +206,7 @@ static uint64_t memory_of(const struct mps_client *client)
 static int64_t seen_of(
         const struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
-        const int64_t *seen = map_find(judge->facts->seen, guard_client_key(judge->arena, daemon, client));
+        const int64_t *seen = map_find(judge->facts->seen, limit_monitor_client_key(judge->arena, daemon, client));
 
         return seen ? *seen : INT64_MAX;
 }
@@ -229,7 +230,7 @@ static struct account *find_account(
 {
         struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(judge, client->pod_uid)};
         struct account *whole;
-        const struct guard_allocation *allocation;
+        const struct limit_monitor_allocation *allocation;
         size_t n_allocations;
 
         if (!account.unit && daemon->n_units == 1)
@@ -261,7 +262,7 @@ static struct account *find_account(
 
 /* ---- what is wrong ---- */
 
-/* Whom the finding is about, as far as it is known. */
+/* Whom the violation is about, as far as it is known. */
 static const char *who(const struct judge *judge, const struct account *account, const struct mps_client *client)
 {
         const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
@@ -274,21 +275,22 @@ static const char *who(const struct judge *judge, const struct account *account,
                 account->unit ? account->unit : "an unknown unit", account->daemon->name);
 }
 
-static struct guard_finding *add(struct judge *judge, enum guard_kind kind, const struct account *account,
+static struct limit_violation *add(struct judge *judge, enum limit_violation_kind kind, const struct account *account,
         const struct mps_client *client, const char *key)
 {
-        struct guard_entry *entry = &judge->found->entries[judge->found->count++];
+        struct limit_monitor_entry *entry = &judge->found->entries[judge->found->count++];
         const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
-        bool is_of_account = kind == GUARD_MEMORY || kind == GUARD_STRANGER || kind == GUARD_UNKNOWN;
+        bool is_of_account =
+                kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER || kind == LIMIT_VIOLATION_UNKNOWN;
 
         entry->key = key;
-        entry->needs_proof = kind != GUARD_UNKNOWN || account->is_on_record;
+        entry->needs_proof = kind != LIMIT_VIOLATION_UNKNOWN || account->is_on_record;
         entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
-        entry->finding = (struct guard_finding){
+        entry->violation = (struct limit_violation){
                 .kind = kind,
-                .is_certain = (kind == GUARD_MEMORY || kind == GUARD_STRANGER) && client->container_id &&
-                              !account->is_by_claim && !account->is_guess &&
-                              !(kind == GUARD_MEMORY && account->is_mixed),
+                .is_certain = (kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER) &&
+                              client->container_id && !account->is_by_claim && !account->is_guess &&
+                              !(kind == LIMIT_VIOLATION_MEMORY && account->is_mixed),
                 .daemon = arena_strdup(judge->arena, account->daemon->name),
                 .unit = arena_strdup(judge->arena, account->unit),
                 .client = client->pid,
@@ -298,7 +300,7 @@ static struct guard_finding *add(struct judge *judge, enum guard_kind kind, cons
                 .allocation = account->kind == ACCOUNT_ALLOCATION ? arena_strdup(judge->arena, account->allocation->id)
                                                                   : NULL,
         };
-        return &entry->finding;
+        return &entry->violation;
 }
 
 static const char *allocation_text(const struct judge *judge, const struct account *account)
@@ -310,42 +312,42 @@ static const char *allocation_text(const struct judge *judge, const struct accou
 
 static void judge_memory(struct judge *judge, const struct account *account)
 {
-        uint64_t allowed = (account->limit_mib + GUARD_TOLERANCE_MIB * account->n_clients) * MIB;
-        struct guard_finding *finding;
+        uint64_t allowed = (account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB * account->n_clients) * MIB;
+        struct limit_violation *violation;
 
         if (account->limit_mib == 0 || account->memory <= allowed)
                 return;
-        finding =
-                add(judge, GUARD_MEMORY, account, account->top, arena_printf(judge->arena, "memory|%s", account->key));
-        finding->measured = account->memory / MIB;
-        finding->granted = account->limit_mib;
-        finding->text = arena_printf(judge->arena,
+        violation = add(judge, LIMIT_VIOLATION_MEMORY, account, account->top,
+                arena_printf(judge->arena, "memory|%s", account->key));
+        violation->measured = account->memory / MIB;
+        violation->granted = account->limit_mib;
+        violation->text = arena_printf(judge->arena,
                 "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
                 " MiB (%s); process %d uses most, %" PRIu64 " MiB",
-                who(judge, account, account->top), finding->measured, account->n_clients, finding->granted,
+                who(judge, account, account->top), violation->measured, account->n_clients, violation->granted,
                 allocation_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
 }
 
 static void judge_stranger(struct judge *judge, const struct account *account)
 {
-        struct guard_finding *finding = add(
-                judge, GUARD_STRANGER, account, account->top, arena_printf(judge->arena, "stranger|%s", account->key));
+        struct limit_violation *violation = add(judge, LIMIT_VIOLATION_STRANGER, account, account->top,
+                arena_printf(judge->arena, "stranger|%s", account->key));
 
-        finding->measured = account->memory / MIB;
-        finding->text = arena_printf(judge->arena,
+        violation->measured = account->memory / MIB;
+        violation->text = arena_printf(judge->arena,
                 "%s has no allocation on this unit but %u processes with %" PRIu64
                 " MiB; process %d uses most, %" PRIu64 " MiB",
-                who(judge, account, account->top), account->n_clients, finding->measured, (int)account->top->pid,
+                who(judge, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
                 memory_of(account->top) / MIB);
 }
 
 static void judge_unknown(struct judge *judge, const struct account *account)
 {
-        struct guard_finding *finding = add(
-                judge, GUARD_UNKNOWN, account, account->top, arena_printf(judge->arena, "unknown|%s", account->key));
+        struct limit_violation *violation = add(judge, LIMIT_VIOLATION_UNKNOWN, account, account->top,
+                arena_printf(judge->arena, "unknown|%s", account->key));
 
-        finding->measured = account->n_clients;
-        finding->text = arena_printf(judge->arena,
+        violation->measured = account->n_clients;
+        violation->text = arena_printf(judge->arena,
                 "%u MPS clients of daemon %s with %" PRIu64 " MiB have no known owner, one of them process %d: %s",
                 account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
                 account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
@@ -373,30 +375,30 @@ static void judge_account(struct judge *judge, const struct account *account)
 
 static void judge_limits(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
-        struct guard_finding *finding;
+        struct limit_violation *violation;
 
         if (account->is_limited_elsewhere)
                 return;
-        if (client->threads_permille > account->threads_permille + GUARD_TOLERANCE_PERMILLE) {
-                finding = add(judge, GUARD_LIMIT, account, client,
+        if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE) {
+                violation = add(judge, LIMIT_VIOLATION_LIMIT, account, client,
                         arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
-                finding->measured = client->threads_permille;
-                finding->granted = account->threads_permille;
-                finding->text = arena_printf(judge->arena,
+                violation->measured = client->threads_permille;
+                violation->granted = account->threads_permille;
+                violation->text = arena_printf(judge->arena,
                         "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
                         "%u.%u %% (%s)",
                         who(judge, account, client), (int)client->pid, client->threads_permille / 10,
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
                         allocation_text(judge, account));
         }
-        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + GUARD_TOLERANCE_MIB) {
-                finding = add(judge, GUARD_LIMIT, account, client,
+        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB) {
+                violation = add(judge, LIMIT_VIOLATION_LIMIT, account, client,
                         arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
-                finding->measured = client->limit_mib;
-                finding->granted = account->limit_mib;
-                finding->text = arena_printf(judge->arena,
+                violation->measured = client->limit_mib;
+                violation->granted = account->limit_mib;
+                violation->text = arena_printf(judge->arena,
                         "%s: process %d may allocate %" PRIu64
                         " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
                         who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
@@ -408,20 +410,20 @@ static void judge_limits(struct judge *judge, const struct account *account, con
 static void judge_variable(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
         const unsigned int asked = client->asked_permille;
-        struct guard_finding *finding;
+        struct limit_violation *violation;
         const char *how;
 
         if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
                 (asked && asked <= account->threads_permille + 1))
                 return;
-        finding = add(judge, GUARD_VARIABLE, account, client,
+        violation = add(judge, LIMIT_VIOLATION_VARIABLE, account, client,
                 arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
                         account->unit ? account->unit : "", (int)client->pid));
-        finding->measured = asked;
-        finding->granted = account->threads_permille;
+        violation->measured = asked;
+        violation->granted = account->threads_permille;
         how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
                     : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-        finding->text = arena_printf(judge->arena,
+        violation->text = arena_printf(judge->arena,
                 "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
                 who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
                 account->threads_permille % 10, allocation_text(judge, account));
@@ -429,18 +431,18 @@ static void judge_variable(struct judge *judge, const struct account *account, c
 
 static void judge_claim(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
-        const struct guard_allocation *claimed =
+        const struct limit_monitor_allocation *claimed =
                 client->allocation ? map_find(&judge->by_id, client->allocation) : NULL;
-        struct guard_finding *finding;
+        struct limit_violation *violation;
 
         if (!client->allocation || !client->pod_uid || (claimed && !claimed->pod_uid) ||
                 (!claimed && is_guess(judge, client->pod_uid)) || /* its allocation has another id since */
                 (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
                 return;
-        finding = add(judge, GUARD_CLAIM, account, client,
+        violation = add(judge, LIMIT_VIOLATION_CLAIM, account, client,
                 arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
-        finding->allocation = arena_strdup(judge->arena, client->allocation);
-        finding->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
+        violation->allocation = arena_strdup(judge->arena, client->allocation);
+        violation->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
                 who(judge, account, client), (int)client->pid, client->allocation,
                 claimed ? "belongs to pod " : "is unknown",
                 !claimed       ? ""
@@ -460,7 +462,8 @@ static void judge_client(struct judge *judge, const struct mps_daemon_status *da
         judge_claim(judge, account, client);
 }
 
-void guard_judge(struct guard_entries *ret, struct arena *arena, const struct guard_facts *facts)
+void limit_monitor_judge(
+        struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts)
 {
         const struct mps_status *status = facts->status;
         struct judge judge = {.arena = arena, .facts = facts, .found = ret};
@@ -468,7 +471,7 @@ void guard_judge(struct guard_entries *ret, struct arena *arena, const struct gu
 
         for (size_t i = 0; i < status->n_daemons; i++)
                 n_clients += status->daemons[i].n_clients;
-        ret->entries = ARENA_ARRAY(arena, struct guard_entry, n_clients * FINDINGS_PER_CLIENT);
+        ret->entries = ARENA_ARRAY(arena, struct limit_monitor_entry, n_clients * VIOLATIONS_PER_CLIENT);
         judge.list = ARENA_ARRAY(arena, struct account *, n_clients * 2);
         index_allocations(&judge);
         for (size_t i = 0; i < status->n_daemons; i++)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "config/node_mark.h"
+#include "config/node_taint.h"
 
 #define SIXTY_THREE "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 

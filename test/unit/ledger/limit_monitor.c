@@ -5,7 +5,7 @@
 
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "ledger/guard.h"
+#include "ledger/limit_monitor.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define C1 "c1c1c1c1c1c1c1c1c1c1c1c1"
@@ -13,33 +13,34 @@
 
 /* One daemon with two units at most; time goes by two seconds a look. */
 struct scene {
-        struct guard *guard;
+        struct limit_monitor *limit_monitor;
         int64_t now;
-        const struct guard_allocation *allocations;
+        const struct limit_monitor_allocation *allocations;
         size_t n_allocations;
         const struct mps_client *clients;
         size_t n_clients;
         size_t n_units;
-        bool is_silent;           /* kubelet does not answer */
-        struct guard_proof proof; /* what it has answered */
-        struct map pods;          /* in its record */
-        struct guard_report report;
+        bool is_silent;                   /* kubelet does not answer */
+        struct limit_monitor_proof proof; /* what it has answered */
+        struct map pods;                  /* in its record */
+        struct limit_monitor_report report;
 };
 
 static void scene_init(struct scene *scene)
 {
-        *scene = (struct scene){.guard = guard_new(), .n_units = 1};
-        scene->proof = (struct guard_proof){.listed_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
+        *scene = (struct scene){.limit_monitor = limit_monitor_new(), .n_units = 1};
+        scene->proof =
+                (struct limit_monitor_proof){.listed_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
 }
 
 static void scene_done(struct scene *scene)
 {
-        guard_free(scene->guard);
+        limit_monitor_free(scene->limit_monitor);
         map_done(&scene->pods);
 }
 
 #define set_allocations(scene, ...)                                                                                    \
-        const struct guard_allocation allocations[] = {__VA_ARGS__};                                                   \
+        const struct limit_monitor_allocation allocations[] = {__VA_ARGS__};                                           \
         (scene)->allocations = allocations;                                                                            \
         (scene)->n_allocations = ARRAY_SIZE(allocations)
 #define set_clients(scene, ...)                                                                                        \
@@ -60,14 +61,14 @@ static void look_as(struct scene *scene, enum guard_mode mode)
         const struct mps_status status = {.daemons = &daemon, .n_daemons = 1};
 
         scene->now += 2000;
-        guard_look(scene->guard, mode, scene->allocations, scene->n_allocations, &status, &scene->proof, scene->now,
-                &scene->report);
+        limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status, &scene->proof,
+                scene->now, &scene->report);
         if (scene->report.wants_list && !scene->is_silent) {
-                struct guard_report again;
+                struct limit_monitor_report again;
 
                 scene->proof.listed_at = scene->now;
-                guard_look(scene->guard, mode, scene->allocations, scene->n_allocations, &status, &scene->proof,
-                        scene->now, &again);
+                limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
+                        &scene->proof, scene->now, &again);
                 assert_int_equal(again.n_appeared, 0);
                 scene->report.ending = again.ending;
                 scene->report.n_ending = again.n_ending;
@@ -80,25 +81,25 @@ static void look(struct scene *scene)
 }
 
 /* "memory 4711 g1" for each, separated by ';'; with '!' where it is certain. */
-static void assert_findings(const struct guard_finding *const *findings, size_t count, const char *expected)
+static void assert_violations(const struct limit_violation *const *violations, size_t count, const char *expected)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
         for (size_t i = 0; i < count; i++)
-                strbuf_printf(&text, "%s%s%s %d %s", i ? ";" : "", guard_kind_name(findings[i]->kind),
-                        findings[i]->is_certain ? "!" : "", (int)findings[i]->client,
-                        findings[i]->allocation ? findings[i]->allocation : "-");
+                strbuf_printf(&text, "%s%s%s %d %s", i ? ";" : "", limit_violation_kind_name(violations[i]->kind),
+                        violations[i]->is_certain ? "!" : "", (int)violations[i]->client,
+                        violations[i]->allocation ? violations[i]->allocation : "-");
         assert_string_equal(text.data, expected);
 }
 
 static void assert_appeared(const struct scene *scene, const char *expected)
 {
-        assert_findings(scene->report.appeared, scene->report.n_appeared, expected);
+        assert_violations(scene->report.appeared, scene->report.n_appeared, expected);
 }
 
 static void assert_ending(const struct scene *scene, const char *expected)
 {
-        assert_findings(scene->report.ending, scene->report.n_ending, expected);
+        assert_violations(scene->report.ending, scene->report.n_ending, expected);
 }
 
 /* What two looks in a row tell. */
@@ -142,8 +143,8 @@ static void test_what_the_driver_rounds_up_is_let_pass(void **state UNUSED)
         static const struct {
                 uint64_t memory;
                 const char *expected;
-        } rows[] = {{4096 * MIB, ""}, {(4096 + GUARD_TOLERANCE_MIB) * MIB, ""},
-                {(4096 + GUARD_TOLERANCE_MIB) * MIB + 1, "memory! 11 g1"}, {UINT64_MAX, ""}};
+        } rows[] = {{4096 * MIB, ""}, {(4096 + LIMIT_MONITOR_TOLERANCE_MIB) * MIB, ""},
+                {(4096 + LIMIT_MONITOR_TOLERANCE_MIB) * MIB + 1, "memory! 11 g1"}, {UINT64_MAX, ""}};
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 _cleanup_(scene_done) struct scene scene;
@@ -345,10 +346,10 @@ static void test_a_finding_is_told_once_and_once_more_when_it_is_gone(void **sta
         assert_int_equal(scene.report.appeared[0]->since, 2000);
         look(&scene);
         assert_appeared(&scene, "");
-        assert_findings(scene.report.standing, scene.report.n_standing, "memory! 11 g1");
+        assert_violations(scene.report.standing, scene.report.n_standing, "memory! 11 g1");
         scene.n_clients = 0;
         look(&scene);
-        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+        assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
         assert_int_equal(scene.report.n_standing, 0);
         look(&scene);
         assert_int_equal(scene.report.n_gone, 0);
@@ -372,7 +373,7 @@ static void test_what_was_there_at_one_look_only_is_nothing(void **state UNUSED)
         /* Nor at two that are too near. */
         scene.n_clients = 1;
         look(&scene);
-        scene.now -= 2000 - GUARD_LASTING_MS + 1;
+        scene.now -= 2000 - LIMIT_MONITOR_LASTING_MS + 1;
         look(&scene);
         assert_appeared(&scene, "");
         scene.now -= 1999;
@@ -394,7 +395,7 @@ static void test_one_process_is_ended_at_a_time_and_the_next_later(void **state 
         look(&scene);
         assert_ending(&scene, "memory! 12 g1");
         scene.n_clients = 1;
-        for (int64_t ms = 2000; ms < GUARD_PATIENCE_MS; ms += 2000) {
+        for (int64_t ms = 2000; ms < LIMIT_MONITOR_PATIENCE_MS; ms += 2000) {
                 look(&scene);
                 assert_ending(&scene, "");
         }
@@ -416,7 +417,7 @@ static void test_the_mode_decides_what_is_done(void **state UNUSED)
         look_as(&scene, GUARD_TERMINATE);
         assert_ending(&scene, "memory! 11 g1");
         look_as(&scene, GUARD_OFF);
-        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+        assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }
 
 static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
@@ -502,7 +503,8 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
 static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
-        struct guard_allocation allocations[] = {{"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
+        struct limit_monitor_allocation allocations[] = {
+                {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
 
         scene_init(&scene);
         scene.is_silent = true;
@@ -517,7 +519,7 @@ static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state
         scene.proof.listed_at = scene.now;
         look(&scene);
         assert_ending(&scene, "");
-        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+        assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }
 
 static void test_what_was_granted_is_a_guess_where_its_record_was_lost(void **state UNUSED)

@@ -1,4 +1,4 @@
-#include "mps/client/foreign.h"
+#include "mps/client/external.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ struct target {
         int64_t since;
 };
 
-struct mps_foreign {
-        struct mps_foreign_options options;
+struct mps_external {
+        struct mps_external_options options;
         char *directory;
         char *program;
         struct arena arena;
@@ -58,33 +58,33 @@ static void describe(struct arena *arena, struct mps_daemon_status *daemon, cons
         };
 }
 
-static struct mps_status *make_status(const struct mps_foreign *foreign)
+static struct mps_status *make_status(const struct mps_external *external)
 {
         struct mps_status *status = mps_status_new();
-        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, foreign->n_targets);
+        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, external->n_targets);
 
-        for (size_t i = 0; i < foreign->n_targets; i++)
-                describe(&status->arena, &daemons[i], &foreign->targets[i]);
-        status->generation = foreign->generation;
+        for (size_t i = 0; i < external->n_targets; i++)
+                describe(&status->arena, &daemons[i], &external->targets[i]);
+        status->generation = external->generation;
         status->daemons = daemons;
-        status->n_daemons = foreign->n_targets;
+        status->n_daemons = external->n_targets;
         return status;
 }
 
 /* Who hears of it may end it. */
-static void end_round(struct mps_foreign *foreign)
+static void end_round(struct mps_external *external)
 {
         bool is_any = false;
 
-        for (size_t i = 0; i < foreign->n_targets; i++)
-                is_any = is_any || foreign->targets[i].answered;
-        foreign->options.on_round(is_any ? make_status(foreign) : NULL, is_any ? NULL : foreign->targets[0].reason,
-                foreign->options.data);
+        for (size_t i = 0; i < external->n_targets; i++)
+                is_any = is_any || external->targets[i].answered;
+        external->options.on_round(is_any ? make_status(external) : NULL, is_any ? NULL : external->targets[0].reason,
+                external->options.data);
 }
 
 /* ---- questions ---- */
 
-static void ask_next(struct mps_foreign *foreign);
+static void ask_next(struct mps_external *external);
 
 static void note_answer(struct target *target, const struct error *err, const char *text)
 {
@@ -104,59 +104,59 @@ static void note_answer(struct target *target, const struct error *err, const ch
 
 static void on_answer(const struct error *err, const char *text, void *data)
 {
-        struct mps_foreign *foreign = data;
+        struct mps_external *external = data;
 
-        mps_control_close(TAKE_PTR(foreign->control), NULL, NULL);
-        note_answer(&foreign->targets[foreign->asked++], err, text);
-        ask_next(foreign);
+        mps_control_close(TAKE_PTR(external->control), NULL, NULL);
+        note_answer(&external->targets[external->asked++], err, text);
+        ask_next(external);
 }
 
-static int start_question(struct mps_foreign *foreign, const struct target *target, struct error *err)
+static int start_question(struct mps_external *external, const struct target *target, struct error *err)
 {
         _free_ char *program = NULL;
-        _free_ char *pipe = xasprintf("%s/%s/pipe", foreign->directory, target->name);
-        _free_ char *log = xasprintf("%s/%s/log", foreign->directory, target->name);
+        _free_ char *pipe = xasprintf("%s/%s/pipe", external->directory, target->name);
+        _free_ char *log = xasprintf("%s/%s/log", external->directory, target->name);
         struct mps_control_options options = {
-                .loop = foreign->options.loop, .pipe_directory = pipe, .log_directory = log};
+                .loop = external->options.loop, .pipe_directory = pipe, .log_directory = log};
 
-        if (mps_control_find(&program, foreign->program, NULL, "", err) < 0)
+        if (mps_control_find(&program, external->program, NULL, "", err) < 0)
                 return -1;
         options.program = program;
-        if (mps_control_new(&foreign->control, &options, err) < 0)
+        if (mps_control_new(&external->control, &options, err) < 0)
                 return -1;
-        mps_control_ask(foreign->control, "get_default_active_thread_percentage", on_answer, foreign);
+        mps_control_ask(external->control, "get_default_active_thread_percentage", on_answer, external);
         return 0;
 }
 
-static void ask_next(struct mps_foreign *foreign)
+static void ask_next(struct mps_external *external)
 {
         struct error err;
 
-        while (foreign->asked < foreign->n_targets &&
-                start_question(foreign, &foreign->targets[foreign->asked], &err) < 0)
-                note_answer(&foreign->targets[foreign->asked++], &err, NULL);
-        if (foreign->asked == foreign->n_targets)
-                end_round(foreign);
+        while (external->asked < external->n_targets &&
+                start_question(external, &external->targets[external->asked], &err) < 0)
+                note_answer(&external->targets[external->asked++], &err, NULL);
+        if (external->asked == external->n_targets)
+                end_round(external);
 }
 
-void mps_foreign_look(struct mps_foreign *foreign)
+void mps_external_look(struct mps_external *external)
 {
-        uint64_t now_ms = uv_now(foreign->options.loop);
+        uint64_t now_ms = uv_now(external->options.loop);
 
-        if (foreign->control || foreign->n_targets == 0 ||
-                (foreign->has_begun && now_ms - foreign->round_ms < MPS_FOREIGN_MS))
+        if (external->control || external->n_targets == 0 ||
+                (external->has_begun && now_ms - external->round_ms < MPS_EXTERNAL_MS))
                 return;
-        foreign->has_begun = true;
-        foreign->round_ms = now_ms;
-        foreign->asked = 0;
-        ask_next(foreign);
+        external->has_begun = true;
+        external->round_ms = now_ms;
+        external->asked = 0;
+        ask_next(external);
 }
 
-void mps_foreign_stop(struct mps_foreign *foreign)
+void mps_external_stop(struct mps_external *external)
 {
-        if (foreign->control)
-                mps_control_close(TAKE_PTR(foreign->control), NULL, NULL);
-        foreign->has_begun = false;
+        if (external->control)
+                mps_control_close(TAKE_PTR(external->control), NULL, NULL);
+        external->has_begun = false;
 }
 
 /* ---- what is wanted ---- */
@@ -175,38 +175,38 @@ static void copy_target(struct arena *arena, struct target *target, const struct
         }
 }
 
-void mps_foreign_want(struct mps_foreign *foreign, const struct mps_wanted *wanted, uint64_t generation)
+void mps_external_want(struct mps_external *external, const struct mps_wanted *wanted, uint64_t generation)
 {
-        mps_foreign_stop(foreign);
-        arena_done(&foreign->arena);
-        foreign->targets = ARENA_ARRAY(&foreign->arena, struct target, wanted->n_daemons);
-        foreign->n_targets = wanted->n_daemons;
-        foreign->generation = generation;
+        mps_external_stop(external);
+        arena_done(&external->arena);
+        external->targets = ARENA_ARRAY(&external->arena, struct target, wanted->n_daemons);
+        external->n_targets = wanted->n_daemons;
+        external->generation = generation;
         for (size_t i = 0; i < wanted->n_daemons; i++)
-                copy_target(&foreign->arena, &foreign->targets[i], &wanted->daemons[i]);
+                copy_target(&external->arena, &external->targets[i], &wanted->daemons[i]);
 }
 
-bool mps_foreign_wants_any(const struct mps_foreign *foreign)
+bool mps_external_wants_any(const struct mps_external *external)
 {
-        return foreign->n_targets > 0;
+        return external->n_targets > 0;
 }
 
-struct mps_foreign *mps_foreign_new(const struct mps_foreign_options *options)
+struct mps_external *mps_external_new(const struct mps_external_options *options)
 {
-        struct mps_foreign *foreign = xcalloc(1, sizeof(*foreign));
+        struct mps_external *external = xcalloc(1, sizeof(*external));
 
-        foreign->options = *options;
-        foreign->directory = xstrdup(options->directory);
-        foreign->program = xstrdup(options->control);
-        return foreign;
+        external->options = *options;
+        external->directory = xstrdup(options->directory);
+        external->program = xstrdup(options->control);
+        return external;
 }
 
-struct mps_foreign *mps_foreign_free(struct mps_foreign *foreign)
+struct mps_external *mps_external_free(struct mps_external *external)
 {
-        mps_foreign_stop(foreign);
-        arena_done(&foreign->arena);
-        free(foreign->program);
-        free(foreign->directory);
-        free(foreign);
+        mps_external_stop(external);
+        arena_done(&external->arena);
+        free(external->program);
+        free(external->directory);
+        free(external);
         return NULL;
 }
