@@ -128,7 +128,7 @@ static struct told *find_told(const struct agent_rollout *rollout, const struct 
         return NULL;
 }
 
-static void tell(struct agent_rollout *rollout, const struct rollout_pending *pending, bool is_pending)
+static void rollout_report(struct agent_rollout *rollout, const struct rollout_pending *pending, bool is_pending)
 {
         if (is_pending)
                 log_info("change pending event=ChangePending", LOG_STR("resource", pending->resource),
@@ -169,11 +169,11 @@ void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *cur
                         .resource = told->resource, .unit = told->unit, .to = told->to, .holders = ""};
 
                 if (!is_pending_still(told, current))
-                        tell(rollout, &over, false);
+                        rollout_report(rollout, &over, false);
         }
         for (size_t i = 0; i < current->n_pending; i++)
                 if (!find_told(rollout, &current->pending[i]))
-                        tell(rollout, &current->pending[i], true);
+                        rollout_report(rollout, &current->pending[i], true);
         forget_told(rollout);
         rollout->told = xcalloc(current->n_pending, sizeof(*rollout->told));
         for (size_t i = 0; i < current->n_pending; i++)
@@ -230,7 +230,7 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         return judge_blindly(rollout, wanted, &previous);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_rollout_timer(uv_timer_t *timer)
 {
         struct agent_rollout *rollout = timer->data;
 
@@ -238,7 +238,7 @@ static void on_timer(uv_timer_t *timer)
                 write_record(rollout);
         if (!rollout->is_waiting) {
                 if (rollout->write_ms)
-                        uv_timer_start(timer, on_timer, rollout->write_ms, 0);
+                        uv_timer_start(timer, on_rollout_timer, rollout->write_ms, 0);
                 return;
         }
         if (++rollout->reviews == REVIEWS)
@@ -254,11 +254,11 @@ void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *n
                 rollout->is_waiting = false;
                 uv_timer_stop(&rollout->timer);
                 if (rollout->write_ms)
-                        uv_timer_start(&rollout->timer, on_timer, rollout->write_ms, 0);
+                        uv_timer_start(&rollout->timer, on_rollout_timer, rollout->write_ms, 0);
         } else {
                 rollout->is_waiting = true;
                 rollout->reviews = 0;
-                uv_timer_start(&rollout->timer, on_timer, 0, REVIEW_MS);
+                uv_timer_start(&rollout->timer, on_rollout_timer, 0, REVIEW_MS);
         }
 }
 
@@ -286,7 +286,7 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
         return rollout;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_rollout_closed(uv_handle_t *handle)
 {
         struct agent_rollout *rollout = handle->data;
 
@@ -300,5 +300,5 @@ static void on_closed(uv_handle_t *handle)
 void agent_rollout_close(struct agent_rollout *rollout)
 {
         if (rollout)
-                uv_close((uv_handle_t *)&rollout->timer, on_closed);
+                uv_close((uv_handle_t *)&rollout->timer, on_rollout_closed);
 }

@@ -31,7 +31,7 @@ void call_trace_done(struct call_trace *trace)
 }
 
 /* With the lock. 0: disarmed. A descriptor of ours and a valid time: it cannot fail. */
-static void arm(const struct call_trace *trace, uint64_t due_ms)
+static void call_trace_arm(const struct call_trace *trace, uint64_t due_ms)
 {
         const struct itimerspec due = {
                 .it_value = {.tv_sec = (time_t)(due_ms / 1000), .tv_nsec = (long)(due_ms % 1000) * 1000000}};
@@ -65,7 +65,7 @@ bool call_trace_begin(struct call_trace *trace, const char *call, uint64_t extra
                 trace->info.call = call;
                 trace->info.since_ms = call_trace_now_ms();
                 trace->due_ms = trace->info.since_ms + extra_ms + trace->limit_ms;
-                arm(trace, trace->due_ms);
+                call_trace_arm(trace, trace->due_ms);
         }
         uv_mutex_unlock(&trace->lock);
         return !is_dismissed;
@@ -79,7 +79,7 @@ void call_trace_end(struct call_trace *trace)
                 return;
         uv_mutex_lock(&trace->lock);
         trace->due_ms = 0;
-        arm(trace, 0);
+        call_trace_arm(trace, 0);
         is_told = trace->is_told;
         trace->is_told = false;
         uv_mutex_unlock(&trace->lock);

@@ -84,7 +84,7 @@ static void raise_flag(struct worker *worker, bool *flag)
         uv_mutex_unlock(&worker->lock);
 }
 
-static void on_call_ended(void *data)
+static void on_monitor_worker_call_ended(void *data)
 {
         struct worker *worker = data;
 
@@ -165,7 +165,7 @@ static void note_unheard(struct worker *worker, struct mail *mail)
         worker->has_told_unheard = is_unheard;
 }
 
-static int step(struct worker *worker, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
+static int monitor_worker_step(struct worker *worker, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
 {
         if (watch_listen(&worker->watch, ret_sleep_ms, mail, err) < 0)
                 return -1;
@@ -205,7 +205,7 @@ static int keep_watch(struct worker *worker, struct error *err)
                 if (requests.rescan)
                         result = watch_refresh(watch, true, &mail, err);
                 else
-                        result = step(worker, &sleep, &mail, err);
+                        result = monitor_worker_step(worker, &sleep, &mail, err);
                 post(worker, &mail);
                 if (result == 0 && sleep)
                         (void)sleep_ms(worker, sleep);
@@ -280,7 +280,7 @@ static void search(struct worker *worker)
         }
 }
 
-static void run(void *argument)
+static void monitor_worker_run(void *argument)
 {
         struct worker *worker = argument;
 
@@ -305,7 +305,7 @@ static int start_thread(struct worker *worker)
 
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        result = uv_thread_create(&worker->thread, run, worker);
+        result = uv_thread_create(&worker->thread, monitor_worker_run, worker);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         return result;
 }
@@ -334,7 +334,7 @@ int worker_new(struct worker **ret, const struct worker_options *options, struct
         atomic_init(&worker->references, 2);
         worker->async = options->async;
         worker->retry_ms = options->retry_ms;
-        call_trace_init(&worker->trace, options->timer, options->hang_ms, on_call_ended, worker);
+        call_trace_init(&worker->trace, options->timer, options->hang_ms, on_monitor_worker_call_ended, worker);
         init_watch(worker, options->watch);
         result = start_thread(worker);
         if (result < 0) {

@@ -81,7 +81,7 @@ static size_t size_of_object(const struct event_object *object)
 }
 
 /* Copies to |*at|, and moves it behind the copy. */
-static const char *put(char **at, const char *text)
+static const char *event_queue_put(char **at, const char *text)
 {
         char *copy = *at;
 
@@ -92,11 +92,11 @@ static const char *put(char **at, const char *text)
 static struct event_object put_object(char **at, const struct event_object *object)
 {
         return (struct event_object){
-                .api_version = put(at, object->api_version),
-                .kind = put(at, object->kind),
-                .namespace = put(at, object->namespace),
-                .name = put(at, object->name),
-                .uid = put(at, object->uid),
+                .api_version = event_queue_put(at, object->api_version),
+                .kind = event_queue_put(at, object->kind),
+                .namespace = event_queue_put(at, object->namespace),
+                .name = event_queue_put(at, object->name),
+                .uid = event_queue_put(at, object->uid),
         };
 }
 
@@ -226,7 +226,7 @@ static void name_entry(struct event_queue *queue, struct entry *entry, int64_t n
                 entry->told.event.about.name, suffix);
 }
 
-static void add(struct event_queue *queue, const struct event *event, int64_t now_ms)
+static void kube_event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
 {
         struct entry *entry = xcalloc(
                 1, sizeof(*entry) + size_of_object(&event->about) + size_of(event->reason) + size_of(event->message));
@@ -235,8 +235,8 @@ static void add(struct event_queue *queue, const struct event *event, int64_t no
         make_room(queue);
         entry->told.event.about = put_object(&at, &event->about);
         entry->told.event.is_warning = event->is_warning;
-        entry->told.event.reason = put(&at, event->reason);
-        entry->told.event.message = put(&at, event->message);
+        entry->told.event.reason = event_queue_put(&at, event->reason);
+        entry->told.event.message = event_queue_put(&at, event->message);
         entry->told.count = 1;
         entry->told.first_ms = entry->told.last_ms = now_ms;
         entry->told.is_new = true;
@@ -245,7 +245,7 @@ static void add(struct event_queue *queue, const struct event *event, int64_t no
         queue->n_entries++;
 }
 
-static void count(struct entry *entry, int64_t now_ms)
+static void event_queue_count(struct entry *entry, int64_t now_ms)
 {
         if (entry->told.count < INT32_MAX)
                 entry->told.count++; /* which the API has as int32 */
@@ -259,7 +259,7 @@ static bool repeat(struct event_queue *queue, const struct event *event, int64_t
 
         *ret_found = true;
         if (entry) {
-                count(entry, now_ms);
+                event_queue_count(entry, now_ms);
                 if (entry == queue->sending)
                         entry->again = entry->again || pay(queue, &event->about, now_ms);
                 return false; /* told with what waits, or after what is on its way */
@@ -268,7 +268,7 @@ static bool repeat(struct event_queue *queue, const struct event *event, int64_t
         if (entry && now_ms - entry->told.last_ms <= EVENT_WINDOW_MS) {
                 bool paid = pay(queue, &event->about, now_ms);
 
-                count(entry, now_ms);
+                event_queue_count(entry, now_ms);
                 list_remove(&entry->link);
                 list_append(paid ? &queue->waiting : &queue->told, &entry->link);
                 return paid;
@@ -326,7 +326,7 @@ bool event_queue_add(struct event_queue *queue, const struct event *event, int64
                 queue->dropped++;
                 return false;
         }
-        add(queue, &fitting, now_ms);
+        kube_event_queue_add(queue, &fitting, now_ms);
         return true;
 }
 

@@ -128,12 +128,12 @@ static enum event_outcome outcome_of(const struct event_entry *entry, const stru
 
 static void send_next(struct kube_events *events);
 
-static void on_retry(uv_timer_t *timer)
+static void on_events_retry(uv_timer_t *timer)
 {
         send_next(timer->data);
 }
 
-static void on_done(const struct kube_answer *answer, void *data)
+static void on_events_done(const struct kube_answer *answer, void *data)
 {
         struct kube_events *events = data;
         const struct event_failure failure = {
@@ -161,13 +161,13 @@ static void send_next(struct kube_events *events)
 {
         uint64_t wait_ms = UINT64_MAX;
         const struct event_entry *entry = event_queue_next(events->queue, uv_now(events->retry.loop), &wait_ms);
-        struct kube_request request = {.done = on_done, .data = events};
+        struct kube_request request = {.done = on_events_done, .data = events};
         _free_ char *path = NULL;
         json_t *body;
 
         if (!entry) {
                 if (wait_ms != UINT64_MAX)
-                        uv_timer_start(&events->retry, on_retry, wait_ms, 0);
+                        uv_timer_start(&events->retry, on_events_retry, wait_ms, 0);
                 return;
         }
         events->sending = entry;
@@ -216,7 +216,7 @@ uint64_t kube_events_dropped(const struct kube_events *events)
         return event_queue_dropped(events->queue);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_events_closed(uv_handle_t *handle)
 {
         struct kube_events *events = container_of(handle, struct kube_events, retry);
         void (*closed)(void *) = events->closed;
@@ -235,5 +235,5 @@ void kube_events_close(struct kube_events *events, void (*closed)(void *data), v
         events->closed = closed;
         events->closed_data = data;
         events->call = kube_call_cancel(events->call);
-        uv_close((uv_handle_t *)&events->retry, on_closed);
+        uv_close((uv_handle_t *)&events->retry, on_events_closed);
 }

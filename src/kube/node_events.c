@@ -66,7 +66,7 @@ bool node_event_is_warning(enum node_event event)
 }
 
 /* Events are a service to people; that they cannot be had is said once, and stops nothing. */
-static void on_answer(const struct error *err, void *data)
+static void on_node_events_answer(const struct error *err, void *data)
 {
         struct node_events *events = data;
 
@@ -102,7 +102,7 @@ struct node_events *node_events_new(
                 .client = client,
                 .component = COMPONENT,
                 .host = node,
-                .on_answer = on_answer,
+                .on_answer = on_node_events_answer,
                 .on_given_up = on_given_up,
         };
 
@@ -123,10 +123,10 @@ void node_events_serve(struct node_events *events, bool is_serving)
                 events->is_serving = is_serving;
 }
 
-static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+static void node_events_report(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args) PRINTF_LIKE(4, 0);
 
-static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+static void node_events_report(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args)
 {
         struct arena scratch = ARENA_INIT;
@@ -150,7 +150,7 @@ void node_events_tell(struct node_events *events, enum node_event event, const c
         /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
         about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
         va_start(args, format);
-        tell(events, &about, event, format, args);
+        node_events_report(events, &about, event, format, args);
         va_end(args);
 }
 
@@ -165,7 +165,7 @@ void node_events_tell_pod(
         about = (struct event_object){
                 .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};
         va_start(args, format);
-        tell(events, &about, event, format, args);
+        node_events_report(events, &about, event, format, args);
         va_end(args);
 }
 
@@ -179,7 +179,7 @@ struct node_events_counts node_events_counts(const struct node_events *events)
         };
 }
 
-static void on_closed(void *data)
+static void on_node_events_closed(void *data)
 {
         struct node_events *events = data;
         void (*closed)(void *) = events->closed;
@@ -197,5 +197,5 @@ void node_events_close(struct node_events *events, void (*closed)(void *data), v
                 return;
         events->closed = closed;
         events->closed_data = data;
-        kube_events_close(events->events, on_closed, events);
+        kube_events_close(events->events, on_node_events_closed, events);
 }

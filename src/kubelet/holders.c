@@ -36,7 +36,8 @@ static void add_device(struct holders *holders, struct held_devices *held, const
         map_add(&holders->by_device, key_of(&holders->arena, held->resource, device), held);
 }
 
-static struct held_devices *find(const struct holders *holders, const char *resource, const char *device)
+static struct held_devices *kubelet_holders_find(
+        const struct holders *holders, const char *resource, const char *device)
 {
         struct arena scratch = ARENA_INIT;
         struct held_devices *held = map_find(&holders->by_device, key_of(&scratch, resource, device));
@@ -75,7 +76,7 @@ static void add_listed(struct holders *holders, const struct pod_container *cont
 static struct held_devices *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++) {
-                struct held_devices *held = find(holders, entry->resource, entry->devices[i]);
+                struct held_devices *held = kubelet_holders_find(holders, entry->resource, entry->devices[i]);
 
                 /* An init container's devices may be those of the container that came after it. */
                 if (held && held->holder.container && strcmp(held->holder.container, entry->container) == 0)
@@ -103,7 +104,7 @@ static const char *entry_key(struct arena *arena, const struct checkpoint_entry 
         return arena_printf(arena, "%s\n%s\n%s", entry->pod_uid, entry->container, entry->resource);
 }
 
-static void note(struct holders *holders, const struct checkpoint_entry *entry, const char *what)
+static void holders_note(struct holders *holders, const struct checkpoint_entry *entry, const char *what)
 {
         map_add(&holders->entries, entry_key(&holders->arena, entry), (void *)(uintptr_t)what);
 }
@@ -131,7 +132,7 @@ static void add_uids(struct holders *holders, const struct checkpoint *checkpoin
                         continue;
                 listed->holder.pod_uid = pod_uid;
                 listed->answer = arena_strdup(&holders->arena, entry->answer);
-                note(holders, entry, LISTED);
+                holders_note(holders, entry, LISTED);
                 map_add(alive, pod_uid, (void *)(uintptr_t)pod_uid);
         }
 }
@@ -149,11 +150,11 @@ static void add_checkpoint(
                 if (find_listed(holders, entry))
                         continue;
                 if (known == OVER || (known == LISTED && is_whole)) {
-                        note(holders, entry, OVER);
+                        holders_note(holders, entry, OVER);
                         continue;
                 }
                 if (known)
-                        note(holders, entry, known);
+                        holders_note(holders, entry, known);
                 add_unlisted(holders, entry, arena_strdup(&holders->arena, entry->pod_uid),
                         !map_find(&alive, entry->pod_uid));
         }
@@ -194,7 +195,7 @@ struct holders *holders_free(struct holders *holders)
 
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device)
 {
-        const struct held_devices *held = find(holders, resource, device);
+        const struct held_devices *held = kubelet_holders_find(holders, resource, device);
 
         return held ? &held->holder : NULL;
 }

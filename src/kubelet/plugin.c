@@ -51,7 +51,7 @@ struct stream {
         struct rpc_call *call;
 };
 
-static void step(struct plugin *plugin, enum registration_event event);
+static void plugin_step(struct plugin *plugin, enum registration_event event);
 
 /* ---- the service ---- */
 
@@ -87,7 +87,7 @@ static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
         if (!is_watch)
                 return;
         plugin->watch = NULL;
-        step(plugin, REGISTRATION_WATCH_LOST);
+        plugin_step(plugin, REGISTRATION_WATCH_LOST);
 }
 
 /* What is written to one stream may end it, or all of its connection: so each is taken from the front and put back first. */
@@ -137,7 +137,7 @@ static void handle_list_and_watch(
         if (plugin->watch)
                 return; /* kubelet opens one on each server, as soon as it knows it: this is somebody who looks on */
         plugin->watch = stream;
-        step(plugin, REGISTRATION_WATCH_OPENED);
+        plugin_step(plugin, REGISTRATION_WATCH_OPENED);
 }
 
 static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
@@ -185,12 +185,12 @@ static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, 
                 outcome = xasprintf("Registered device plugin for '%s' with Kubelet", plugin->name);
                 log_info(outcome, LOG_UINT("healthy", counts.healthy), LOG_UINT("unhealthy", counts.unhealthy),
                         LOG_STR("socket", rpc_server_path(plugin->server)));
-                step(plugin, REGISTRATION_REGISTER_OK);
+                plugin_step(plugin, REGISTRATION_REGISTER_OK);
                 return;
         }
         outcome = xasprintf("Register on '%s': %s: %s", plugin->place->kubelet_socket, rpc_status_name(status), text);
         report_failure(plugin, outcome);
-        step(plugin, REGISTRATION_REGISTER_FAILED);
+        plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
 }
 
 static int listen_on_new_socket(struct plugin *plugin, struct error *err)
@@ -226,32 +226,32 @@ static int call_register(struct plugin *plugin, struct error *err)
         return 0;
 }
 
-static void serve(struct plugin *plugin)
+static void plugin_serve(struct plugin *plugin)
 {
         struct error err;
 
         if (listen_on_new_socket(plugin, &err) < 0) {
                 report_failure(plugin, err.text);
-                step(plugin, REGISTRATION_REGISTER_FAILED);
+                plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
                 return;
         }
         if (!plugin->place->kubelet_socket)
                 return; /* nobody to register with: it serves whoever comes */
         if (call_register(plugin, &err) < 0) {
                 report_failure(plugin, err.text);
-                step(plugin, REGISTRATION_REGISTER_FAILED);
+                plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
         }
 }
 
 static void on_server_closed(void *data)
 {
-        step(data, REGISTRATION_SERVER_CLOSED);
+        plugin_step(data, REGISTRATION_SERVER_CLOSED);
 }
 
 /* From the loop, so that no step ever runs inside another one. */
 static void on_nothing_to_close(uv_timer_t *timer)
 {
-        step(timer->data, REGISTRATION_SERVER_CLOSED);
+        plugin_step(timer->data, REGISTRATION_SERVER_CLOSED);
 }
 
 static void close_server(struct plugin *plugin)
@@ -267,7 +267,7 @@ static void close_server(struct plugin *plugin)
         rpc_server_close(server, CLOSE_GRACE_MS, on_server_closed, plugin);
 }
 
-static void on_part_closed(void *context)
+static void on_plugin_part_closed(void *context)
 {
         struct plugin *plugin = context;
         void (*closed)(void *) = plugin->closed;
@@ -282,17 +282,17 @@ static void on_part_closed(void *context)
         closed(data);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_plugin_timer_closed(uv_handle_t *handle)
 {
-        on_part_closed(handle->data);
+        on_plugin_part_closed(handle->data);
 }
 
 static void on_timeout(uv_timer_t *timer)
 {
-        step(timer->data, REGISTRATION_TIMEOUT);
+        plugin_step(timer->data, REGISTRATION_TIMEOUT);
 }
 
-static void step(struct plugin *plugin, enum registration_event event)
+static void plugin_step(struct plugin *plugin, enum registration_event event)
 {
         enum registration_state previous = plugin->registration.state;
         struct registration_action action = registration_step(
@@ -319,13 +319,13 @@ static void step(struct plugin *plugin, enum registration_event event)
         case REGISTRATION_NOTHING:
                 break;
         case REGISTRATION_SERVE:
-                serve(plugin);
+                plugin_serve(plugin);
                 break;
         case REGISTRATION_CLOSE:
                 close_server(plugin);
                 break;
         case REGISTRATION_DONE:
-                uv_close((uv_handle_t *)&plugin->timer, on_timer_closed);
+                uv_close((uv_handle_t *)&plugin->timer, on_plugin_timer_closed);
                 break;
         }
 }
@@ -438,12 +438,12 @@ const struct device_list *plugin_list(const struct plugin *plugin)
 
 void plugin_kubelet_came(struct plugin *plugin)
 {
-        step(plugin, REGISTRATION_KUBELET_CAME);
+        plugin_step(plugin, REGISTRATION_KUBELET_CAME);
 }
 
 void plugin_kubelet_went(struct plugin *plugin)
 {
-        step(plugin, REGISTRATION_KUBELET_WENT);
+        plugin_step(plugin, REGISTRATION_KUBELET_WENT);
 }
 
 void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
@@ -451,7 +451,7 @@ void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
         plugin->closed = closed;
         plugin->closed_data = data;
         /* The plan may go before the last connection does. */
-        requests_close(&plugin->requests, on_part_closed, plugin);
+        requests_close(&plugin->requests, on_plugin_part_closed, plugin);
         plugin->list.resource = NULL;
-        step(plugin, REGISTRATION_STOP);
+        plugin_step(plugin, REGISTRATION_STOP);
 }

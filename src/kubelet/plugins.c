@@ -108,7 +108,7 @@ void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
 
 /* ---- members ---- */
 
-static void on_part_closed(struct plugins *plugins)
+static void on_plugins_part_closed(struct plugins *plugins)
 {
         void (*closed)(void *) = plugins->closed;
         void *data = plugins->closed_data;
@@ -136,7 +136,7 @@ static void on_plugin_closed(void *data)
         free(member);
         if (!plugins->closing && plugins->plan && plugins->lock.fd >= 0)
                 carry_out_plan(plugins);
-        on_part_closed(plugins);
+        on_plugins_part_closed(plugins);
 }
 
 static void close_member(struct member *member)
@@ -213,7 +213,7 @@ static void carry_out_plan(struct plugins *plugins)
 }
 
 /* Everything of one turn of the loop in one message a resource. */
-static void settle(struct plugins *plugins)
+static void plugins_settle(struct plugins *plugins)
 {
         uv_idle_stop(&plugins->settle);
         if (plugins->lock.fd < 0) {
@@ -233,13 +233,13 @@ static void settle(struct plugins *plugins)
 
 static void on_settle(uv_idle_t *idle)
 {
-        settle(idle->data);
+        plugins_settle(idle->data);
 }
 
 void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
-                settle(plugins);
+                plugins_settle(plugins);
         /* the previous plan goes, and a request may come in this turn still. */
         LIST_FOR_EACH(link, &plugins->members)
                 plugin_forget_previous(container_of(link, struct member, link)->plugin);
@@ -251,7 +251,7 @@ void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
 void plugins_apply(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
-                settle(plugins);
+                plugins_settle(plugins);
         clear_unhealthy(plugins);
         plugins_apply_again(plugins, plan);
 }
@@ -452,9 +452,9 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         return 0;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_plugins_handle_closed(uv_handle_t *handle)
 {
-        on_part_closed(handle->data);
+        on_plugins_part_closed(handle->data);
 }
 
 void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data)
@@ -464,8 +464,8 @@ void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *da
         plugins->closed_data = data;
         plugins->watch = dirwatch_close(plugins->watch);
         close_members(plugins);
-        uv_close((uv_handle_t *)&plugins->lock_timer, on_handle_closed);
-        uv_close((uv_handle_t *)&plugins->settle, on_handle_closed);
+        uv_close((uv_handle_t *)&plugins->lock_timer, on_plugins_handle_closed);
+        uv_close((uv_handle_t *)&plugins->settle, on_plugins_handle_closed);
 }
 
 const struct device_list *plugins_list(const struct plugins *plugins, const char *resource)

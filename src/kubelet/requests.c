@@ -35,7 +35,8 @@ static void finish_with(struct rpc_call *call, struct rpc_message *answer)
         rpc_call_finish(call, RPC_OK, NULL);
 }
 
-static void refuse(const struct requests *requests, struct rpc_call *call, const char *method, const struct error *err)
+static void requests_refuse(
+        const struct requests *requests, struct rpc_call *call, const char *method, const struct error *err)
 {
         log_warn("request refused", LOG_STR("resource", requests->options.resource_name), LOG_STR("method", method),
                 LOG_ERR(err));
@@ -146,7 +147,7 @@ void requests_prefer(struct requests *requests, struct rpc_call *call, const uin
         struct error err;
 
         if (prefer_all(requests, message, size, &scratch, &answer, &err) < 0)
-                refuse(requests, call, "GetPreferredAllocation", &err);
+                requests_refuse(requests, call, "GetPreferredAllocation", &err);
         else
                 finish_with(call, answer);
         arena_done(&scratch);
@@ -172,7 +173,7 @@ static void free_unless_known(struct request *request)
                 free(request);
 }
 
-static void on_call_ended(struct rpc_call *call UNUSED, void *data)
+static void on_requests_call_ended(struct rpc_call *call UNUSED, void *data)
 {
         struct request *request = data;
 
@@ -228,7 +229,7 @@ static void tell_later(struct requests *requests, const struct allocate_answer *
         uv_timer_start(&requests->after, on_after, 0, 0);
 }
 
-static void answer(struct request *request)
+static void requests_answer(struct request *request)
 {
         finish_with(request->call, convert_allocate_response(request->answers, request->count, &request->arena));
         for (size_t i = 0; i < request->count; i++)
@@ -236,15 +237,15 @@ static void answer(struct request *request)
 }
 
 /* Outside of a handler what was said must be sent, too, and the call may end with that. */
-static void finish(struct request *request)
+static void requests_finish(struct request *request)
 {
         bool has_waited = !list_is_empty(&request->link);
         struct rpc_call *call = request->call;
 
         if (request->failure.kind)
-                refuse(request->requests, call, "Allocate", &request->failure);
+                requests_refuse(request->requests, call, "Allocate", &request->failure);
         else
-                answer(request);
+                requests_answer(request);
         let_go(request);
         if (has_waited) {
                 rpc_call_flush(call);
@@ -254,10 +255,10 @@ static void finish(struct request *request)
         }
 }
 
-static void fail(struct request *request, const struct error *err)
+static void requests_fail(struct request *request, const struct error *err)
 {
         request->failure = *err;
-        finish(request);
+        requests_finish(request);
 }
 
 /* ---- Allocate: waiting ---- */
@@ -267,7 +268,7 @@ static struct request *first_of(const struct requests *requests)
         return list_is_empty(&requests->waiting) ? NULL : container_of(requests->waiting.next, struct request, link);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_requests_timer(uv_timer_t *timer)
 {
         struct requests *requests = container_of(timer, struct requests, timer);
         uint64_t now = uv_now(requests->options.loop);
@@ -280,10 +281,10 @@ static void on_timer(uv_timer_t *timer)
                         "resource '%s': the container's allocation was not ready within %g s; the log of warpshare "
                         "on this node says more",
                         requests->options.resource_name, (double)requests->options.bind_timeout_ms / 1000);
-                fail(first, &err);
+                requests_fail(first, &err);
         }
         if (first)
-                uv_timer_start(timer, on_timer, first->deadline - now, 0);
+                uv_timer_start(timer, on_requests_timer, first->deadline - now, 0);
 }
 
 /* All deadlines are equally far away, so the list stays in their order. */
@@ -295,9 +296,9 @@ static void wait_for_broker(struct request *request)
                 return; /* for the container before: the deadline is that of the request */
         request->deadline = uv_now(requests->options.loop) + requests->options.bind_timeout_ms;
         list_append(&requests->waiting, &request->link);
-        rpc_call_on_ended(request->call, on_call_ended, request);
+        rpc_call_on_ended(request->call, on_requests_call_ended, request);
         if (!uv_is_active((uv_handle_t *)&requests->timer))
-                uv_timer_start(&requests->timer, on_timer, requests->options.bind_timeout_ms, 0);
+                uv_timer_start(&requests->timer, on_requests_timer, requests->options.bind_timeout_ms, 0);
 }
 
 /* ---- Allocate: container by container ---- */
@@ -414,7 +415,7 @@ static void go_on(struct request *request)
         if (request->is_asked)
                 wait_for_broker(request);
         else
-                finish(request);
+                requests_finish(request);
 }
 
 void requests_allocate(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size)
@@ -427,11 +428,11 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
         request->call = call;
         if (!requests->resource) {
                 say_withdrawn(requests, &err);
-                fail(request, &err);
+                requests_fail(request, &err);
                 return;
         }
         if (convert_allocate_request(&request->containers, &request->count, &request->arena, message, size, &err) < 0) {
-                fail(request, &err);
+                requests_fail(request, &err);
                 return;
         }
         request->answers = ARENA_ARRAY(&request->arena, struct allocate_answer, request->count);
@@ -469,7 +470,7 @@ void requests_forget_previous(struct requests *requests)
         requests->previous_resource = NULL;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_requests_handle_closed(uv_handle_t *handle)
 {
         struct requests *requests = handle->data;
 
@@ -487,9 +488,9 @@ void requests_close(struct requests *requests, void (*closed)(void *data), void 
         requests->resource = requests->previous_resource = NULL;
         say_withdrawn(requests, &err);
         while ((first = first_of(requests)))
-                fail(first, &err);
+                requests_fail(first, &err);
         write_told(requests);
         requests->timer.data = requests->after.data = requests;
-        uv_close((uv_handle_t *)&requests->timer, on_handle_closed);
-        uv_close((uv_handle_t *)&requests->after, on_handle_closed);
+        uv_close((uv_handle_t *)&requests->timer, on_requests_handle_closed);
+        uv_close((uv_handle_t *)&requests->after, on_requests_handle_closed);
 }

@@ -72,7 +72,7 @@ static void free_container(struct declared_container *container)
 }
 
 /* |pod_uid| NULL: not known, as |name|. */
-static struct declared_container *find(const struct ledger *ledger, const char *pod_uid, const char *name)
+static struct declared_container *declared_find(const struct ledger *ledger, const char *pod_uid, const char *name)
 {
         for (struct list *at = ledger->declared.next; pod_uid && at != &ledger->declared; at = at->next) {
                 struct declared_container *container = container_of(at, struct declared_container, link);
@@ -107,10 +107,10 @@ static void drop_annotations(struct declared *said)
 }
 
 /* |pod| NULL: it could not be read, and what was known before goes on. */
-static struct declared_container *take(
+static struct declared_container *declared_take(
         struct ledger *ledger, const struct checkpoint_entry *entry, const json_t *pod, bool is_start)
 {
-        struct declared_container *previous = find(ledger, entry->pod_uid, entry->container);
+        struct declared_container *previous = declared_find(ledger, entry->pod_uid, entry->container);
         struct declared_container *now;
 
         if (previous && !pod) {
@@ -164,7 +164,7 @@ void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name
         size_t n_parts, unsigned int *ret_omits)
 {
         static const struct declared nothing;
-        struct declared_container *container = find(ledger, pod_uid, name);
+        struct declared_container *container = declared_find(ledger, pod_uid, name);
         const struct declared *said = container ? &container->said : &nothing;
 
         for (size_t i = 0; i < n_parts; i++)
@@ -176,7 +176,7 @@ void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name
 
 static const struct declared_container *find_of(const struct ledger *ledger, const struct holder *holder)
 {
-        return holder && holder->container ? find(ledger, holder->pod_uid, holder->container) : NULL;
+        return holder && holder->container ? declared_find(ledger, holder->pod_uid, holder->container) : NULL;
 }
 
 /* |container| NULL: nothing is known of it, and |replicas| say what it has. */
@@ -251,7 +251,7 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
 int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
         size_t n_parts, struct error *err)
 {
-        struct declared_container *container = find(ledger, pod_uid, name);
+        struct declared_container *container = declared_find(ledger, pod_uid, name);
 
         if (container)
                 container->is_refused = false;
@@ -294,7 +294,7 @@ static void tell_excess(struct ledger *ledger, const struct unit *unit, uint64_t
 }
 
 /* Each once, until it is over. */
-static void judge(struct ledger *ledger)
+static void declared_judge(struct ledger *ledger)
 {
         struct arena arena = ARENA_INIT;
         struct map now = MAP_INIT;
@@ -380,10 +380,10 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
 
                 if (!is_meant(ask, entry))
                         continue;
-                container = find(ledger, entry->pod_uid, entry->container);
+                container = declared_find(ledger, entry->pod_uid, entry->container);
                 if (!ask->started && container && container->said.is_known)
                         continue;
-                container = take(ledger, entry, pod, ask->started != NULL);
+                container = declared_take(ledger, entry, pod, ask->started != NULL);
                 if (!asks_at_start(
                             ledger, ledger_find_shared_for(ledger, entry->resource, entry->devices, entry->n_devices)))
                         drop_annotations(&container->said);
@@ -406,7 +406,7 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
 }
 
 /* Neither: what is known counts. */
-static void finish(struct declared_ask *ask, const json_t *pod, const char *reason)
+static void declared_finish(struct declared_ask *ask, const json_t *pod, const char *reason)
 {
         struct ledger *ledger = ask->ledger;
         struct error err;
@@ -420,7 +420,7 @@ static void finish(struct declared_ask *ask, const json_t *pod, const char *reas
         }
         free_ask(ask);
         if (ledger->plan)
-                judge(ledger);
+                declared_judge(ledger);
 }
 
 static void on_pod(const struct kube_answer *answer, void *data)
@@ -430,11 +430,11 @@ static void on_pod(const struct kube_answer *answer, void *data)
 
         ask->call = NULL;
         if (answer->error)
-                finish(ask, NULL, answer->error->text);
+                declared_finish(ask, NULL, answer->error->text);
         else if (!uid || (ask->pod.uid && strcmp(uid, ask->pod.uid) != 0))
-                finish(ask, NULL, "the API server has another pod of its name");
+                declared_finish(ask, NULL, "the API server has another pod of its name");
         else
-                finish(ask, answer->object, NULL);
+                declared_finish(ask, answer->object, NULL);
 }
 
 /* |holder| has its names. */
@@ -467,7 +467,7 @@ void ledger_on_declared_timer(uv_timer_t *timer)
 
                 next = at->next;
                 if (ask->call && ask->deadline < ledger_clock(ledger))
-                        finish(ask, NULL, "the API server did not answer in time");
+                        declared_finish(ask, NULL, "the API server did not answer in time");
                 else
                         is_any |= ask->call != NULL;
         }
@@ -475,7 +475,7 @@ void ledger_on_declared_timer(uv_timer_t *timer)
                 uv_timer_stop(timer);
 }
 
-static void on_listed(const struct error *err, void *data)
+static void on_declared_listed(const struct error *err, void *data)
 {
         struct declared_ask *ask = data;
         const struct ledger *ledger = ask->ledger;
@@ -484,7 +484,7 @@ static void on_listed(const struct error *err, void *data)
         for (size_t i = 0; i < ask->n_ids && !err && ledger->holders && !holder; i++)
                 holder = holders_find(ledger->holders, ask->resource, ask->ids[i]);
         if (!holder || !holder->pod) {
-                finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
+                declared_finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
                 return;
         }
         read_pod(ask, holder);
@@ -513,7 +513,7 @@ static bool is_fresh(struct declared_ask *ask)
 
                 if (!is_meant(ask, &record.entries[i]))
                         continue;
-                container = find(ask->ledger, record.entries[i].pod_uid, record.entries[i].container);
+                container = declared_find(ask->ledger, record.entries[i].pod_uid, record.entries[i].container);
                 if (!container || !container->is_ours || !container->said.is_known ||
                         strcmp(container->resource, ask->resource) == 0 ||
                         ledger_clock(ask->ledger) - container->read_at > FRESH_MS)
@@ -535,14 +535,14 @@ void ledger_start_declared(struct ledger *ledger, const char *resource, const ch
         for (size_t i = 0; i < n_ids; i++)
                 ask->ids[ask->n_ids++] = arena_strdup(&ask->arena, ids[i]);
         if (!ledger->options.client)
-                finish(ask, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
+                declared_finish(ask, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
         else if (!ledger->pods)
-                finish(ask, NULL,
+                declared_finish(ask, NULL,
                         "kubelet's pod-resources socket is not used, so the pod is unknown (--pod-resources-socket)");
         else if (is_fresh(ask))
-                finish(ask, NULL, NULL);
+                declared_finish(ask, NULL, NULL);
         else
-                ledger_list(ledger, on_listed, ask);
+                ledger_list(ledger, on_declared_listed, ask);
 }
 
 /* ---- those that started before ---- */
@@ -561,7 +561,7 @@ static bool is_unread(const struct ledger *ledger, const struct holder *holder)
 
         if (!holder || !holder->pod || !holder->pod_uid || !holder->container)
                 return false;
-        container = find(ledger, holder->pod_uid, holder->container);
+        container = declared_find(ledger, holder->pod_uid, holder->container);
         return !container || (!container->said.is_known && ledger_clock(ledger) - container->read_at > AGAIN_MS);
 }
 
@@ -601,7 +601,7 @@ void ledger_read_declared(struct ledger *ledger)
         if (!ledger->plan || ledger->closing)
                 return;
         forget_ended(ledger);
-        judge(ledger);
+        declared_judge(ledger);
         if (!ledger->options.client || is_asked(ledger))
                 return;
         holder = find_unread(ledger);

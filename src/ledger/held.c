@@ -9,7 +9,7 @@
 
 /* ---- what was asked for ---- */
 
-static void forget(struct ledger *ledger, size_t position)
+static void held_forget(struct ledger *ledger, size_t position)
 {
         free(ledger->recent[position].resource);
         free(ledger->recent[position].device);
@@ -21,7 +21,7 @@ static void forget(struct ledger *ledger, size_t position)
 void ledger_forget_requests(struct ledger *ledger)
 {
         while (ledger->n_recent)
-                forget(ledger, ledger->n_recent - 1);
+                held_forget(ledger, ledger->n_recent - 1);
         free(TAKE_PTR(ledger->recent));
         map_done(&ledger->over);
         arena_done(&ledger->over_arena);
@@ -49,12 +49,12 @@ void ledger_note_request(struct ledger *ledger, const struct resource *resource,
         for (size_t i = 0; i < ledger->n_recent; i++)
                 mark_recorded(ledger, &ledger->recent[i]);
         while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
-                forget(ledger, 0);
+                held_forget(ledger, 0);
         if (!ledger->recent)
                 ledger->recent = xcalloc(MAX_RECENT, sizeof(*ledger->recent));
         for (size_t i = 0; i < n_ids; i++) {
                 if (ledger->n_recent == MAX_RECENT)
-                        forget(ledger, 0);
+                        held_forget(ledger, 0);
                 ledger->recent[ledger->n_recent++] =
                         (struct recent){.resource = xstrdup(resource->name), .device = xstrdup(ids[i]), .since = now};
         }
@@ -95,7 +95,7 @@ static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *aren
                 const struct recent *recent = &ledger->recent[i];
 
                 if (is_told_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
-                        forget(ledger, i);
+                        held_forget(ledger, i);
                 else
                         held[count++] = (struct rollout_held){.resource = arena_strdup(arena, recent->resource),
                                 .device = arena_strdup(arena, recent->device)};
@@ -203,7 +203,7 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         return has_checkpoint || ledger->holders ? LEDGER_TOLD : LEDGER_NOT_TOLD;
 }
 
-static void on_answer(const struct error *err UNUSED, void *data)
+static void on_held_answer(const struct error *err UNUSED, void *data)
 {
         struct ledger *ledger = data;
 
@@ -223,5 +223,5 @@ void ledger_ask(struct ledger *ledger)
                 ledger_note_recorded(ledger, &checkpoint);
         arena_done(&scratch);
         ledger->n_questions++;
-        ledger_list(ledger, on_answer, ledger);
+        ledger_list(ledger, on_held_answer, ledger);
 }

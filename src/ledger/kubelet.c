@@ -81,7 +81,7 @@ bool ledger_can_ask(const struct ledger *ledger)
 /* ---- what was told ---- */
 
 /* |list| is empty where there is none. */
-static void take(struct ledger *ledger, const struct pod_list *list, const struct holders *previous)
+static void kubelet_take(struct ledger *ledger, const struct pod_list *list, const struct holders *previous)
 {
         struct arena scratch = ARENA_INIT;
         struct checkpoint checkpoint;
@@ -108,7 +108,7 @@ static void sync_all(struct ledger *ledger)
 
 static void take_list(struct ledger *ledger, const struct pod_list *list, int64_t asked_at)
 {
-        take(ledger, list, ledger->holders);
+        kubelet_take(ledger, list, ledger->holders);
         if (ledger->has_record)
                 ledger->listed_at = MAX(ledger->listed_at, asked_at);
         complaint_settle(&ledger->bad_list);
@@ -126,7 +126,7 @@ static void take_record(struct ledger *ledger)
 {
         static const struct pod_list nothing;
 
-        take(ledger, &nothing, NULL);
+        kubelet_take(ledger, &nothing, NULL);
         if (ledger->has_record)
                 sync_all(ledger);
 }
@@ -195,7 +195,7 @@ static void go_on(struct ledger *ledger)
                 ledger_list_within(ledger, LIST_INTERVAL_MS);
 }
 
-static void on_listed(const struct error *err, const struct pod_list *list, void *data)
+static void on_kubelet_listed(const struct error *err, const struct pod_list *list, void *data)
 {
         struct asking asking = *(struct asking *)data;
         struct ledger *ledger = asking.ledger;
@@ -221,7 +221,7 @@ void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data)
 
         *asking = (struct asking){.ledger = ledger, .at = ledger_clock(ledger), .done = done, .data = data};
         list_append(&ledger->askings, &asking->link);
-        pod_resources_list(ledger->pods, on_listed, asking);
+        pod_resources_list(ledger->pods, on_kubelet_listed, asking);
 }
 
 void ledger_forget_askings(struct ledger *ledger)

@@ -320,7 +320,7 @@ failed:
         return -1;
 }
 
-static void on_part_closed(struct ledger *ledger)
+static void on_ledger_part_closed(struct ledger *ledger)
 {
         void (*closed)(void *) = ledger->closed;
         void *data = ledger->closed_data;
@@ -331,14 +331,14 @@ static void on_part_closed(struct ledger *ledger)
         closed(data);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_ledger_timer_closed(uv_handle_t *handle)
 {
-        on_part_closed(handle->data);
+        on_ledger_part_closed(handle->data);
 }
 
 static void on_link_closed(void *data)
 {
-        on_part_closed(data);
+        on_ledger_part_closed(data);
 }
 
 /* Those that wait for kubelet's list. The link answers the others when it closes. */
@@ -366,13 +366,13 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         ledger_forget_tellings(ledger);
         refuse_binds(ledger);
         ledger_on_save(&ledger->save_timer);
-        uv_close((uv_handle_t *)&ledger->list_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->save_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->wait_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->limit_monitor_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->list_timer, on_ledger_timer_closed);
+        uv_close((uv_handle_t *)&ledger->save_timer, on_ledger_timer_closed);
+        uv_close((uv_handle_t *)&ledger->wait_timer, on_ledger_timer_closed);
+        uv_close((uv_handle_t *)&ledger->limit_monitor_timer, on_ledger_timer_closed);
         ledger_forget_several(ledger);
-        uv_close((uv_handle_t *)&ledger->several_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->several_timer, on_ledger_timer_closed);
         ledger_refuse_declared(ledger);
-        uv_close((uv_handle_t *)&ledger->declared_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->declared_timer, on_ledger_timer_closed);
         mps_link_close(ledger->link, on_link_closed, ledger);
 }

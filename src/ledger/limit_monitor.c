@@ -40,7 +40,8 @@ struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor)
         return NULL;
 }
 
-static void add(const struct limit_violation *const **list, size_t *count, const struct limit_monitor_entry *entry)
+static void limit_monitor_add(
+        const struct limit_violation *const **list, size_t *count, const struct limit_monitor_entry *entry)
 {
         ((const struct limit_violation **)(uintptr_t)*list)[(*count)++] = &entry->violation;
 }
@@ -86,8 +87,8 @@ static void go_on(struct limit_monitor_entry *entry, const struct limit_monitor_
         entry->ended = previous->ended;
 }
 
-static void tell(struct limit_monitor_entry *entry, enum guard_mode mode, const struct limit_monitor_proof *proof,
-        int64_t now, struct limit_monitor_report *report)
+static void limit_monitor_settle(struct limit_monitor_entry *entry, enum guard_mode mode,
+        const struct limit_monitor_proof *proof, int64_t now, struct limit_monitor_report *report)
 {
         bool is_settled = entry->violation.is_certain;
         bool is_proven = is_proved(entry, proof);
@@ -96,16 +97,16 @@ static void tell(struct limit_monitor_entry *entry, enum guard_mode mode, const 
         report->wants_list |= !is_proven && !entry->is_told;
         if (!entry->is_told && is_proven && now - entry->violation.since >= LIMIT_MONITOR_LASTING_MS) {
                 entry->is_told = true;
-                add(&report->appeared, &report->n_appeared, entry);
+                limit_monitor_add(&report->appeared, &report->n_appeared, entry);
         }
         if (entry->is_told)
-                add(&report->standing, &report->n_standing, entry);
+                limit_monitor_add(&report->standing, &report->n_standing, entry);
         if (is_to_end(
                     entry, mode == GUARD_TERMINATE && is_settled && entry->is_told, proof, now, &report->wants_list)) {
                 entry->is_being_verified = false;
                 entry->has_ended = true;
                 entry->ended = now;
-                add(&report->ending, &report->n_ending, entry);
+                limit_monitor_add(&report->ending, &report->n_ending, entry);
         }
 }
 
@@ -165,10 +166,10 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
                 if (!map_add(&after, entries.entries[i].key, &entries.entries[i]))
                         continue; /* a process that is in the list twice */
                 go_on(&entries.entries[i], map_find(&previous, entries.entries[i].key), now);
-                tell(&entries.entries[i], mode, proof, now, ret);
+                limit_monitor_settle(&entries.entries[i], mode, proof, now, ret);
         }
         for (size_t i = 0; i < limit_monitor->last.count; i++)
                 if (limit_monitor->last.entries[i].is_told && !map_find(&after, limit_monitor->last.entries[i].key))
-                        add(&ret->gone, &ret->n_gone, &limit_monitor->last.entries[i]);
+                        limit_monitor_add(&ret->gone, &ret->n_gone, &limit_monitor->last.entries[i]);
         limit_monitor->last = entries;
 }

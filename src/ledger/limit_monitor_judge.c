@@ -211,7 +211,8 @@ static int64_t seen_of(
         return seen ? *seen : INT64_MAX;
 }
 
-static void count(const struct judge *judge, struct account *account, const struct mps_client *client)
+static void limit_monitor_judge_count(
+        const struct judge *judge, struct account *account, const struct mps_client *client)
 {
         int64_t seen = seen_of(judge, account->daemon, client);
 
@@ -255,7 +256,7 @@ static struct account *find_account(
         whole = get_account(judge, &account, "pod", client->pod_uid);
         if (!allocation)
                 return whole;
-        count(judge, whole, client);
+        limit_monitor_judge_count(judge, whole, client);
         account.is_by_claim = true;
         return account_of_allocation(judge, &account, allocation);
 }
@@ -275,8 +276,8 @@ static const char *who(const struct judge *judge, const struct account *account,
                 account->unit ? account->unit : "an unknown unit", account->daemon->name);
 }
 
-static struct limit_violation *add(struct judge *judge, enum limit_violation_kind kind, const struct account *account,
-        const struct mps_client *client, const char *key)
+static struct limit_violation *limit_monitor_judge_add(struct judge *judge, enum limit_violation_kind kind,
+        const struct account *account, const struct mps_client *client, const char *key)
 {
         struct limit_monitor_entry *entry = &judge->found->entries[judge->found->count++];
         const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
@@ -317,7 +318,7 @@ static void judge_memory(struct judge *judge, const struct account *account)
 
         if (account->limit_mib == 0 || account->memory <= allowed)
                 return;
-        violation = add(judge, LIMIT_VIOLATION_MEMORY, account, account->top,
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_MEMORY, account, account->top,
                 arena_printf(judge->arena, "memory|%s", account->key));
         violation->measured = account->memory / MIB;
         violation->granted = account->limit_mib;
@@ -330,8 +331,8 @@ static void judge_memory(struct judge *judge, const struct account *account)
 
 static void judge_stranger(struct judge *judge, const struct account *account)
 {
-        struct limit_violation *violation = add(judge, LIMIT_VIOLATION_STRANGER, account, account->top,
-                arena_printf(judge->arena, "stranger|%s", account->key));
+        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_STRANGER, account,
+                account->top, arena_printf(judge->arena, "stranger|%s", account->key));
 
         violation->measured = account->memory / MIB;
         violation->text = arena_printf(judge->arena,
@@ -343,8 +344,8 @@ static void judge_stranger(struct judge *judge, const struct account *account)
 
 static void judge_unknown(struct judge *judge, const struct account *account)
 {
-        struct limit_violation *violation = add(judge, LIMIT_VIOLATION_UNKNOWN, account, account->top,
-                arena_printf(judge->arena, "unknown|%s", account->key));
+        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_UNKNOWN, account,
+                account->top, arena_printf(judge->arena, "unknown|%s", account->key));
 
         violation->measured = account->n_clients;
         violation->text = arena_printf(judge->arena,
@@ -380,7 +381,7 @@ static void judge_limits(struct judge *judge, const struct account *account, con
         if (account->is_limited_elsewhere)
                 return;
         if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE) {
-                violation = add(judge, LIMIT_VIOLATION_LIMIT, account, client,
+                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
                         arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
                 violation->measured = client->threads_permille;
@@ -393,7 +394,7 @@ static void judge_limits(struct judge *judge, const struct account *account, con
                         allocation_text(judge, account));
         }
         if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB) {
-                violation = add(judge, LIMIT_VIOLATION_LIMIT, account, client,
+                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
                         arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
                 violation->measured = client->limit_mib;
@@ -416,7 +417,7 @@ static void judge_variable(struct judge *judge, const struct account *account, c
         if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
                 (asked && asked <= account->threads_permille + 1))
                 return;
-        violation = add(judge, LIMIT_VIOLATION_VARIABLE, account, client,
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_VARIABLE, account, client,
                 arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
                         account->unit ? account->unit : "", (int)client->pid));
         violation->measured = asked;
@@ -439,7 +440,7 @@ static void judge_claim(struct judge *judge, const struct account *account, cons
                 (!claimed && is_guess(judge, client->pod_uid)) || /* its allocation has another id since */
                 (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
                 return;
-        violation = add(judge, LIMIT_VIOLATION_CLAIM, account, client,
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_CLAIM, account, client,
                 arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
         violation->allocation = arena_strdup(judge->arena, client->allocation);
         violation->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
@@ -454,7 +455,7 @@ static void judge_client(struct judge *judge, const struct mps_daemon_status *da
 {
         struct account *account = find_account(judge, daemon, client);
 
-        count(judge, account, client);
+        limit_monitor_judge_count(judge, account, client);
         if (account->kind == ACCOUNT_ALLOCATION || account->kind == ACCOUNT_POD) {
                 judge_limits(judge, account, client);
                 judge_variable(judge, account, client);

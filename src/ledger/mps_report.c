@@ -128,7 +128,7 @@ static bool is_news(const struct mps_daemon_status *daemon, const struct told *p
         return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
 }
 
-static struct told tell(const struct mps_report *report, const struct mps_daemon_status *daemon)
+static struct told mps_report_describe(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
         const struct told *previous = find_told(report, daemon->name);
         _free_ char *concerned = is_news(daemon, previous) ? pods_of(report, daemon) : xstrdup("");
@@ -227,7 +227,7 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
                 const struct mps_daemon_status *daemon = &status->daemons[i];
                 const struct told *previous = find_told(report, daemon->name);
 
-                told[i] = tell(report, daemon);
+                told[i] = mps_report_describe(report, daemon);
                 told[i].is_shm_full =
                         report_shm(report, status, &daemon->shm, daemon, previous && previous->is_shm_full);
         }

@@ -42,7 +42,7 @@ static bool is_told(const struct telling *telling, const struct holder *holder)
 }
 
 /* Init containers have no name of a pod here; while one runs, no other of its pod does. */
-static void tell(struct telling *telling, const struct holder *holder)
+static void pod_events_report(struct telling *telling, const struct holder *holder)
 {
         struct node_event_pod pod;
 
@@ -60,15 +60,15 @@ static void tell_by_allocations(struct telling *telling, const struct ledger_res
                 const struct allocation *allocation = allocations_get(shared->allocations, i);
 
                 if (ledger_replicas_of(shared, allocation, unit) > 0)
-                        tell(telling, ledger_holder_of(telling->ledger, shared, allocation));
+                        pod_events_report(telling, ledger_holder_of(telling->ledger, shared, allocation));
         }
 }
 
 static void tell_by_ids(struct telling *telling, const struct resource *resource, const struct unit *unit)
 {
         for (size_t i = 0; i < unit->replicas; i++)
-                tell(telling, holders_find(telling->ledger->holders, resource->name,
-                                      resource->devices[unit->first_device + i].id));
+                pod_events_report(telling, holders_find(telling->ledger->holders, resource->name,
+                                                   resource->devices[unit->first_device + i].id));
 }
 
 static void tell_all(struct telling *telling)
@@ -95,7 +95,7 @@ static void tell_all(struct telling *telling)
 }
 
 /* Without an answer, the one before has to do. */
-static void on_listed(const struct error *err UNUSED, void *data)
+static void on_pod_events_listed(const struct error *err UNUSED, void *data)
 {
         struct telling *telling = data;
         struct ledger *ledger = telling->ledger;
@@ -117,5 +117,5 @@ void ledger_tell_pods(struct ledger *ledger, const char *unit, enum node_event e
         telling->event = event;
         telling->text = xstrdup(text);
         list_append(&ledger->tellings, &telling->link);
-        ledger_list(ledger, on_listed, telling);
+        ledger_list(ledger, on_pod_events_listed, telling);
 }

@@ -63,7 +63,7 @@ void ledger_renew_awaited(const struct ledger *ledger)
         }
 }
 
-static void answer(struct bind *bind, const struct mps_allocation *made)
+static void ledger_requests_answer(struct bind *bind, const struct mps_allocation *made)
 {
         struct allocate_binding binding = {
                 .allocation = bind->allocation, .unit = bind->unit, .tier = bind->tier, .shm = find_shm(bind)};
@@ -85,7 +85,7 @@ static void on_granted(const struct error *err, const struct mps_allocation *mad
         struct bind *bind = data;
 
         if (!err) {
-                answer(bind, made);
+                ledger_requests_answer(bind, made);
                 return;
         }
         if (bind->tier == MPS_TIER_PARTITION) { /* a daemon with partitions takes no client without one */
@@ -99,7 +99,7 @@ static void on_granted(const struct error *err, const struct mps_allocation *mad
         log_warn("no MPS namespace could be created, the limits in the container's environment apply instead",
                 LOG_STR("resource", bind->resource), LOG_STR("allocation", bind->allocation), LOG_ERR(err));
         bind->tier = MPS_TIER_VERIFIED;
-        answer(bind, NULL);
+        ledger_requests_answer(bind, NULL);
 }
 
 /* What the plan expects, or the less that the daemon can. */
@@ -121,7 +121,7 @@ static void make(struct bind *bind, const struct resource *resource, const struc
 
         bind->tier = ledger_tier(ledger, resource, unit);
         if (!daemon || bind->tier < MPS_TIER_PARTITION) {
-                answer(bind, NULL);
+                ledger_requests_answer(bind, NULL);
                 return;
         }
         request = (struct mps_allocation_request){
@@ -159,7 +159,7 @@ static struct ledger_resource *shared_of(const struct bind *bind)
 }
 
 /* Into the ledger, and on to what it takes; an error leaves the request as it was. */
-static int settle(struct bind *bind, struct error *err)
+static int requests_settle(struct bind *bind, struct error *err)
 {
         struct ledger_resource *shared = shared_of(bind);
         struct allocations_moment now = {.clock = ledger_clock(bind->ledger), .date = ledger_now(bind->ledger)};
@@ -178,7 +178,7 @@ static int settle(struct bind *bind, struct error *err)
         if (unit)
                 make(bind, shared->resource, unit);
         else
-                answer(bind, NULL); /* several units: the container's own variables are all there is */
+                ledger_requests_answer(bind, NULL); /* several units: the container's own variables are all there is */
         return 0;
 }
 
@@ -210,7 +210,7 @@ static void on_listed_for(const struct error *listing, void *data)
                 return;
         if (!listing && shared && ledger_list_is_whole(ledger))
                 ledger_sync_allocations(ledger, shared, INT64_MAX);
-        if (settle(bind, &err) == 0)
+        if (requests_settle(bind, &err) == 0)
                 return;
         if (listing)
                 error_raise_prefix(&err, "kubelet does not report which devices were released (%.200s)", listing->text);
@@ -265,7 +265,7 @@ void ledger_bind(const struct resource *resource, const char *const *ids, size_t
                 return;
         }
         bind = new_bind(ledger, resource->name, ids, n_ids, bound, context);
-        if (settle(bind, &err) == 0)
+        if (requests_settle(bind, &err) == 0)
                 return;
         if (err.kind == ERROR_NOT_FOUND)
                 answer_unbound(bind); /* of the previous plan: kubelet's list will say it */

@@ -12,7 +12,7 @@
 #define LOOK_MS UINT64_C(1500)
 #define MAX_TOLD ((size_t)4096)
 
-static void tell(struct ledger *ledger, const struct checkpoint_entry *entry, const char *fault)
+static void several_report(struct ledger *ledger, const struct checkpoint_entry *entry, const char *fault)
 {
         const struct holder *holder =
                 ledger->holders ? holders_find(ledger->holders, entry->resource, entry->devices[0]) : NULL;
@@ -43,7 +43,7 @@ static void forget_told(struct ledger *ledger)
 }
 
 /* How many are new; they are told where |tells|. */
-static size_t look(struct ledger *ledger, bool tells)
+static size_t several_poll(struct ledger *ledger, bool tells)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct several_fault *faults;
@@ -63,27 +63,27 @@ static size_t look(struct ledger *ledger, bool tells)
                 if (ledger->told_several.count >= MAX_TOLD)
                         forget_told(ledger);
                 map_add(&ledger->told_several, key_of(&ledger->told_several_arena, faults[i].entry), ledger);
-                tell(ledger, faults[i].entry, faults[i].text);
+                several_report(ledger, faults[i].entry, faults[i].text);
         }
         return n_new;
 }
 
 /* Without an answer, what is known of before has to do. */
-static void on_listed(const struct error *err UNUSED, void *data)
+static void on_several_listed(const struct error *err UNUSED, void *data)
 {
-        look(data, true);
+        several_poll(data, true);
 }
 
 void ledger_on_several_timer(uv_timer_t *timer)
 {
         struct ledger *ledger = timer->data;
 
-        if (look(ledger, false) == 0)
+        if (several_poll(ledger, false) == 0)
                 return;
         if (ledger->pods)
-                ledger_list(ledger, on_listed, ledger);
+                ledger_list(ledger, on_several_listed, ledger);
         else
-                look(ledger, true);
+                several_poll(ledger, true);
 }
 
 void ledger_look_for_several(struct ledger *ledger)

@@ -96,7 +96,7 @@ static void add_allocation(
                 starting->allocations[starting->n_allocations++] = allocation;
 }
 
-static void begin(
+static void start_begin(
         struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_allocations)
 {
         *starting = (struct starting){.ledger = ledger, .arena = arena, .is_node = is_node};
@@ -182,7 +182,7 @@ static int make_container(struct ledger *ledger, const struct checkpoint *record
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct starting node;
 
-        begin(&node, ledger, &arena, true, record->n_entries);
+        start_begin(&node, ledger, &arena, true, record->n_entries);
         node.is_running = is_running;
         for (size_t i = 0; i < record->n_entries; i++) {
                 const struct checkpoint_entry *entry = &record->entries[i];
@@ -190,7 +190,7 @@ static int make_container(struct ledger *ledger, const struct checkpoint *record
 
                 if (!is_of_container(entry, of))
                         continue;
-                begin(&alone, ledger, &arena, false, 1);
+                start_begin(&alone, ledger, &arena, false, 1);
                 alone.is_running = is_running;
                 add_entry(&alone, entry);
                 if (make_devices(&alone, err) < 0)
@@ -230,9 +230,9 @@ static int make_by_allocations(
         log_warn("kubelet's record does not have a container that starts: its limits leave out its other devices",
                 LOG_STR("resource", resource), LOG_STR("allocation", allocation->id),
                 LOG_STR("record", ledger->checkpoint));
-        begin(&node, ledger, &arena, true, 1);
+        start_begin(&node, ledger, &arena, true, 1);
         add_allocation(&node, resource, ids, n_ids, allocation->id);
-        begin(&alone, ledger, &arena, false, 1);
+        start_begin(&alone, ledger, &arena, false, 1);
         add_allocation(&alone, resource, ids, n_ids, allocation->id);
         return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }

@@ -109,10 +109,10 @@ static void on_terminated(const struct error *err, void *data)
                 ledger->clients_ended_total++;
 }
 
-static void on_listed(const struct error *err, void *data);
+static void on_violations_listed(const struct error *err, void *data);
 
 /* |may_ask|: for a list, and then there is another look at once. */
-static void look(struct ledger *ledger, bool may_ask)
+static void violations_poll(struct ledger *ledger, bool may_ask)
 {
         static const struct mps_status nothing;
         const struct mps_status *status = ledger->status ? ledger->status : &nothing;
@@ -138,21 +138,21 @@ static void look(struct ledger *ledger, bool may_ask)
         if (!found->wants_list || !may_ask || !ledger->pods || ledger->limit_monitor_is_asking)
                 return;
         ledger->limit_monitor_is_asking = true;
-        ledger_list(ledger, on_listed, ledger);
+        ledger_list(ledger, on_violations_listed, ledger);
 }
 
-static void on_listed(const struct error *err, void *data)
+static void on_violations_listed(const struct error *err, void *data)
 {
         struct ledger *ledger = data;
 
         ledger->limit_monitor_is_asking = false;
         if (!err && ledger->plan)
-                look(ledger, false);
+                violations_poll(ledger, false);
 }
 
 void ledger_on_limit_monitor_timer(uv_timer_t *timer)
 {
-        look(timer->data, true);
+        violations_poll(timer->data, true);
 }
 
 /* ---- what the daemons say ---- */

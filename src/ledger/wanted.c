@@ -31,8 +31,8 @@ static bool makes_any(const struct ledger *ledger, const struct ledger_resource 
 }
 
 /* False: what it has cannot be told. */
-static bool add(const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation,
-        struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
+static bool wanted_add(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
 {
         const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
         struct share share;
@@ -59,7 +59,7 @@ static bool add_shared(const struct ledger *ledger, const struct ledger_resource
         if (!makes_any(ledger, shared))
                 return true;
         for (size_t i = 0; i < allocations_count(shared->allocations); i++)
-                if (!add(ledger, shared, allocations_get(shared->allocations, i), arena, ret, ret_count))
+                if (!wanted_add(ledger, shared, allocations_get(shared->allocations, i), arena, ret, ret_count))
                         return false;
         return true;
 }

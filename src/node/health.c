@@ -70,12 +70,12 @@ static struct unit_health *find_among(struct unit_health *units, size_t n_units,
         return NULL;
 }
 
-static const struct unit_health *find(const struct node_health *health, const char *uuid)
+static const struct unit_health *health_find(const struct node_health *health, const char *uuid)
 {
         return find_among(health->units, health->n_units, uuid);
 }
 
-static struct unit_health *add(struct node_health *health, const char *uuid, const char *parent, char *name)
+static struct unit_health *health_add(struct node_health *health, const char *uuid, const char *parent, char *name)
 {
         struct unit_health *unit;
 
@@ -88,11 +88,11 @@ static struct unit_health *add(struct node_health *health, const char *uuid, con
 
 static void add_gpu(struct node_health *health, const struct gpu *gpu)
 {
-        add(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
+        health_add(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
                 const struct mig_device *mig = &gpu->mig_devices[i];
 
-                add(health, mig->uuid, gpu->uuid,
+                health_add(health, mig->uuid, gpu->uuid,
                         xasprintf("MIG device %u:%u (%s)", gpu->index, mig->index, mig->uuid));
         }
 }
@@ -123,7 +123,7 @@ void node_health_set_unit(struct node_health *health, const char *uuid, bool hea
         struct unit_health *unit = find_among(health->units, health->n_units, uuid);
 
         if (!unit)
-                unit = add(health, uuid, NULL, xstrdup(uuid));
+                unit = health_add(health, uuid, NULL, xstrdup(uuid));
         unit->is_unhealthy = !healthy;
         if (!healthy)
                 set_text(&unit->reason, reason ? reason : "");
@@ -153,7 +153,7 @@ static bool has_changed(const struct unit_health *unit)
 
 static bool is_part_of_other(const struct node_health *health, const struct unit_health *unit)
 {
-        const struct unit_health *parent = unit->parent ? find(health, unit->parent) : NULL;
+        const struct unit_health *parent = unit->parent ? health_find(health, unit->parent) : NULL;
 
         return parent && has_changed(parent) && parent->is_unhealthy == unit->is_unhealthy;
 }
@@ -198,7 +198,7 @@ static struct tally count_units(const struct node_health *health)
                 const struct resource *resource = &health->plan->resources[i];
 
                 for (size_t j = 0; j < resource->n_units; j++) {
-                        const struct unit_health *unit = find(health, resource->units[j].uuid);
+                        const struct unit_health *unit = health_find(health, resource->units[j].uuid);
 
                         tally.n_units++;
                         if (!unit || !unit->is_unhealthy)

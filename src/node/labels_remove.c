@@ -71,7 +71,7 @@ static void on_node_cleared(const struct kube_answer *answer, void *data)
         tell_node(data, answer->error ? LABELS_LEFT : LABELS_REMOVED, answer->error ? answer->error->text : "");
 }
 
-static void on_node(const struct kube_answer *answer, void *data)
+static void on_labels_remove_node(const struct kube_answer *answer, void *data)
 {
         struct removing *removing = data;
         json_t *nothing;
@@ -102,9 +102,10 @@ static void on_node(const struct kube_answer *answer, void *data)
 static void tell_feature(struct removing *removing, enum labels_removal outcome, const char *note)
 {
         removing->tell(outcome, "NodeFeature", removing->feature_name, note, removing->data);
-        kube_client_send(removing->client,
-                &(struct kube_request){
-                        .method = KUBE_GET, .path = removing->node_path, .done = on_node, .data = removing});
+        kube_client_send(removing->client, &(struct kube_request){.method = KUBE_GET,
+                                                   .path = removing->node_path,
+                                                   .done = on_labels_remove_node,
+                                                   .data = removing});
 }
 
 static void on_feature_gone(const struct kube_answer *answer, void *data)

@@ -39,16 +39,16 @@ void node_reconcile_count(struct node_reconcile_pace *pace, uint64_t now_ms)
 
 /* ---- on the loop ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_reconcile_timer(uv_timer_t *timer);
 
 static void wait_for_turn(struct node_reconcile *reconcile)
 {
         uint64_t wait = node_reconcile_wait(&reconcile->pace, uv_now(reconcile->options.loop), (uint32_t)uv_hrtime());
 
-        uv_timer_start(&reconcile->timer, on_timer, wait, 0);
+        uv_timer_start(&reconcile->timer, on_reconcile_timer, wait, 0);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_reconcile_timer(uv_timer_t *timer)
 {
         struct node_reconcile *reconcile = timer->data;
 
@@ -62,7 +62,7 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* The wait is that of the first time that it was missing, however often the node changes meanwhile. */
-static void on_node(const json_t *node, void *data)
+static void on_reconcile_node(const json_t *node, void *data)
 {
         struct node_reconcile *reconcile = data;
 
@@ -82,7 +82,7 @@ struct node_reconcile *node_reconcile_new(const struct node_reconcile_options *o
         reconcile->options = *options;
         uv_timer_init(options->loop, &reconcile->timer);
         reconcile->timer.data = reconcile;
-        reconcile->listener = (struct node_listener){.on_node = on_node, .data = reconcile};
+        reconcile->listener = (struct node_listener){.on_node = on_reconcile_node, .data = reconcile};
         node_watch_listen(options->watch, &reconcile->listener);
         return reconcile;
 }

@@ -34,7 +34,7 @@ static void tell_change(const struct node_report *report, const struct node_chan
         report->tell_pods(change->uuid, event, text, report->data);
 }
 
-static void on_turn(uv_timer_t *timer)
+static void on_report_turn(uv_timer_t *timer)
 {
         struct node_report *report = timer->data;
         const struct node_change *changes;
@@ -49,7 +49,7 @@ static void on_turn(uv_timer_t *timer)
 
 static void end_turn(struct node_report *report)
 {
-        uv_timer_start(&report->turn, on_turn, 0, 0);
+        uv_timer_start(&report->turn, on_report_turn, 0, 0);
 }
 
 /* ---- what is told ---- */
@@ -127,7 +127,7 @@ void node_report_unavailable(struct node_report *report, const char *reason)
 }
 
 /* True: it is told for the first time. */
-static bool note(struct node_report *report, char **place, const char *reason)
+static bool report_note(struct node_report *report, char **place, const char *reason)
 {
         bool is_same = text_is_same(*place, reason);
 
@@ -142,13 +142,13 @@ static bool note(struct node_report *report, char **place, const char *reason)
 
 void node_report_config(struct node_report *report, const char *reason)
 {
-        if (report && note(report, &report->bad_config, reason) && reason)
+        if (report && report_note(report, &report->bad_config, reason) && reason)
                 tell_bad_config(report);
 }
 
 void node_report_refused(struct node_report *report, const char *reason)
 {
-        if (!report || !note(report, &report->bad_plan, reason))
+        if (!report || !report_note(report, &report->bad_plan, reason))
                 return;
         if (reason)
                 tell_bad_plan(report);
@@ -183,7 +183,7 @@ struct node_report *node_report_new(const struct node_report_options *options)
         return report;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_report_closed(uv_handle_t *handle)
 {
         struct node_report *report = container_of(handle, struct node_report, turn);
 
@@ -199,5 +199,5 @@ void node_report_close(struct node_report *report)
         if (!report)
                 return;
         node_state_close(report->state, NULL, NULL);
-        uv_close((uv_handle_t *)&report->turn, on_closed);
+        uv_close((uv_handle_t *)&report->turn, on_report_closed);
 }

@@ -61,7 +61,7 @@ static bool is_up_to_date(const struct node_state *state)
         return state->is_sent && (!has_condition_or_taint(state) || is_same(&state->verdict, &state->sending));
 }
 
-static void on_timer(uv_timer_t *timer);
+static void on_state_timer(uv_timer_t *timer);
 
 /* The end of a call plans, too. */
 static void plan_next(struct node_state *state)
@@ -73,14 +73,14 @@ static void plan_next(struct node_state *state)
                 return;
         state->is_falling = falls;
         if (!is_up_to_date(state))
-                uv_timer_start(&state->timer, on_timer, falls ? state->settle_ms : 0, 0);
+                uv_timer_start(&state->timer, on_state_timer, falls ? state->settle_ms : 0, 0);
         else if (has_condition_or_taint(state))
-                uv_timer_start(&state->timer, on_timer, NODE_STATE_REFRESH_MS, 0);
+                uv_timer_start(&state->timer, on_state_timer, NODE_STATE_REFRESH_MS, 0);
 }
 
 /* ---- what ---- */
 
-static void finish(struct node_state *state, const struct kube_answer *answer)
+static void state_finish(struct node_state *state, const struct kube_answer *answer)
 {
         bool is_denied = answer->error && answer->error->kind == ERROR_DENIED;
 
@@ -97,14 +97,14 @@ static void finish(struct node_state *state, const struct kube_answer *answer)
         } else {
                 complain(&state->trouble, "the condition and taint of the node cannot be set, will try again",
                         answer->error);
-                uv_timer_start(&state->timer, on_timer,
+                uv_timer_start(&state->timer, on_state_timer,
                         backoff_next(&state->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
         }
 }
 
 static void on_condition_sent(const struct kube_answer *answer, void *data)
 {
-        finish(data, answer);
+        state_finish(data, answer);
 }
 
 static bool is_ours(const json_t *entry)
@@ -216,11 +216,11 @@ static void on_taint_sent(const struct kube_answer *answer, void *data)
         if (!answer->error && (*state->condition || node_state_has_condition(answer->object)))
                 send_condition(state, answer->object);
         else
-                finish(state, answer);
+                state_finish(state, answer);
 }
 
 /* First the taint, for which the node has to be read anyhow. */
-static void on_timer(uv_timer_t *timer)
+static void on_state_timer(uv_timer_t *timer)
 {
         struct node_state *state = timer->data;
         const struct kube_edit edit = {.path = state->path,
@@ -266,13 +266,13 @@ static bool is_right(const json_t *node, void *data)
 }
 
 /* One that falls is marked in a moment anyhow. */
-static bool reconcile(void *data)
+static bool state_reconcile(void *data)
 {
         struct node_state *state = data;
 
         if (state->call || state->is_falling)
                 return false;
-        uv_timer_start(&state->timer, on_timer, 0, 0);
+        uv_timer_start(&state->timer, on_state_timer, 0, 0);
         return true;
 }
 
@@ -318,7 +318,7 @@ static struct node_reconcile *start_mending(struct node_state *state)
                 .watch = has_condition_or_taint(state) ? state->watch : NULL,
                 .what = "condition and taint",
                 .is_right = is_right,
-                .reconcile = reconcile,
+                .reconcile = state_reconcile,
                 .data = state,
         };
 
@@ -343,7 +343,7 @@ void node_state_serve(struct node_state *state, bool is_serving)
                 plan_next(state);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_state_closed(uv_handle_t *handle)
 {
         struct node_state *state = container_of(handle, struct node_state, timer);
         void (*closed)(void *) = state->closed;
@@ -368,5 +368,5 @@ void node_state_close(struct node_state *state, void (*closed)(void *data), void
         state->closed_data = data;
         state->reconcile = node_reconcile_close(state->reconcile);
         state->call = kube_call_cancel(state->call);
-        uv_close((uv_handle_t *)&state->timer, on_closed);
+        uv_close((uv_handle_t *)&state->timer, on_state_closed);
 }

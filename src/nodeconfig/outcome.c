@@ -48,7 +48,7 @@ void agent_config_tell(struct agent_config *config, enum config_verdict verdict,
 }
 
 /* Like complain(), of what is no failure of ours. True: it is new. */
-static bool note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
+static bool outcome_note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
                 return false;
@@ -60,7 +60,7 @@ static bool note(struct complaint *complaint, enum log_level level, const char *
 void agent_config_tell_waiting(struct agent_config *config, const char *why, bool is_start)
 {
         config->is_stuck = !is_start;
-        note(&config->waiting, is_start ? LOG_INFO : LOG_WARN,
+        outcome_note(&config->waiting, is_start ? LOG_INFO : LOG_WARN,
                 config->wanted.name ? "no configuration can be chosen, the one in force stays"
                                     : "waiting for a configuration",
                 why);
@@ -80,7 +80,7 @@ void agent_config_tell_fallback(struct agent_config *config, const struct config
                 complaint_settle(&config->misled);
                 return;
         }
-        if (note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled))
+        if (outcome_note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled))
                 tell_misled(
                         config, choice->misled, choice->name ? choice->name : "", config_reason_name(choice->reason));
 }

@@ -65,7 +65,7 @@ static struct allocate_mount *add_mount(
         return mount;
 }
 
-static const char *join(struct arena *arena, const char *const *items, size_t count)
+static const char *allocate_join(struct arena *arena, const char *const *items, size_t count)
 {
         size_t size = 1;
         char *text;
@@ -262,7 +262,7 @@ static void add_cdi(const struct request *request)
                 answer->annotations[answer->n_annotations++] = (struct allocate_pair){
                         .name = arena_printf(request->arena, "%snvidia-device-plugin_%s",
                                 request->config->cdi_annotation_prefix, request->tag),
-                        .value = join(request->arena, devices, count),
+                        .value = allocate_join(request->arena, devices, count),
                 };
         }
         if (plan_device_lists(request->plan) & DEVICE_LIST_CDI_CRI) {
@@ -390,7 +390,7 @@ static void add_visible_devices(const struct request *request)
                 add_pair(request, "NVIDIA_VISIBLE_DEVICES", VOLUME_ROOT);
         else
                 add_pair(request, "NVIDIA_VISIBLE_DEVICES",
-                        join(request->arena, request->names, request->answer->n_parts));
+                        allocate_join(request->arena, request->names, request->answer->n_parts));
         if (lists & DEVICE_LIST_ENVVAR && has_imex_channel(request))
                 add_pair(request, "NVIDIA_IMEX_CHANNELS", IMEX_CHANNEL);
 }

@@ -162,7 +162,7 @@ static void check_tier(const struct plan_builder *builder, const struct resource
 }
 
 /* What the shared units have in common is what the resource has. */
-static int settle(const struct plan_builder *builder, struct resource *resource)
+static int plan_settle(const struct plan_builder *builder, struct resource *resource)
 {
         const struct shared_resource *first = NULL;
         size_t n_shared = 0;
@@ -274,7 +274,7 @@ static void collect_devices(struct arena *arena, struct resource *resource)
 static int fill_resource(const struct plan_builder *builder, struct resource *resource)
 {
         collect_units(builder, resource);
-        if (settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
+        if (plan_settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
                 return -1;
         collect_devices(builder->arena, resource);
         return 0;

@@ -74,7 +74,7 @@ static bool check_folder(const struct option_set *options, const char *folder, s
         return is_good;
 }
 
-static int check(const struct option_set *options)
+static int command_check(const struct option_set *options)
 {
         const char *folder = command_line_get(options, "config-dir");
         struct error err = {0};
@@ -115,7 +115,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
         if (options.check) {
                 signals_release();
                 options.only_looks = true;
-                return check(&options);
+                return command_check(&options);
         }
         format = &options.values[option_find("log-format")];
         if (!*format)

@@ -195,7 +195,7 @@ static const struct config *read_config(struct option_set *set, struct arena *ar
 
 /* ---- output ---- */
 
-static size_t count(const json_t *findings, enum verdict verdict)
+static size_t command_count(const json_t *findings, enum verdict verdict)
 {
         const json_t *finding;
         size_t found = 0;
@@ -254,12 +254,12 @@ static void add_findings(json_t *all, json_t *more, bool is_table, bool has_colo
 
 static void print_end(json_t *findings, bool is_table)
 {
-        size_t wrong = count(findings, DOCTOR_WRONG);
+        size_t wrong = command_count(findings, DOCTOR_WRONG);
         json_t *json;
 
         if (is_table) {
                 printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
-                        count(findings, DOCTOR_NOTE));
+                        command_count(findings, DOCTOR_NOTE));
                 return;
         }
         json = json_pack("{s:O, s:I}", "findings", findings, "wrong", (json_int_t)wrong);
@@ -285,7 +285,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         for (size_t j = 0; config && j < doctor_check_count; j++)
                 add_findings(findings, run_check(&doctor_checks[j], config, deadline_ms), is_table, has_colours);
         print_end(findings, is_table);
-        wrong = count(findings, DOCTOR_WRONG);
+        wrong = command_count(findings, DOCTOR_WRONG);
         json_decref(findings);
         return wrong ? EXIT_FAILED : 0;
 }

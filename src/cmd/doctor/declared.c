@@ -16,7 +16,7 @@ struct question {
         bool is_over;
 };
 
-static void on_answer(const struct kube_answer *answer, void *data)
+static void on_declared_answer(const struct kube_answer *answer, void *data)
 {
         struct question *question = data;
 
@@ -34,7 +34,7 @@ static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
         kube_client_send(visit->client, &(struct kube_request){.method = KUBE_GET,
                                                 .path = "/api/v1/namespaces/default/pods/warpshare-doctor",
                                                 .timeout_ms = 5000,
-                                                .done = on_answer,
+                                                .done = on_declared_answer,
                                                 .data = &question});
         api_visit_wait(visit, &question.is_over);
         if (question.status == 200 || question.status == 404)

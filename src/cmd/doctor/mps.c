@@ -300,7 +300,7 @@ struct question {
         struct mps_control *control;
 };
 
-static void on_answer(const struct error *err, const char *answer UNUSED, void *data)
+static void on_mps_answer(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct question *question = data;
 
@@ -328,7 +328,7 @@ static void ask_daemon(struct doctor *doctor, const char *program, const char *p
         uv_loop_init(&loop);
         options.loop = &loop;
         if (mps_control_new(&question.control, &options, &err) == 0)
-                mps_control_ask(question.control, "get_default_active_thread_percentage", on_answer, &question);
+                mps_control_ask(question.control, "get_default_active_thread_percentage", on_mps_answer, &question);
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
 }

@@ -126,7 +126,7 @@ static void print_json(const struct removals *removals)
         puts(text ? text : "{}");
 }
 
-static void print(const struct removals *removals, const char *output)
+static void command_print(const struct removals *removals, const char *output)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
@@ -180,7 +180,7 @@ static int uninstall(const struct config *config, const char *const *values)
         uninstall_node(&removals, &visit, config->node_name);
         api_visit_end(&visit);
         lock_release(&lock);
-        print(&removals, values[OUTPUT]);
+        command_print(&removals, values[OUTPUT]);
         if (removals.leaves_thread) {
                 fflush(stdout);
                 _exit(EXIT_FAILED);

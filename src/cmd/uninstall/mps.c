@@ -59,7 +59,7 @@ static void clear_limits(
 
 /* ---- daemons and compute modes ---- */
 
-static void on_closed(bool leaves_thread, void *data)
+static void on_mps_closed(bool leaves_thread, void *data)
 {
         ((struct removals *)data)->leaves_thread = leaves_thread;
 }
@@ -101,7 +101,7 @@ static int close_supervisor(struct removals *removals, const struct mps_removal_
                 uv_loop_close(&loop);
                 return -1;
         }
-        mps_supervisor_close(supervisor, GRACE_MS, on_closed, removals);
+        mps_supervisor_close(supervisor, GRACE_MS, on_mps_closed, removals);
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
         if (removals->leaves_thread)

@@ -140,7 +140,7 @@ static void on_edited(const struct kube_answer *answer, void *data)
 
 /* ---- all of it ---- */
 
-static void ask(struct node_removal *removal)
+static void node_ask(struct node_removal *removal)
 {
         struct kube_edit edit = {.edit = edit_node, .field_manager = "warpshare", .done = on_edited, .data = removal};
 
@@ -159,7 +159,7 @@ void uninstall_node(struct removals *removals, struct api_visit *visit, const ch
                         "%s", visit->why.text);
                 return;
         }
-        ask(&removal);
+        node_ask(&removal);
         api_visit_wait(visit, &removal.is_over);
         free(removal.path);
         free(removal.status_path);

@@ -102,7 +102,7 @@ static void note_answer(struct target *target, const struct error *err, const ch
                 target->since = (int64_t)time(NULL);
 }
 
-static void on_answer(const struct error *err, const char *text, void *data)
+static void on_external_answer(const struct error *err, const char *text, void *data)
 {
         struct mps_external *external = data;
 
@@ -124,7 +124,7 @@ static int start_question(struct mps_external *external, const struct target *ta
         options.program = program;
         if (mps_control_new(&external->control, &options, err) < 0)
                 return -1;
-        mps_control_ask(external->control, "get_default_active_thread_percentage", on_answer, external);
+        mps_control_ask(external->control, "get_default_active_thread_percentage", on_external_answer, external);
         return 0;
 }
 

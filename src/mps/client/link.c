@@ -109,7 +109,7 @@ static struct request *first_request(const struct mps_link *link)
         return list_is_empty(&link->requests) ? NULL : container_of(link->requests.next, struct request, in_link);
 }
 
-static void answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
+static void link_answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
 {
         list_remove(&request->in_link);
         if (request->granted)
@@ -144,7 +144,7 @@ static void on_answers_due(uv_timer_t *timer)
         }
         while (!list_is_empty(&due)) {
                 request = container_of(due.next, struct request, in_link);
-                answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+                link_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
         }
         arm_answers(link);
 }
@@ -228,7 +228,7 @@ static void answer_alone(struct mps_link *link, struct request *request, enum mp
         fail_later(link, request, &err);
 }
 
-static void ask(struct mps_link *link, struct request *request, struct mps_request *message)
+static void link_ask(struct mps_link *link, struct request *request, struct mps_request *message)
 {
         if (!link->lines) {
                 answer_alone(link, request, message->kind);
@@ -243,7 +243,7 @@ static void ask(struct mps_link *link, struct request *request, struct mps_reque
 }
 
 /* What the next connection hears has all that was asked for since the caller has told. */
-static void remember(struct mps_link *link, const struct mps_allocation_request *request)
+static void link_remember(struct mps_link *link, const struct mps_allocation_request *request)
 {
         struct mps_allocation_request *held;
 
@@ -257,7 +257,7 @@ static void remember(struct mps_link *link, const struct mps_allocation_request 
         link->held = held;
 }
 
-static void forget(struct mps_link *link, const char *id)
+static void link_forget(struct mps_link *link, const char *id)
 {
         for (size_t i = link->n_held; i > 0; i--)
                 if (strcmp(link->held[i - 1].id, id) == 0)
@@ -269,17 +269,17 @@ void mps_link_allocation(
 {
         struct mps_request message = {.kind = MPS_REQUEST_ALLOCATION, .allocation = *request};
 
-        forget(link, request->id);
-        remember(link, request);
-        ask(link, new_request(done, NULL, data), &message);
+        link_forget(link, request->id);
+        link_remember(link, request);
+        link_ask(link, new_request(done, NULL, data), &message);
 }
 
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data)
 {
         struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .allocation = {.id = id}};
 
-        forget(link, id);
-        ask(link, new_request(NULL, done, data), &message);
+        link_forget(link, id);
+        link_ask(link, new_request(NULL, done, data), &message);
 }
 
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
@@ -288,7 +288,7 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         struct mps_request message = {
                 .kind = MPS_REQUEST_TERMINATE, .daemon = daemon, .client = client, .container_id = container_id};
 
-        ask(link, new_request(NULL, done, data), &message);
+        link_ask(link, new_request(NULL, done, data), &message);
 }
 
 /* ---- daemons that are not ours ---- */
@@ -317,14 +317,14 @@ static void lose(struct mps_link *link, const char *reason)
 
 /* ---- the connection ---- */
 
-static void on_retry(uv_timer_t *timer);
+static void on_link_retry(uv_timer_t *timer);
 
 static void retry_later(struct mps_link *link)
 {
         uint64_t first = link->options.retry_ms ? link->options.retry_ms : RETRY_MS;
 
         link->retry_ms = link->retry_ms ? MIN(link->retry_ms * 2, first * RETRY_FACTOR_MAX) : first;
-        uv_timer_start(&link->retry, on_retry, link->retry_ms, 0);
+        uv_timer_start(&link->retry, on_link_retry, link->retry_ms, 0);
 }
 
 static void disconnect(struct mps_link *link, const struct error *err)
@@ -337,7 +337,7 @@ static void disconnect(struct mps_link *link, const struct error *err)
         retry_later(link);
 }
 
-static void on_end(const struct error *reason, void *data)
+static void on_link_end(const struct error *reason, void *data)
 {
         struct error err = *reason;
 
@@ -370,17 +370,17 @@ static struct request *find_request(const struct mps_link *link, uint64_t id)
         return NULL;
 }
 
-static void finish(struct request *request, const struct mps_answer *message)
+static void link_finish(struct request *request, const struct mps_answer *message)
 {
         struct error err;
 
         if (!message->ok) {
-                answer(request, &message->error, NULL);
+                link_answer(request, &message->error, NULL);
         } else if (request->granted && !message->has_allocation) {
                 error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
-                answer(request, &err, NULL);
+                link_answer(request, &err, NULL);
         } else {
-                answer(request, NULL, &message->allocation);
+                link_answer(request, NULL, &message->allocation);
         }
 }
 
@@ -405,12 +405,12 @@ static void take_answer(struct mps_link *link, const struct mps_answer *message)
                 else
                         log_error("the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
         } else if (request) {
-                finish(request, message);
+                link_finish(request, message);
                 arm_answers(link);
         }
 }
 
-static void on_line(const char *line, size_t length, void *data)
+static void on_link_line(const char *line, size_t length, void *data)
 {
         struct mps_link *link = data;
         struct arena arena = ARENA_INIT;
@@ -463,14 +463,14 @@ static void connected(struct mps_link *link)
         uv_timer_start(&link->ping, on_ping, PING_MS, PING_MS);
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_link_retry(uv_timer_t *timer)
 {
         struct mps_link *link = container_of(timer, struct mps_link, retry);
         const struct lines_options options = {
                 .line_limit = MPS_MESSAGE_MAX,
                 .unsent_limit = 2 * MPS_MESSAGE_MAX,
-                .on_line = on_line,
-                .on_end = on_end,
+                .on_line = on_link_line,
+                .on_end = on_link_end,
                 .data = link,
         };
         struct error err;
@@ -502,7 +502,7 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
         link->generation = generation;
         send_apply(link, true);
         if (!link->lines)
-                uv_timer_start(&link->retry, on_retry, 0, 0);
+                uv_timer_start(&link->retry, on_link_retry, 0, 0);
 }
 
 void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations)
@@ -529,7 +529,7 @@ void mps_link_forget(struct mps_link *link)
 
 /* ---- start and end ---- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_link_handle_closed(uv_handle_t *handle)
 {
         struct mps_link *link = handle->data;
 
@@ -540,7 +540,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
                 if (request->id != 0)
                         error_raise(&request->error, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
-                answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+                link_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
         }
         if (link->closed)
                 link->closed(link->closed_data);
@@ -584,7 +584,7 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
         init_timer(link, &link->retry);
         init_timer(link, &link->ping);
         init_timer(link, &link->answers);
-        uv_timer_start(&link->retry, on_retry, 0, 0);
+        uv_timer_start(&link->retry, on_link_retry, 0, 0);
         *ret = link;
         return 0;
 }
@@ -596,7 +596,7 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
         link->closed_data = data;
         link->external = mps_external_free(link->external);
         link->lines = lines_close(link->lines);
-        uv_close((uv_handle_t *)&link->retry, on_handle_closed);
-        uv_close((uv_handle_t *)&link->ping, on_handle_closed);
-        uv_close((uv_handle_t *)&link->answers, on_handle_closed);
+        uv_close((uv_handle_t *)&link->retry, on_link_handle_closed);
+        uv_close((uv_handle_t *)&link->ping, on_link_handle_closed);
+        uv_close((uv_handle_t *)&link->answers, on_link_handle_closed);
 }

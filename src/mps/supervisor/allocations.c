@@ -351,7 +351,8 @@ static void remove_part(struct request *request, const struct mps_record_allocat
 }
 
 /* The entry may be gone afterwards. |done| may be NULL. */
-static void release(struct mps_supervisor *supervisor, struct allocation_entry *entry, mps_done_fn *done, void *data)
+static void allocations_release(
+        struct mps_supervisor *supervisor, struct allocation_entry *entry, mps_done_fn *done, void *data)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
         struct mps_control *control = run && is_current(run, &entry->value) ? mps_run_control(run) : NULL;
@@ -377,7 +378,7 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
         struct request *request;
 
         if (entry && !busy) {
-                release(supervisor, entry, done, data);
+                allocations_release(supervisor, entry, done, data);
                 return;
         }
         /* It goes as soon as what is under way is over; or there is nothing. */
@@ -469,7 +470,7 @@ static void mend(struct mps_supervisor *supervisor, struct allocation_entry *ent
         if (find_request(supervisor, entry->value.request.id))
                 return;
         if (entry->value.is_over && !is_there) {
-                release(supervisor, entry, NULL, NULL);
+                allocations_release(supervisor, entry, NULL, NULL);
                 return;
         }
         run = find_ready_run(supervisor, entry);
@@ -483,7 +484,7 @@ static void mend(struct mps_supervisor *supervisor, struct allocation_entry *ent
         if (entry->due_ms > now_ms(supervisor))
                 return;
         if (entry->value.is_over)
-                release(supervisor, entry, NULL, NULL);
+                allocations_release(supervisor, entry, NULL, NULL);
         else if (is_of_use(run, entry))
                 make_missing(supervisor, entry);
 }
@@ -493,7 +494,7 @@ static void on_reconcile(uv_timer_t *timer)
         supervisor_allocations_reconcile(timer->data);
 }
 
-static void arm(struct mps_supervisor *supervisor)
+static void allocations_arm(struct mps_supervisor *supervisor)
 {
         uint64_t due = UINT64_MAX;
 
@@ -520,7 +521,7 @@ void supervisor_allocations_reconcile(struct mps_supervisor *supervisor)
                 next = link->next; /* mend() frees no entry but its own, and adds none */
                 mend(supervisor, container_of(link, struct allocation_entry, link));
         }
-        arm(supervisor);
+        allocations_arm(supervisor);
 }
 
 /* What somebody asked for himself he is told, and then it is for him to ask again: there is an entry only for what was made before. */

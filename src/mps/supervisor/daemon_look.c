@@ -17,7 +17,7 @@
 #define FAILURES                                                                                                       \
         2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
 
-static void on_turn(uv_timer_t *turn);
+static void on_poll_turn(uv_timer_t *turn);
 
 /* True when it was reported. Containers have the directory mounted, not its name. */
 static bool is_lost(struct mps_run *run)
@@ -61,7 +61,7 @@ bool run_is_silent(struct mps_run *run, const struct error *err)
 void run_look_again(struct mps_run *run, uint64_t ms)
 {
         if (!run->is_closing)
-                uv_timer_start(&run->turn, on_turn, ms, 0);
+                uv_timer_start(&run->turn, on_poll_turn, ms, 0);
 }
 
 bool run_is_looking(const struct mps_run *run)
@@ -156,7 +156,7 @@ static void on_looked(struct mps_observation *observation, const struct error *e
                 run_look_again(run, run->context->look_ms);
 }
 
-static void look(struct mps_run *run)
+static void run_poll(struct mps_run *run)
 {
         const struct mps_look_options options = {
                 .control = run->control,
@@ -232,7 +232,7 @@ void run_wait_for_units(struct mps_run *run, const char *blocker)
         run_tell(run, false);
 }
 
-static void on_turn(uv_timer_t *turn)
+static void on_poll_turn(uv_timer_t *turn)
 {
         struct mps_run *run = turn->data;
 
@@ -241,5 +241,5 @@ static void on_turn(uv_timer_t *turn)
         else if (run->machine.state == MPS_STARTING && run->control)
                 ask_for_first_answer(run);
         else if (run_is_looking(run) && run->control)
-                look(run);
+                run_poll(run);
 }

@@ -181,7 +181,7 @@ static enum verdict judge_limit(const struct check *check, const char *answer, s
         return differs(check, err, "%" PRIu64, mib);
 }
 
-static enum verdict judge(const struct check *check, const char *answer, struct error *err)
+static enum verdict daemon_verify_judge(const struct check *check, const char *answer, struct error *err)
 {
         int rc;
 
@@ -198,13 +198,13 @@ static enum verdict judge(const struct check *check, const char *answer, struct 
 /* ---- the questions ---- */
 
 static void on_get(const struct error *err, const char *answer, void *data);
-static void on_set(const struct error *err, const char *answer, void *data);
+static void on_daemon_verify_set(const struct error *err, const char *answer, void *data);
 
-static void ask(struct verify *verify, bool sets)
+static void daemon_verify_ask(struct verify *verify, bool sets)
 {
         const struct check *check = &verify->checks[verify->at];
         struct mps_control *control = verify->run->control;
-        mps_answer_fn *done = sets ? on_set : on_get;
+        mps_answer_fn *done = sets ? on_daemon_verify_set : on_get;
 
         if (check->get_arguments)
                 mps_control_run(control, sets ? check->set_arguments : check->get_arguments, done, verify->run);
@@ -218,7 +218,7 @@ static void go_on(struct verify *verify)
 
         verify->difference[0] = '\0';
         if (++verify->at < verify->count) {
-                ask(verify, false);
+                daemon_verify_ask(verify, false);
                 return;
         }
         run_stop_verifying(run);
@@ -232,7 +232,7 @@ static bool is_blurred(const struct check *check)
         return !check->is_threads && !check->get_arguments && dialogue_limit_shown(check->expected) != check->expected;
 }
 
-static void on_set(const struct error *err, const char *answer UNUSED, void *data)
+static void on_daemon_verify_set(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct mps_run *run = data;
         struct verify *verify = run->verify;
@@ -240,7 +240,7 @@ static void on_set(const struct error *err, const char *answer UNUSED, void *dat
         if (err)
                 run_stop_verifying(run);
         else if (verify->difference[0])
-                ask(verify, false);
+                daemon_verify_ask(verify, false);
         else
                 go_on(verify);
 }
@@ -262,7 +262,7 @@ static void on_other(struct verify *verify, const struct check *check, const str
 
         if (!verify->difference[0]) {
                 snprintf(verify->difference, sizeof(verify->difference), "%.250s", difference->text);
-                ask(verify, true);
+                daemon_verify_ask(verify, true);
         } else if (check->server) {
                 log_info("an MPS server does not take its settings, and is left as it is", LOG_STR("name", run->name),
                         LOG_INT("server", check->server), LOG_ERR(difference));
@@ -287,7 +287,7 @@ static void on_get(const struct error *err, const char *answer, void *data)
                 run_stop_verifying(run);
                 return;
         }
-        verdict = judge(check, answer, &difference);
+        verdict = daemon_verify_judge(check, answer, &difference);
         if (verdict == IS_OTHER) {
                 on_other(verify, check, &difference);
                 return;
@@ -296,7 +296,7 @@ static void on_get(const struct error *err, const char *answer, void *data)
                 run_note_drift(run, verify->difference, true);
                 go_on(verify);
         } else if (verdict == IS_SAME && is_blurred(check)) {
-                ask(verify, true);
+                daemon_verify_ask(verify, true);
         } else {
                 go_on(verify);
         }
@@ -324,5 +324,5 @@ void run_verify(struct mps_run *run)
                         add_limit(verify, i, 0);
                 add_servers(verify);
         }
-        ask(verify, false);
+        daemon_verify_ask(verify, false);
 }

@@ -52,7 +52,7 @@ static void work_limits(struct nvml_job *job, const struct nvml *nvml, const str
 /* ---- on the loop ---- */
 
 /* What is new of it, once. */
-static void tell(const struct mps_memory_limit *limit, const struct limit_work *work)
+static void limits_report(const struct mps_memory_limit *limit, const struct limit_work *work)
 {
         const struct mps_memory_limit *before = &work->limit;
         bool is_new = !before->problem || !limit->problem || strcmp(before->problem, limit->problem) != 0;
@@ -78,7 +78,7 @@ static void tell(const struct mps_memory_limit *limit, const struct limit_work *
                         LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
 }
 
-static struct mps_memory_limit *find(struct mps_memory_limits *limits, const struct mps_memory_limit *wanted)
+static struct mps_memory_limit *limits_find(struct mps_memory_limits *limits, const struct mps_memory_limit *wanted)
 {
         for (size_t i = 0; i < limits->n_items; i++)
                 if (strcmp(limits->items[i].unit, wanted->unit) == 0 &&
@@ -99,14 +99,14 @@ static void on_limits(struct nvml_job *job)
         for (size_t i = 0; i < limits->n_items; i++)
                 keeps[i] = true;
         for (size_t i = 0; job->has_worked && i < done->n_works; i++) {
-                struct mps_memory_limit *limit = find(limits, &done->works[i].limit);
+                struct mps_memory_limit *limit = limits_find(limits, &done->works[i].limit);
 
                 if (!limit) /* none was taken away meanwhile: that is done here alone */
                         continue;
                 keeps[limit - limits->items] = mps_memory_limit_take(
                         limit, &limits->arena, done->works[i].is_void, done->works[i].outcome, done->works[i].err.text);
                 is_shorter |= !keeps[limit - limits->items];
-                tell(limit, &done->works[i]);
+                limits_report(limit, &done->works[i]);
         }
         if (is_shorter)
                 mps_memory_limits_keep(limits, keeps);
@@ -118,7 +118,7 @@ static void on_limits(struct nvml_job *job)
 
 /* ---- what is to be done ---- */
 
-static void start(struct mps_supervisor *supervisor, const struct mps_record *granted)
+static void limits_start(struct mps_supervisor *supervisor, const struct mps_record *granted)
 {
         struct arena arena = ARENA_INIT;
         struct limits_job *job = ARENA_NEW(&arena, struct limits_job);
@@ -155,7 +155,7 @@ static bool is_any_due(const struct mps_supervisor *supervisor, const struct mps
         return false;
 }
 
-static void follow(struct mps_supervisor *supervisor, bool checks_all)
+static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
 {
         const struct mps_status *status = supervisor->status;
         struct mps_record granted = {0};
@@ -173,18 +173,18 @@ static void follow(struct mps_supervisor *supervisor, bool checks_all)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
         if (!supervisor->record_failures && supervisor->limits.n_items &&
                 (checks_all || is_any_due(supervisor, &granted)))
-                start(supervisor, &granted);
+                limits_start(supervisor, &granted);
         arena_done(&granted.arena);
 }
 
 void supervisor_follow_limits(struct mps_supervisor *supervisor)
 {
-        follow(supervisor, false);
+        limits_follow(supervisor, false);
 }
 
 void supervisor_check_limits(struct mps_supervisor *supervisor)
 {
-        follow(supervisor, true);
+        limits_follow(supervisor, true);
 }
 
 /* ---- the record, and others ---- */

@@ -80,7 +80,7 @@ static void end_call(struct call *call, const struct error *err, const struct mp
         free(call);
 }
 
-static void on_done(const struct error *err, void *data)
+static void on_listener_done(const struct error *err, void *data)
 {
         end_call(data, err, NULL);
 }
@@ -146,7 +146,7 @@ void mps_listener_changed(struct mps_listener *listener)
 
 /* ---- requests ---- */
 
-static void apply(struct client *client, const struct mps_request *request)
+static void listener_apply(struct client *client, const struct mps_request *request)
 {
         struct mps_listener *listener = client->listener;
         struct error err;
@@ -181,10 +181,10 @@ static void call_supervisor(struct client *client, const struct mps_request *req
         if (request->kind == MPS_REQUEST_ALLOCATION)
                 mps_supervisor_allocation(supervisor, &request->allocation, on_granted, call);
         else if (request->kind == MPS_REQUEST_RELEASE)
-                mps_supervisor_release(supervisor, request->allocation.id, on_done, call);
+                mps_supervisor_release(supervisor, request->allocation.id, on_listener_done, call);
         else
                 mps_supervisor_terminate(
-                        supervisor, request->daemon, request->client, request->container_id, on_done, call);
+                        supervisor, request->daemon, request->client, request->container_id, on_listener_done, call);
 }
 
 static void carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
@@ -198,7 +198,7 @@ static void carry_out(struct client *client, const struct mps_request *request, 
                 send_answer(client, request->id, NULL, NULL);
                 break;
         case MPS_REQUEST_APPLY:
-                apply(client, request);
+                listener_apply(client, request);
                 break;
         case MPS_REQUEST_ALLOCATION:
         case MPS_REQUEST_RELEASE:
@@ -224,7 +224,7 @@ static void drop_client(struct client *client)
         free(client);
 }
 
-static void on_line(const char *line, size_t length, void *data)
+static void on_listener_line(const char *line, size_t length, void *data)
 {
         struct client *client = data;
         struct arena arena = ARENA_INIT;
@@ -240,7 +240,7 @@ static void on_line(const char *line, size_t length, void *data)
         arena_done(&arena);
 }
 
-static void on_end(const struct error *reason, void *data)
+static void on_listener_end(const struct error *reason, void *data)
 {
         log_debug("a connection to the MPS socket ended", LOG_ERR(reason));
         drop_client(data);
@@ -267,9 +267,9 @@ static void on_connection(uv_stream_t *stream, int status)
         const struct lines_options options = {
                 .line_limit = MPS_MESSAGE_MAX,
                 .unsent_limit = 2 * MPS_MESSAGE_MAX,
-                .on_line = on_line,
+                .on_line = on_listener_line,
                 .on_sent = on_sent,
-                .on_end = on_end,
+                .on_end = on_listener_end,
                 .data = client,
         };
         struct error err;
@@ -291,7 +291,7 @@ static void on_connection(uv_stream_t *stream, int status)
 
 /* ---- start and end ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_listener_closed(uv_handle_t *handle)
 {
         struct mps_listener *listener = container_of(handle, struct mps_listener, pipe);
 
@@ -320,7 +320,7 @@ void mps_listener_close(struct mps_listener *listener, void (*closed)(void *data
         remove_socket(listener);
         while (!list_is_empty(&listener->clients))
                 drop_client(container_of(listener->clients.next, struct client, in_listener));
-        uv_close((uv_handle_t *)&listener->pipe, on_closed);
+        uv_close((uv_handle_t *)&listener->pipe, on_listener_closed);
 }
 
 static int listen_on(struct mps_listener *listener, struct error *err)

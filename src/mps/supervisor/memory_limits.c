@@ -11,7 +11,7 @@ void mps_memory_limits_done(struct mps_memory_limits *limits)
         *limits = (struct mps_memory_limits){0};
 }
 
-static void copy(struct mps_memory_limit *ret, struct arena *arena, const struct mps_memory_limit *limit)
+static void memory_limits_copy(struct mps_memory_limit *ret, struct arena *arena, const struct mps_memory_limit *limit)
 {
         *ret = *limit;
         ret->unit = arena_strdup(arena, limit->unit);
@@ -28,7 +28,7 @@ static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t
         all.items = ARENA_ARRAY(&all.arena, struct mps_memory_limit, limits->n_items + room);
         for (size_t i = 0; i < limits->n_items; i++)
                 if (!keeps || keeps[i])
-                        copy(&all.items[all.n_items++], &all.arena, &limits->items[i]);
+                        memory_limits_copy(&all.items[all.n_items++], &all.arena, &limits->items[i]);
         arena_done(&limits->arena);
         *limits = all;
 }
@@ -88,7 +88,7 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
                         .cgroup = client->cgroup,
                         .allocation = allocation->request.id,
                         .limit_mib = allocation->request.limit_mib};
-                copy(&limits->items[limits->n_items++], &limits->arena, &limit);
+                memory_limits_copy(&limits->items[limits->n_items++], &limits->arena, &limit);
         }
         return limits->n_items > before;
 }

@@ -83,7 +83,7 @@ struct mps_look *mps_look_cancel(struct mps_look *look)
         return NULL;
 }
 
-static void end(struct mps_look *look, const struct error *err)
+static void observe_end(struct mps_look *look, const struct error *err)
 {
         struct mps_observation *seen = err ? NULL : TAKE_PTR(look->seen);
         mps_look_fn *done = look->options.done;
@@ -108,7 +108,7 @@ static void on_devices(const struct error *err, const char *answer, void *data)
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         if (dialogue_is_unknown_command(answer) ||
@@ -119,7 +119,7 @@ static void on_devices(const struct error *err, const char *answer, void *data)
                         for (size_t k = 0; k < seen->n_clients; k++)
                                 if (seen->clients[k].pid == devices[i].clients[j])
                                         seen->clients[k].unit = devices[i].uuid;
-        end(look, NULL);
+        observe_end(look, NULL);
 }
 
 /* A client that has ended meanwhile stays without facts; the next look does not have it. */
@@ -148,11 +148,11 @@ static void read_processes(struct mps_look *look)
                         seen->servers[i].uid = process.uid;
 }
 
-static void finish(struct mps_look *look)
+static void observe_finish(struct mps_look *look)
 {
         read_processes(look);
         if (look->options.unit || look->options.is_v3 || look->seen->n_clients == 0)
-                end(look, NULL);
+                observe_end(look, NULL);
         else
                 mps_control_ask(look->options.control, "get_device_client_list", on_devices, look);
 }
@@ -194,13 +194,13 @@ static void on_clients(const struct error *err, const char *answer, void *data)
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         if (dialogue_is_not_found(answer)) { /* the server has ended since it was listed */
                 count = 0;
         } else if (dialogue_read_pids(answer, &look->seen->arena, &pids, &count, &problem) < 0) {
-                end(look, &problem);
+                observe_end(look, &problem);
                 return;
         }
         for (size_t i = 0; i < count; i++)
@@ -223,7 +223,7 @@ static void on_status(const struct error *err, const char *answer, void *data)
         struct mps_observation *seen = look->seen;
 
         if (err) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         if (!dialogue_is_not_found(answer)) {
@@ -239,7 +239,7 @@ static void ask_about_next(struct mps_look *look)
         char command[64];
 
         if (look->at == seen->n_servers) {
-                finish(look);
+                observe_finish(look);
         } else if (look->options.can & MPS_CAN_SERVER_STATUS) {
                 snprintf(command, sizeof(command), "get_server_status %d", (int)seen->servers[look->at].pid);
                 mps_control_ask(look->options.control, command, on_status, look);
@@ -265,12 +265,12 @@ static void on_servers(const struct error *err, const char *answer, void *data)
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         if (dialogue_read_pids(answer, &seen->arena, &pids, &count, &problem) < 0 ||
                 check_servers(count, &problem) < 0) {
-                end(look, &problem);
+                observe_end(look, &problem);
                 return;
         }
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
@@ -311,7 +311,7 @@ static void on_namespace(const struct error *err, const char *answer, void *data
         struct mps_look *look = data;
 
         if (err && err->kind != ERROR_UNAVAILABLE) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         add_confirmed(look, err ? NULL : answer);
@@ -325,7 +325,7 @@ static void on_confirmed(const struct error *err, const char *answer, void *data
         const struct dialogue_v3_client *client = &look->listed[look->n_confirmed];
 
         if (err && err->kind != ERROR_UNAVAILABLE) {
-                end(look, err);
+                observe_end(look, err);
         } else if (err || strcmp(answer, client->server) != 0) {
                 look->n_confirmed++;
                 confirm_next(look);
@@ -368,7 +368,7 @@ static void confirm_next(struct mps_look *look)
                         return;
                 }
         }
-        finish(look);
+        observe_finish(look);
 }
 
 static void on_listed_clients(const struct error *err, const char *answer, void *data)
@@ -377,11 +377,11 @@ static void on_listed_clients(const struct error *err, const char *answer, void 
         struct error problem;
 
         if (err) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         if (dialogue_v3_read_clients(answer, &look->seen->arena, &look->listed, &look->n_listed, &problem) < 0) {
-                end(look, &problem);
+                observe_end(look, &problem);
                 return;
         }
         look->n_listed = MIN(look->n_listed, MPS_OBSERVED_CLIENTS_MAX);
@@ -413,12 +413,12 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(look, err);
                 return;
         }
         if (dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &problem) < 0 ||
                 check_servers(count, &problem) < 0) {
-                end(look, &problem);
+                observe_end(look, &problem);
                 return;
         }
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);

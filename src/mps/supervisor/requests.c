@@ -50,7 +50,7 @@ void request_fail(struct request *request, enum error_kind kind, const char *wha
         request_end(request, &err);
 }
 
-static void deliver(struct request *request)
+static void supervisor_requests_deliver(struct request *request)
 {
         const struct error *err = request->err.kind == ERROR_NONE ? NULL : &request->err;
 
@@ -75,7 +75,7 @@ void requests_deliver(struct mps_supervisor *supervisor)
         while ((request = first_over(supervisor))) {
                 list_remove(&request->link);
                 supervisor_allocations_note_outcome(request);
-                deliver(request);
+                supervisor_requests_deliver(request);
                 free_request(request);
         }
 }

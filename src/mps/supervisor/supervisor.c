@@ -461,7 +461,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
                 closed(leaves_thread, data);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_supervisor_handle_closed(uv_handle_t *handle)
 {
         struct mps_supervisor *supervisor = handle->data;
 
@@ -474,11 +474,11 @@ static void on_nvml_closed(bool is_left, void *data)
         struct mps_supervisor *supervisor = data;
 
         supervisor->leaves_thread = is_left;
-        uv_close((uv_handle_t *)&supervisor->soon, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->again, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->reconcile, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->look, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->grace, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->again, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->reconcile, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->look, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->grace, on_supervisor_handle_closed);
 }
 
 static void close_nvml(struct mps_supervisor *supervisor, uint64_t patience_ms)
