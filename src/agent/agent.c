@@ -70,7 +70,7 @@ struct agent {
         int status;
 
         struct keeper_crashes crashes; /* of those before, in this container */
-        bool has_told_crash;
+        bool has_reported_crash;
         struct restart restarts; /* so far */
         uv_timer_t restart;
         struct complaint bad_restart;
@@ -259,17 +259,17 @@ static void apply_again(struct agent *agent, const struct plan *plan)
         plugins_apply_again(agent->plugins, plan);
 }
 
-static void on_change_told(const struct rollout_pending *pending, bool is_pending, void *data)
+static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
 {
         struct agent *agent = data;
 
         if (is_pending)
-                node_events_tell(agent->events, NODE_EVENT_CHANGE_PENDING,
+                node_events_report(agent->events, NODE_EVENT_CHANGE_PENDING,
                         "%s: %s stays \"%s\" and becomes \"%s\" when its containers have ended: %s", pending->resource,
                         pending->unit, pending->from, pending->to, pending->holders);
         else
-                node_events_tell(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now", pending->resource,
-                        pending->unit, pending->to);
+                node_events_report(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now",
+                        pending->resource, pending->unit, pending->to);
 }
 
 static void agent_serve(struct agent *agent, struct rollout *next)
@@ -299,7 +299,7 @@ static void on_held(void *data)
         if (agent->stopping || !agent->current || !plugins_is_serving(agent->plugins))
                 return;
         next = agent_rollout_judge(agent->rollout, agent->current->plan);
-        agent_rollout_tell(agent->rollout, next);
+        agent_rollout_report(agent->rollout, next);
         if (rollout_is_same(agent->current->rollout, next))
                 rollout_free(next);
         else
@@ -425,11 +425,11 @@ static void publish_labels(struct agent *agent)
 /* What was read and built meanwhile is served from now on; what was promised and held is what the agent before has left. */
 static void report_crash(struct agent *agent)
 {
-        if (agent->crashes.total && !agent->has_told_crash)
-                node_events_tell(agent->events, NODE_EVENT_AGENT_RESTARTED,
+        if (agent->crashes.total && !agent->has_reported_crash)
+                node_events_report(agent->events, NODE_EVENT_AGENT_RESTARTED,
                         "the agent was ended by signal %d (%s) and started again; %u times since its container started",
                         agent->crashes.signal, strsignal(agent->crashes.signal), agent->crashes.total);
-        agent->has_told_crash = true;
+        agent->has_reported_crash = true;
 }
 
 /* What the agent before has written stays where this one cannot write; it is tried again. */
@@ -449,7 +449,7 @@ static void take_over(struct agent *agent)
         publish_current(agent);
         node_events_serve(agent->events, true);
         report_crash(agent);
-        agent_hangs_tell_all(agent->monitor, agent->events);
+        agent_hangs_report_all(agent->monitor, agent->events);
         agent_rollout_serve(agent->rollout, true);
         if (agent->current)
                 agent_serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
@@ -714,11 +714,11 @@ static void on_agent_connected(void *data)
         agent_labels_connected(agent->labels, agent_api_client(agent->api));
 }
 
-static void on_tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+static void on_report_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
         const struct agent *agent = data;
 
-        ledger_tell_pods(agent->ledger, unit, event, text);
+        ledger_report_pods(agent->ledger, unit, event, text);
 }
 
 static void report_to_cluster(struct agent *agent, const struct config *config)
@@ -729,7 +729,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
                 .watch = agent->node,
                 .events = agent->events,
                 .config = config,
-                .tell_pods = on_tell_pods,
+                .report_pods = on_report_pods,
                 .data = agent,
         };
 
@@ -746,8 +746,10 @@ static int agent_start(struct agent *agent, struct error *err)
                 .repeat = on_repeat,
                 .is_healthy = is_healthy,
                 .data = agent};
-        struct agent_rollout_options rollout = {
-                .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};
+        struct agent_rollout_options rollout = {.loop = &agent->loop,
+                .mps_directory = config->mps_directory,
+                .on_reported = on_change_reported,
+                .data = agent};
         const struct agent_api_options api = {
                 .loop = &agent->loop, .config = config, .connected = on_agent_connected, .data = agent};
         struct kube_client *client;

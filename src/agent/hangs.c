@@ -23,7 +23,7 @@ static void hangs_report(const struct gpu_hang *hang, struct node_events *events
         char text[TEXT_SIZE];
 
         hang_print(&hang->call, text, sizeof(text));
-        node_events_tell(events, NODE_EVENT_NVML_CALL_HANGS, "%s has not returned for %" PRIu64 " s: %s", text,
+        node_events_report(events, NODE_EVENT_NVML_CALL_HANGS, "%s has not returned for %" PRIu64 " s: %s", text,
                 hang_seconds(&hang->call, now_ms), effect(hang));
 }
 
@@ -45,10 +45,11 @@ void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct n
                 LOG_STR("call", hang->call.call), LOG_STR("gpu", gpu),
                 LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)));
         hang_print(&hang->call, text, sizeof(text));
-        node_events_tell(events, event, "%s has returned after %" PRIu64 " s", text, hang_seconds(&hang->call, now_ms));
+        node_events_report(
+                events, event, "%s has returned after %" PRIu64 " s", text, hang_seconds(&hang->call, now_ms));
 }
 
-void agent_hangs_tell_all(const struct gpu_monitor *monitor, struct node_events *events)
+void agent_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events)
 {
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         size_t n_hangs = gpu_monitor_hangs(monitor, hangs);

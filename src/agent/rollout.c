@@ -16,7 +16,7 @@
 #define WRITE_RETRY_MAX_MS UINT64_C(60000)
 
 /* One entry of what was pending, to tell what has changed. */
-struct told {
+struct reported {
         char *resource;
         char *unit;
         char *to;
@@ -39,10 +39,10 @@ struct agent_rollout {
         const char *const *names;
         size_t n_names;
         bool is_known;
-        bool is_told; /* what is held, once at least */
+        bool is_reported; /* what is held, once at least */
 
-        struct told *told;
-        size_t n_told;
+        struct reported *reported;
+        size_t n_reported;
 };
 
 /* ---- the record ---- */
@@ -116,14 +116,14 @@ static void promise(struct agent_rollout *rollout, const struct plan *plan)
 
 /* ---- what is told ---- */
 
-static struct told *find_told(const struct agent_rollout *rollout, const struct rollout_pending *pending)
+static struct reported *find_reported(const struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
-        for (size_t i = 0; i < rollout->n_told; i++) {
-                struct told *told = &rollout->told[i];
+        for (size_t i = 0; i < rollout->n_reported; i++) {
+                struct reported *reported = &rollout->reported[i];
 
-                if (strcmp(told->resource, pending->resource) == 0 && strcmp(told->unit, pending->unit) == 0 &&
-                        strcmp(told->to, pending->to) == 0)
-                        return told;
+                if (strcmp(reported->resource, pending->resource) == 0 && strcmp(reported->unit, pending->unit) == 0 &&
+                        strcmp(reported->to, pending->to) == 0)
+                        return reported;
         }
         return NULL;
 }
@@ -137,49 +137,50 @@ static void rollout_report(struct agent_rollout *rollout, const struct rollout_p
         else
                 log_info("change carried out event=ChangeCompleted", LOG_STR("resource", pending->resource),
                         LOG_STR("unit", pending->unit), LOG_STR("to", pending->to));
-        if (rollout->options.on_told)
-                rollout->options.on_told(pending, is_pending, rollout->options.data);
+        if (rollout->options.on_reported)
+                rollout->options.on_reported(pending, is_pending, rollout->options.data);
 }
 
-static bool is_pending_still(const struct told *told, const struct rollout *next)
+static bool is_pending_still(const struct reported *reported, const struct rollout *next)
 {
         for (size_t i = 0; i < next->n_pending; i++)
-                if (strcmp(told->resource, next->pending[i].resource) == 0 &&
-                        strcmp(told->unit, next->pending[i].unit) == 0)
+                if (strcmp(reported->resource, next->pending[i].resource) == 0 &&
+                        strcmp(reported->unit, next->pending[i].unit) == 0)
                         return true;
         return false;
 }
 
-static void forget_told(struct agent_rollout *rollout)
+static void forget_reported(struct agent_rollout *rollout)
 {
-        for (size_t i = 0; i < rollout->n_told; i++) {
-                free(rollout->told[i].resource);
-                free(rollout->told[i].unit);
-                free(rollout->told[i].to);
+        for (size_t i = 0; i < rollout->n_reported; i++) {
+                free(rollout->reported[i].resource);
+                free(rollout->reported[i].unit);
+                free(rollout->reported[i].to);
         }
-        free(TAKE_PTR(rollout->told));
-        rollout->n_told = 0;
+        free(TAKE_PTR(rollout->reported));
+        rollout->n_reported = 0;
 }
 
-void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *current)
+void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current)
 {
-        for (size_t i = 0; i < rollout->n_told; i++) {
-                const struct told *told = &rollout->told[i];
+        for (size_t i = 0; i < rollout->n_reported; i++) {
+                const struct reported *reported = &rollout->reported[i];
                 const struct rollout_pending over = {
-                        .resource = told->resource, .unit = told->unit, .to = told->to, .holders = ""};
+                        .resource = reported->resource, .unit = reported->unit, .to = reported->to, .holders = ""};
 
-                if (!is_pending_still(told, current))
+                if (!is_pending_still(reported, current))
                         rollout_report(rollout, &over, false);
         }
         for (size_t i = 0; i < current->n_pending; i++)
-                if (!find_told(rollout, &current->pending[i]))
+                if (!find_reported(rollout, &current->pending[i]))
                         rollout_report(rollout, &current->pending[i], true);
-        forget_told(rollout);
-        rollout->told = xcalloc(current->n_pending, sizeof(*rollout->told));
+        forget_reported(rollout);
+        rollout->reported = xcalloc(current->n_pending, sizeof(*rollout->reported));
         for (size_t i = 0; i < current->n_pending; i++)
-                rollout->told[rollout->n_told++] = (struct told){.resource = xstrdup(current->pending[i].resource),
-                        .unit = xstrdup(current->pending[i].unit),
-                        .to = xstrdup(current->pending[i].to)};
+                rollout->reported[rollout->n_reported++] =
+                        (struct reported){.resource = xstrdup(current->pending[i].resource),
+                                .unit = xstrdup(current->pending[i].unit),
+                                .to = xstrdup(current->pending[i].to)};
 }
 
 /* ---- judgement ---- */
@@ -211,13 +212,13 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         struct rollout_previous previous;
         struct rollout *judged;
 
-        rollout->is_told |= word != LEDGER_NOT_TOLD;
+        rollout->is_reported |= word != LEDGER_UNKNOWN;
         previous = (struct rollout_previous){
                 .policies = &rollout->policies,
                 .names = rollout->names,
                 .n_names = rollout->n_names,
                 .is_known = rollout->is_known,
-                .all_is_held = !rollout->is_told,
+                .all_is_held = !rollout->is_reported,
         };
         judged = rollout_new(wanted, &previous, held, n_held);
         if (word != LEDGER_STALE) {
@@ -250,7 +251,7 @@ void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *n
 {
         promise(rollout, next->plan);
         if (!next->own) {
-                agent_rollout_tell(rollout, next);
+                agent_rollout_report(rollout, next);
                 rollout->is_waiting = false;
                 uv_timer_stop(&rollout->timer);
                 if (rollout->write_ms)
@@ -268,7 +269,7 @@ void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving)
                 read_record(rollout);
         } else {
                 uv_timer_stop(&rollout->timer);
-                forget_told(rollout);
+                forget_reported(rollout);
         }
 }
 
@@ -290,7 +291,7 @@ static void on_rollout_closed(uv_handle_t *handle)
 {
         struct agent_rollout *rollout = handle->data;
 
-        forget_told(rollout);
+        forget_reported(rollout);
         arena_done(&rollout->arena);
         free(rollout->record);
         free(rollout->recorded);

@@ -19,7 +19,7 @@ struct agent_rollout_options {
         const char *mps_directory; /* as mounted here; need not outlive the call */
         struct ledger *ledger;     /* is asked again and again while anything waits */
         /* |is_pending|: the change waits now; else it is carried out. For the cluster: the log has it already. */
-        void (*on_told)(const struct rollout_pending *pending, bool is_pending, void *data);
+        void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
         void *data;
 };
 
@@ -39,4 +39,4 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next);
 
 /* Says what of |current| is pending that was not, and what is no longer. For when kubelet has told who holds what. */
-void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *current);
+void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current);

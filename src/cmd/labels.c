@@ -133,7 +133,8 @@ struct removed {
         bool has_failed;
 };
 
-static void tell_removal(enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
+static void report_removal(
+        enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
 {
         static const char *const words[] = {[LABELS_REMOVED] = "removed",
                 [LABELS_LEFT] = "left",
@@ -152,7 +153,7 @@ static int remove_all(const struct config *config, const char *const *values)
         struct api_visit visit;
 
         api_visit_begin(&visit, config);
-        labels_remove(&visit, config, values[NAMESPACE], removed.is_dry, tell_removal, &removed);
+        labels_remove(&visit, config, values[NAMESPACE], removed.is_dry, report_removal, &removed);
         api_visit_end(&visit);
         return removed.has_failed ? EXIT_FAILED : 0;
 }

@@ -84,7 +84,7 @@ static int check_mps_root(const struct option_set *options, struct config *confi
 {
         if (!config->sharing.mps || *config->mps_root)
                 return 0;
-        if (options->only_looks) {
+        if (options->is_read_only) {
                 config->mps_root = "/run/nvidia/mps";
                 if (warn)
                         warn("sharing.mps: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs --mps-root, MPS_ROOT or "

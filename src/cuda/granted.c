@@ -177,7 +177,7 @@ static void judge_sms(
         struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
 {
         unsigned int at_once = measured->places->at_once;
-        unsigned int told = measured->facts->affinity_sms ? measured->facts->affinity_sms : measured->facts->sms;
+        unsigned int reported = measured->facts->affinity_sms ? measured->facts->affinity_sms : measured->facts->sms;
 
         verdict->sms = granted_sms(granted, measured->unit_sms);
         if (granted->sms == 0 && granted->threads_permille == 0)
@@ -192,10 +192,10 @@ static void judge_sms(
         if (at_once > verdict->sms + GRANTED_SM_TOLERANCE)
                 granted_find(
                         verdict, true, "SMs: %u could be used at one time, %u are allocated", at_once, verdict->sms);
-        else if (MAX(at_once, told) + GRANTED_SM_TOLERANCE < verdict->sms)
+        else if (MAX(at_once, reported) + GRANTED_SM_TOLERANCE < verdict->sms)
                 granted_find(verdict, true,
-                        "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated", at_once, told,
-                        verdict->sms);
+                        "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated", at_once,
+                        reported, verdict->sms);
         else if (at_once + GRANTED_SM_TOLERANCE < verdict->sms)
                 granted_find(verdict, false,
                         "SMs: %u of %u were free at the time of measuring, neighbours had the others", at_once,

@@ -73,17 +73,17 @@ bool call_trace_begin(struct call_trace *trace, const char *call, uint64_t extra
 
 void call_trace_end(struct call_trace *trace)
 {
-        bool is_told;
+        bool is_reported;
 
         if (!trace)
                 return;
         uv_mutex_lock(&trace->lock);
         trace->due_ms = 0;
         call_trace_arm(trace, 0);
-        is_told = trace->is_told;
-        trace->is_told = false;
+        is_reported = trace->is_reported;
+        trace->is_reported = false;
         uv_mutex_unlock(&trace->lock);
-        if (is_told)
+        if (is_reported)
                 trace->ended(trace->data);
 }
 
@@ -114,7 +114,7 @@ bool call_trace_over(struct call_trace *trace, struct call_info *ret)
         over = is_over(trace);
         if (over) {
                 *ret = trace->info;
-                trace->is_told = true;
+                trace->is_reported = true;
         }
         uv_mutex_unlock(&trace->lock);
         return over;
@@ -128,7 +128,7 @@ bool call_trace_dismiss(struct call_trace *trace, void (*inherit)(void *data), v
         over = is_over(trace);
         if (over) {
                 trace->is_dismissed = true;
-                trace->is_told = false;
+                trace->is_reported = false;
                 trace->timer = -1;
                 inherit(data);
         }

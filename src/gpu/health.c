@@ -201,7 +201,7 @@ bool health_probe(struct health *health, enum health_finding finding, const char
         return true;
 }
 
-void health_look_soon(struct health *health, uint64_t now_ms)
+void health_poll_soon(struct health *health, uint64_t now_ms)
 {
         if (!health->unhealthy)
                 return;

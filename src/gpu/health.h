@@ -124,7 +124,7 @@ bool health_fail(struct health *health, const char *reason, uint64_t now_ms);
 bool health_probe(struct health *health, enum health_finding finding, const char *failure, uint64_t now_ms);
 
 /* The cause of a setback is over, as far as can be told without a probe: the next one is due now. */
-void health_look_soon(struct health *health, uint64_t now_ms);
+void health_poll_soon(struct health *health, uint64_t now_ms);
 
 /* The driver was unloaded or replaced, and with it went what it knew of the GPU: good probes count again. */
 void health_release(struct health *health);

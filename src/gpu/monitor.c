@@ -162,7 +162,7 @@ static void answer_from_memory(struct gpu_monitor *monitor)
         mail_done(&known);
 }
 
-static void tell_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang, bool has_returned)
+static void report_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang, bool has_returned)
 {
         const struct gpu_monitor_options *to = &monitor->options;
 
@@ -266,7 +266,7 @@ static void consider_call(struct gpu_monitor *monitor)
                 monitor->is_hung = true;
                 monitor->hung = hang;
         }
-        tell_hang(monitor, &hang, false);
+        report_hang(monitor, &hang, false);
         answer_from_memory(monitor);
 }
 
@@ -285,7 +285,7 @@ static void end_hang(struct gpu_monitor *monitor)
         if (!monitor->is_hung)
                 return; /* it returned before anybody was told */
         monitor->is_hung = false;
-        tell_hang(monitor, &monitor->hung, true);
+        report_hang(monitor, &monitor->hung, true);
 }
 
 static void ask_anew(struct gpu_monitor *monitor)
@@ -360,7 +360,7 @@ static void monitor_reap(struct gpu_monitor *monitor)
                 monitor->calls[i] = monitor->calls[monitor->n_dismissed];
                 any = true;
                 hold(monitor, &hang.call);
-                tell_hang(monitor, &hang, true);
+                report_hang(monitor, &hang, true);
         }
         if (!any)
                 return;
@@ -407,7 +407,7 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
 
 static void on_uevent(void *data)
 {
-        gpu_monitor_look(data);
+        gpu_monitor_poll(data);
 }
 
 static int open_timer(struct gpu_monitor *monitor, uv_loop_t *loop, struct error *err)
@@ -474,9 +474,9 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor)
                 uv_async_send(&monitor->async); /* answered from memory, and not from inside this call */
 }
 
-void gpu_monitor_look(struct gpu_monitor *monitor)
+void gpu_monitor_poll(struct gpu_monitor *monitor)
 {
-        const struct worker_requests requests = {.look = true};
+        const struct worker_requests requests = {.poll = true};
 
         monitor_ask(monitor, &requests);
 }

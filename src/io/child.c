@@ -24,7 +24,7 @@ struct child {
         struct strbuf output;
         struct child_result result;
         bool is_reaped;
-        bool is_told; /* or nobody wants to hear it */
+        bool is_reported; /* or nobody wants to hear it */
         void (*on_end)(const struct child_result *result, void *data);
         void *data;
 };
@@ -60,8 +60,8 @@ static void close_what_is_over(struct child *child)
 
 static void child_report(struct child *child)
 {
-        if (!child->is_told) {
-                child->is_told = true;
+        if (!child->is_reported) {
+                child->is_reported = true;
                 child->result.output = child->output.data;
                 child->result.length = child->output.size;
                 child->on_end(&child->result, child->data);
@@ -132,7 +132,7 @@ static void on_reaped(uv_process_t *process, int64_t status, int signal)
         struct child *child = process->data;
 
         child->is_reaped = true;
-        if (!child->is_told) {
+        if (!child->is_reported) {
                 child->result.status = signal ? -1 : (int)status;
                 child->result.signal = signal;
                 if (!child->result.too_long)
@@ -151,7 +151,7 @@ static void on_child_deadline(uv_timer_t *timer)
 
 void child_cancel(struct child *child)
 {
-        child->is_told = true;
+        child->is_reported = true;
         kill_group(child);
         close_what_is_over(child);
 }
@@ -213,7 +213,7 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
         rc = spawn(loop, &child->process,
                 &(struct spawn_options){options->argv, options->environment, input, output, on_reaped});
         if (rc < 0) {
-                child->is_told = child->is_reaped = true;
+                child->is_reported = child->is_reaped = true;
                 close_what_is_over(child);
                 return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }

@@ -144,25 +144,25 @@ static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *
 }
 
 /* Tells the lines that are whole; false when there is nothing more to be done with the connection. */
-static bool tell_lines(struct lines *lines)
+static bool report_lines(struct lines *lines)
 {
         struct strbuf *in = &lines->in;
-        size_t told = 0;
+        size_t reported = 0;
         const char *newline;
         struct error err;
 
         while ((newline = memchr(in->data + lines->searched, '\n', in->size - lines->searched))) {
-                size_t length = (size_t)(newline - in->data) - told;
+                size_t length = (size_t)(newline - in->data) - reported;
 
                 if (length > lines->options.line_limit)
                         break;
-                lines->options.on_line(in->data + told, length, lines->options.data);
+                lines->options.on_line(in->data + reported, length, lines->options.data);
                 if (lines->is_closing)
                         return false;
-                told += length + 1;
-                lines->searched = told;
+                reported += length + 1;
+                lines->searched = reported;
         }
-        strbuf_consume(in, told);
+        strbuf_consume(in, reported);
         lines->searched = in->size;
         if (in->size <= lines->options.line_limit)
                 return true;
@@ -188,7 +188,7 @@ static void on_lines_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf
         }
         lines->in.size += (size_t)size;
         lines->in.data[lines->in.size] = '\0';
-        if (tell_lines(lines) && lines->in.size == 0)
+        if (report_lines(lines) && lines->in.size == 0)
                 strbuf_done(&lines->in); /* nothing is kept for a peer that is quiet */
 }
 

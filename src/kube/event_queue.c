@@ -25,15 +25,15 @@ struct subject {
 
 struct entry {
         struct list link;
-        struct event_entry told; /* first: what is handed out */
-        bool again;              /* it came again while it was on its way */
+        struct event_entry reported; /* first: what is handed out */
+        bool again;                  /* it came again while it was on its way */
         struct event_tries tries;
         char texts[]; /* of the event */
 };
 
 struct event_queue {
         struct list waiting;   /* the one that came last is last */
-        struct list told;      /* the one that came again last is last */
+        struct list reported;  /* the one that came again last is last */
         struct entry *sending; /* one of those that wait */
         struct event_server server;
         size_t n_entries;
@@ -188,7 +188,7 @@ static struct entry *find_among(const struct list *list, const struct event *eve
         LIST_FOR_EACH(link, list) {
                 struct entry *entry = container_of(link, struct entry, link);
 
-                if (same_event(&entry->told.event, event))
+                if (same_event(&entry->reported.event, event))
                         return entry;
         }
         return NULL;
@@ -204,14 +204,14 @@ static void free_entry(struct event_queue *queue, struct entry *entry)
 /* One that is told loses nothing but its count; one on its way stays. */
 static void make_room(struct event_queue *queue)
 {
-        struct list *from = list_is_empty(&queue->told) ? &queue->waiting : &queue->told;
+        struct list *from = list_is_empty(&queue->reported) ? &queue->waiting : &queue->reported;
         struct entry *oldest = container_of(from->next, struct entry, link);
 
         if (queue->n_entries < EVENT_QUEUE_MAX)
                 return;
         if (oldest == queue->sending)
                 oldest = container_of(oldest->link.next, struct entry, link);
-        queue->dropped += oldest->told.is_new;
+        queue->dropped += oldest->reported.is_new;
         free_entry(queue, oldest);
 }
 
@@ -222,8 +222,8 @@ static void name_entry(struct event_queue *queue, struct entry *entry, int64_t n
         char suffix[24];
         int length = snprintf(suffix, sizeof(suffix), ".%" PRIx64, number);
 
-        snprintf(entry->told.name, sizeof(entry->told.name), "%.*s%s", (int)sizeof(entry->told.name) - 1 - length,
-                entry->told.event.about.name, suffix);
+        snprintf(entry->reported.name, sizeof(entry->reported.name), "%.*s%s",
+                (int)sizeof(entry->reported.name) - 1 - length, entry->reported.event.about.name, suffix);
 }
 
 static void kube_event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
@@ -233,13 +233,13 @@ static void kube_event_queue_add(struct event_queue *queue, const struct event *
         char *at = entry->texts;
 
         make_room(queue);
-        entry->told.event.about = put_object(&at, &event->about);
-        entry->told.event.is_warning = event->is_warning;
-        entry->told.event.reason = event_queue_put(&at, event->reason);
-        entry->told.event.message = event_queue_put(&at, event->message);
-        entry->told.count = 1;
-        entry->told.first_ms = entry->told.last_ms = now_ms;
-        entry->told.is_new = true;
+        entry->reported.event.about = put_object(&at, &event->about);
+        entry->reported.event.is_warning = event->is_warning;
+        entry->reported.event.reason = event_queue_put(&at, event->reason);
+        entry->reported.event.message = event_queue_put(&at, event->message);
+        entry->reported.count = 1;
+        entry->reported.first_ms = entry->reported.last_ms = now_ms;
+        entry->reported.is_new = true;
         name_entry(queue, entry, now_ms);
         list_append(&queue->waiting, &entry->link);
         queue->n_entries++;
@@ -247,9 +247,9 @@ static void kube_event_queue_add(struct event_queue *queue, const struct event *
 
 static void event_queue_count(struct entry *entry, int64_t now_ms)
 {
-        if (entry->told.count < INT32_MAX)
-                entry->told.count++; /* which the API has as int32 */
-        entry->told.last_ms = now_ms;
+        if (entry->reported.count < INT32_MAX)
+                entry->reported.count++; /* which the API has as int32 */
+        entry->reported.last_ms = now_ms;
 }
 
 /* True: there is something new to send. */
@@ -264,13 +264,13 @@ static bool repeat(struct event_queue *queue, const struct event *event, int64_t
                         entry->again = entry->again || pay(queue, &event->about, now_ms);
                 return false; /* told with what waits, or after what is on its way */
         }
-        entry = find_among(&queue->told, event);
-        if (entry && now_ms - entry->told.last_ms <= EVENT_WINDOW_MS) {
+        entry = find_among(&queue->reported, event);
+        if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
                 bool paid = pay(queue, &event->about, now_ms);
 
                 event_queue_count(entry, now_ms);
                 list_remove(&entry->link);
-                list_append(paid ? &queue->waiting : &queue->told, &entry->link);
+                list_append(paid ? &queue->waiting : &queue->reported, &entry->link);
                 return paid;
         }
         if (entry)
@@ -288,7 +288,7 @@ struct event_queue *event_queue_new(uint64_t retry_ms)
         queue->server.least_ms = retry_ms ? retry_ms : EVENT_RETRY_MS;
         queue->server.most_ms = retry_ms ? retry_ms : EVENT_RETRY_MAX_MS;
         list_init(&queue->waiting);
-        list_init(&queue->told);
+        list_init(&queue->reported);
         list_init(&queue->subjects);
         return queue;
 }
@@ -304,7 +304,7 @@ struct event_queue *event_queue_free(struct event_queue *queue)
         if (!queue)
                 return NULL;
         free_all(queue, &queue->waiting);
-        free_all(queue, &queue->told);
+        free_all(queue, &queue->reported);
         while (!list_is_empty(&queue->subjects))
                 free_subject(queue, container_of(queue->subjects.next, struct subject, link));
         free(queue);
@@ -355,7 +355,7 @@ const struct event_entry *event_queue_next(struct event_queue *queue, uint64_t c
         }
         queue->sending = entry;
         entry->again = false;
-        return &entry->told;
+        return &entry->reported;
 }
 
 bool event_queue_is_last_try(const struct event_queue *queue)
@@ -372,15 +372,15 @@ void event_queue_settle(struct event_queue *queue, enum event_outcome outcome, c
         case EVENT_SENT:
                 event_server_take(&queue->server);
                 entry->tries = (struct event_tries){0};
-                entry->told.is_new = false;
+                entry->reported.is_new = false;
                 list_remove(&entry->link);
-                list_append(entry->again ? &queue->waiting : &queue->told, &entry->link);
+                list_append(entry->again ? &queue->waiting : &queue->reported, &entry->link);
                 break;
         case EVENT_FAILED:
                 event_tries_fail(&entry->tries, &queue->server, failure);
                 break;
         case EVENT_LOST:
-                entry->told.is_new = true;
+                entry->reported.is_new = true;
                 break;
         case EVENT_REFUSED:
         case EVENT_GIVEN_UP:

@@ -198,7 +198,7 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
         return events;
 }
 
-void kube_events_tell(struct kube_events *events, const struct event *event)
+void kube_events_report(struct kube_events *events, const struct event *event)
 {
         if (!events->client)
                 return;

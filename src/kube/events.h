@@ -42,7 +42,7 @@ struct kube_events_options {
 struct kube_events *kube_events_new(const struct kube_events_options *options);
 
 /* From the loop's thread. |event| is copied; a message that is too long is cut, one that is no UTF-8 is mended. */
-void kube_events_tell(struct kube_events *events, const struct event *event);
+void kube_events_report(struct kube_events *events, const struct event *event);
 
 uint64_t kube_events_sent(const struct kube_events *events);    /* creations and patches that the server took */
 uint64_t kube_events_dropped(const struct kube_events *events); /* that nobody will see */

@@ -14,7 +14,7 @@
 struct node_events {
         struct kube_events *events;
         char *node;
-        bool are_pods_told;
+        bool are_pods_reported;
         bool is_serving;
         struct complaint bad_answer;
         uv_loop_t *loop;
@@ -111,7 +111,7 @@ struct node_events *node_events_new(
         events = xcalloc(1, sizeof(*events));
         events->loop = loop;
         events->node = xstrdup(node);
-        events->are_pods_told = about == EVENTS_PODS;
+        events->are_pods_reported = about == EVENTS_PODS;
         options.data = events;
         events->events = kube_events_new(&options);
         return events;
@@ -123,24 +123,24 @@ void node_events_serve(struct node_events *events, bool is_serving)
                 events->is_serving = is_serving;
 }
 
-static void node_events_report(struct node_events *events, const struct event_object *about, enum node_event event,
+static void node_events_send(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args) PRINTF_LIKE(4, 0);
 
-static void node_events_report(struct node_events *events, const struct event_object *about, enum node_event event,
+static void node_events_send(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args)
 {
         struct arena scratch = ARENA_INIT;
 
-        kube_events_tell(events->events, &(struct event){
-                                                 .about = *about,
-                                                 .is_warning = vocabulary[event].is_warning,
-                                                 .reason = vocabulary[event].reason,
-                                                 .message = arena_vprintf(&scratch, format, args),
-                                         });
+        kube_events_report(events->events, &(struct event){
+                                                   .about = *about,
+                                                   .is_warning = vocabulary[event].is_warning,
+                                                   .reason = vocabulary[event].reason,
+                                                   .message = arena_vprintf(&scratch, format, args),
+                                           });
         arena_done(&scratch);
 }
 
-void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...)
+void node_events_report(struct node_events *events, enum node_event event, const char *format, ...)
 {
         struct event_object about;
         va_list args;
@@ -150,22 +150,22 @@ void node_events_tell(struct node_events *events, enum node_event event, const c
         /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
         about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
         va_start(args, format);
-        node_events_report(events, &about, event, format, args);
+        node_events_send(events, &about, event, format, args);
         va_end(args);
 }
 
-void node_events_tell_pod(
+void node_events_report_pod(
         struct node_events *events, const struct node_event_pod *pod, enum node_event event, const char *format, ...)
 {
         struct event_object about;
         va_list args;
 
-        if (!events || !events->is_serving || !events->are_pods_told)
+        if (!events || !events->is_serving || !events->are_pods_reported)
                 return;
         about = (struct event_object){
                 .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};
         va_start(args, format);
-        node_events_report(events, &about, event, format, args);
+        node_events_send(events, &about, event, format, args);
         va_end(args);
 }
 

@@ -67,10 +67,10 @@ struct node_events *node_events_new(
 void node_events_serve(struct node_events *events, bool is_serving);
 
 /* On the node. The text is for people, one sentence or two, and is cut at 1,024 bytes. */
-void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...) PRINTF_LIKE(3, 4);
+void node_events_report(struct node_events *events, enum node_event event, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* On a pod of this node. */
-void node_events_tell_pod(struct node_events *events, const struct node_event_pod *pod, enum node_event event,
+void node_events_report_pod(struct node_events *events, const struct node_event_pod *pod, enum node_event event,
         const char *format, ...) PRINTF_LIKE(4, 5);
 
 struct node_events_counts {

@@ -59,7 +59,7 @@ struct transfer {
         struct strbuf body;
         size_t head_size;
         bool has_head;
-        bool is_head_told;
+        bool is_head_reported;
         bool is_too_large;
         bool is_nameless; /* so is the server's certificate */
         bool is_over;
@@ -135,7 +135,7 @@ static void transfer_free(struct transfer *transfer)
         free(transfer);
 }
 
-static void tell_end(struct transfer *transfer)
+static void report_end(struct transfer *transfer)
 {
         const struct transfer_request request = transfer->request;
         struct strbuf body = transfer->body;
@@ -164,8 +164,8 @@ static void transport_report(struct transfer *transfer)
 {
         const struct transfer_request *request = &transfer->request;
 
-        if (transfer->has_head && !transfer->is_head_told) {
-                transfer->is_head_told = true;
+        if (transfer->has_head && !transfer->is_head_reported) {
+                transfer->is_head_reported = true;
                 if (request->on_head && is_good(transfer))
                         request->on_head(request->data);
         } else if (request->on_body && transfer->body.size && is_good(transfer)) {
@@ -175,7 +175,7 @@ static void transport_report(struct transfer *transfer)
                 request->on_body(piece.data, piece.size, request->data);
                 strbuf_done(&piece);
         } else if (transfer->is_over) {
-                tell_end(transfer);
+                report_end(transfer);
         } else {
                 list_remove(&transfer->ready);
         }

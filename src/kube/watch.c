@@ -47,7 +47,7 @@ static bool watch_report(struct kube_watch *watch, enum kube_change change, json
         return !watch->is_closed;
 }
 
-static bool tell_synced(struct kube_watch *watch)
+static bool report_synced(struct kube_watch *watch)
 {
         watch->trouble = (struct error){.kind = ERROR_NONE};
         if (watch->options.on_synced)
@@ -68,7 +68,7 @@ static bool is_same_text(const char *a, const char *b)
         }
 }
 
-static bool tell_trouble(struct kube_watch *watch, const struct error *err)
+static bool report_trouble(struct kube_watch *watch, const struct error *err)
 {
         bool is_new = err->kind != watch->trouble.kind || !is_same_text(err->text, watch->trouble.text);
 
@@ -105,7 +105,7 @@ static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
 static void watch_fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
 {
         wait_for(watch, asked_ms);
-        tell_trouble(watch, err);
+        report_trouble(watch, err);
 }
 
 static void list_again(struct kube_watch *watch)
@@ -235,7 +235,7 @@ static void on_watch_listed(const struct kube_answer *answer, const char *versio
         }
         free(watch->version);
         watch->version = xstrdup(version);
-        if (forget_vanished(watch) && tell_synced(watch))
+        if (forget_vanished(watch) && report_synced(watch))
                 kube_watch_begin(watch);
 }
 
@@ -307,7 +307,7 @@ static void on_head(void *data)
 
         watch->is_standing = true;
         if (watch->trouble.kind != ERROR_NONE)
-                tell_synced(watch);
+                report_synced(watch);
 }
 
 static void on_body(const char *bytes, size_t size, void *data)

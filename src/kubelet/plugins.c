@@ -291,7 +291,7 @@ static void remove_stale_sockets(struct plugins *plugins)
 }
 
 /* Compares kubelet's socket with what was last seen and tells the plugins. */
-static void look_for_kubelet(struct plugins *plugins)
+static void check_for_kubelet(struct plugins *plugins)
 {
         struct file_identity now;
 
@@ -378,14 +378,14 @@ static bool leads_to_nothing(const char *directory)
 }
 
 /* For an instant a path leads to a directory that was removed; to a mount point it does so for good. So it is |again| that counts. */
-static void look_at_directory(struct plugins *plugins, bool again)
+static void check_directory(struct plugins *plugins, bool again)
 {
         bool was_removed = plugins->is_removed;
 
         plugins->is_removed = leads_to_nothing(plugins->directory);
         if (!plugins->is_removed) {
                 take_lock(plugins);
-                look_for_kubelet(plugins);
+                check_for_kubelet(plugins);
         } else if (was_removed && again && plugins->on_stranded) {
                 plugins->on_stranded(plugins->data);
         } else {
@@ -395,12 +395,12 @@ static void look_at_directory(struct plugins *plugins, bool again)
 
 static void on_lock_timer(uv_timer_t *timer)
 {
-        look_at_directory(timer->data, true);
+        check_directory(timer->data, true);
 }
 
 static void on_directory_changed(void *data)
 {
-        look_at_directory(data, false);
+        check_directory(data, false);
 }
 
 /* ---- life ---- */
@@ -446,7 +446,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->settle.data = plugins;
         plugins->open = 2;
         take_lock(plugins);
-        look_for_kubelet(plugins);
+        check_for_kubelet(plugins);
         plugins->on_serving = options->on_serving;
         *ret = plugins;
         return 0;

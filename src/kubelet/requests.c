@@ -187,44 +187,44 @@ static void on_requests_call_ended(struct rpc_call *call UNUSED, void *data)
 }
 
 /* A line about a part of an allocation; the plan may be gone when it is written. */
-struct told {
+struct reported {
         struct list link;
         char *unit;
         unsigned int replicas, of;
         struct share share;
 };
 
-static void write_told(struct requests *requests)
+static void write_reported(struct requests *requests)
 {
-        while (!list_is_empty(&requests->told)) {
-                struct told *told = container_of(requests->told.next, struct told, link);
+        while (!list_is_empty(&requests->reported)) {
+                struct reported *reported = container_of(requests->reported.next, struct reported, link);
 
-                log_info("allocated", LOG_STR("resource", requests->options.resource_name), LOG_STR("unit", told->unit),
-                        LOG_UINT("replicas", told->replicas), LOG_UINT("of", told->of),
-                        LOG_UINT("memory_mib", told->share.memory_mib),
-                        LOG_UINT("threads_permille", told->share.threads_permille));
-                list_remove(&told->link);
-                free(told->unit);
-                free(told);
+                log_info("allocated", LOG_STR("resource", requests->options.resource_name),
+                        LOG_STR("unit", reported->unit), LOG_UINT("replicas", reported->replicas),
+                        LOG_UINT("of", reported->of), LOG_UINT("memory_mib", reported->share.memory_mib),
+                        LOG_UINT("threads_permille", reported->share.threads_permille));
+                list_remove(&reported->link);
+                free(reported->unit);
+                free(reported);
         }
 }
 
 static void on_after(uv_timer_t *after)
 {
-        write_told(container_of(after, struct requests, after));
+        write_reported(container_of(after, struct requests, after));
 }
 
-static void tell_later(struct requests *requests, const struct allocate_answer *answer)
+static void note_request_later(struct requests *requests, const struct allocate_answer *answer)
 {
         for (size_t i = 0; i < answer->n_parts; i++) {
                 const struct allocate_part *part = &answer->parts[i];
-                struct told *told = xcalloc(1, sizeof(*told));
+                struct reported *reported = xcalloc(1, sizeof(*reported));
 
-                told->unit = xstrdup(part->unit->uuid);
-                told->replicas = part->replicas;
-                told->of = part->unit->replicas;
-                told->share = part->share;
-                list_append(&requests->told, &told->link);
+                reported->unit = xstrdup(part->unit->uuid);
+                reported->replicas = part->replicas;
+                reported->of = part->unit->replicas;
+                reported->share = part->share;
+                list_append(&requests->reported, &reported->link);
         }
         uv_timer_start(&requests->after, on_after, 0, 0);
 }
@@ -233,7 +233,7 @@ static void requests_answer(struct request *request)
 {
         finish_with(request->call, convert_allocate_response(request->answers, request->count, &request->arena));
         for (size_t i = 0; i < request->count; i++)
-                tell_later(request->requests, &request->answers[i]);
+                note_request_later(request->requests, &request->answers[i]);
 }
 
 /* Outside of a handler what was said must be sent, too, and the call may end with that. */
@@ -450,7 +450,7 @@ void requests_init(struct requests *requests, const struct requests_options *opt
         if (!requests->options.bind_timeout_ms)
                 requests->options.bind_timeout_ms = BROKER_TIMEOUT_MS;
         list_init(&requests->waiting);
-        list_init(&requests->told);
+        list_init(&requests->reported);
         uv_timer_init(options->loop, &requests->after);
         requests->open = 2;
 }
@@ -489,7 +489,7 @@ void requests_close(struct requests *requests, void (*closed)(void *data), void 
         say_withdrawn(requests, &err);
         while ((first = first_of(requests)))
                 requests_fail(first, &err);
-        write_told(requests);
+        write_reported(requests);
         requests->timer.data = requests->after.data = requests;
         uv_close((uv_handle_t *)&requests->timer, on_requests_handle_closed);
         uv_close((uv_handle_t *)&requests->after, on_requests_handle_closed);

@@ -33,11 +33,11 @@ struct requests {
         const struct plan *previous_plan;
         const struct resource *previous_resource; /* what kubelet may still ask for, NULL at first */
         struct tag_pool tags;
-        struct list waiting; /* for the broker, the earliest deadline first */
-        uv_timer_t timer;    /* for that deadline */
-        struct list told;    /* lines for the log about what was answered: the answers leave first */
-        uv_timer_t after;    /* writes them, in the next turn of the loop */
-        unsigned int open;   /* of the two handles */
+        struct list waiting;  /* for the broker, the earliest deadline first */
+        uv_timer_t timer;     /* for that deadline */
+        struct list reported; /* lines for the log about what was answered: the answers leave first */
+        uv_timer_t after;     /* writes them, in the next turn of the loop */
+        unsigned int open;    /* of the two handles */
         void (*closed)(void *data);
         void *data;
 };

@@ -278,7 +278,7 @@ int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char
         return 0;
 }
 
-static void tell_excess(struct ledger *ledger, const struct unit *unit, uint64_t sum, const char *pods)
+static void report_excess(struct ledger *ledger, const struct unit *unit, uint64_t sum, const char *pods)
 {
         const char *reason = node_event_reason(NODE_EVENT_DECLARED_TOO_MUCH);
         _free_ char *text = xasprintf(
@@ -289,8 +289,8 @@ static void tell_excess(struct ledger *ledger, const struct unit *unit, uint64_t
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
                 LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum),
                 LOG_UINT("usable_mib", budget_usable_mib(unit)), LOG_STR("pods", pods));
-        node_events_tell(ledger->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
-        ledger_tell_pods(ledger, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
+        node_events_report(ledger->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
+        ledger_report_pods(ledger, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 
 /* Each once, until it is over. */
@@ -314,7 +314,7 @@ static void declared_judge(struct ledger *ledger)
                         if (usable && sum > usable) {
                                 map_add(&now, arena_strdup(&arena, unit->uuid), ledger);
                                 if (!was)
-                                        tell_excess(ledger, unit, sum, pods.size ? pods.data : "");
+                                        report_excess(ledger, unit, sum, pods.size ? pods.data : "");
                         } else if (was) {
                                 log_info("containers declare no more memory than their GPU has any more",
                                         LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum));
@@ -337,7 +337,7 @@ static void free_ask(struct declared_ask *ask)
         free(ask);
 }
 
-static void tell_ignored(struct ledger *ledger, const struct node_event_pod *pod, const char *name, const char *fault)
+static void report_ignored(struct ledger *ledger, const struct node_event_pod *pod, const char *name, const char *fault)
 {
         log_warn("a container's declaration is ignored",
                 LOG_STR("event", node_event_reason(NODE_EVENT_DECLARATION_IGNORED)),
@@ -345,7 +345,7 @@ static void tell_ignored(struct ledger *ledger, const struct node_event_pod *pod
                 LOG_STR("namespace", pod->namespace ? pod->namespace : "-"), LOG_STR("container", name),
                 LOG_STR("reason", fault));
         if (pod->name)
-                node_events_tell_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
+                node_events_report_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
                         "Container %.63s: %s.", name, fault);
 }
 
@@ -388,12 +388,12 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                             ledger, ledger_find_shared_for(ledger, entry->resource, entry->devices, entry->n_devices)))
                         drop_annotations(&container->said);
                 if (reason && ask->started)
-                        tell_ignored(ledger, &ask->pod, entry->container,
+                        report_ignored(ledger, &ask->pod, entry->container,
                                 arena_printf(&arena, "%s; %s", reason,
                                         container->said.is_known ? "the previous declaration applies"
                                                                  : "it starts with the share of its replicas"));
                 else if (container->said.fault)
-                        tell_ignored(ledger, &ask->pod, entry->container, container->said.fault);
+                        report_ignored(ledger, &ask->pod, entry->container, container->said.fault);
                 if (pod)
                         log_info("a container's declaration was read", LOG_STR("pod", ask->pod.name),
                                 LOG_STR("namespace", ask->pod.namespace), LOG_STR("container", entry->container),

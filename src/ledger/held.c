@@ -82,7 +82,7 @@ void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkp
 }
 
 /* The answer that is used may be older than the booking. */
-static bool is_told_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
+static bool is_known_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
 {
         return recent->is_recorded && (!by_list || recent->recorded_at < ledger->n_questions);
 }
@@ -94,7 +94,7 @@ static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *aren
         for (size_t i = ledger->n_recent; i-- > 0;) {
                 const struct recent *recent = &ledger->recent[i];
 
-                if (is_told_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
+                if (is_known_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
                         held_forget(ledger, i);
                 else
                         held[count++] = (struct rollout_held){.resource = arena_strdup(arena, recent->resource),
@@ -200,7 +200,7 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         *ret_count += add_recent(ledger, by_list, arena, *ret + *ret_count);
         if (!by_list && !ledger_can_ask(ledger))
                 return LEDGER_STALE;
-        return has_checkpoint || ledger->holders ? LEDGER_TOLD : LEDGER_NOT_TOLD;
+        return has_checkpoint || ledger->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;
 }
 
 static void on_held_answer(const struct error *err UNUSED, void *data)

@@ -103,7 +103,7 @@ static void sync_all(struct ledger *ledger)
         ledger_renew_awaited(ledger);
         for (size_t i = 0; i < ledger->n_shared; i++)
                 ledger_sync_allocations(ledger, &ledger->shared[i], ledger_clock(ledger) - LIST_GRACE_MS);
-        ledger_tell_all(ledger);
+        ledger_report_all(ledger);
 }
 
 static void take_list(struct ledger *ledger, const struct pod_list *list, int64_t asked_at)

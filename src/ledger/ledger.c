@@ -136,9 +136,9 @@ static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *want
 /* It runs with just these settings, so that the supervisor will let it be. */
 static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wanted *daemon)
 {
-        const struct mps_daemon_status *told = ledger_find_daemon(ledger, daemon->units[0].uuid);
+        const struct mps_daemon_status *reported = ledger_find_daemon(ledger, daemon->units[0].uuid);
 
-        return told && told->settings == mps_daemon_digest(daemon);
+        return reported && reported->settings == mps_daemon_digest(daemon);
 }
 
 /* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
@@ -194,7 +194,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         mps_link_apply(ledger->link, &wanted, ledger->generation);
         ledger_begin_asking(ledger);
         ledger_forget_several(ledger);
-        ledger_look_for_several(ledger);
+        ledger_check_several_soon(ledger);
         arena_done(&scratch);
 }
 
@@ -256,9 +256,9 @@ static void start_timer(struct ledger *ledger, uv_timer_t *timer)
         ledger->n_open++;
 }
 
-static void tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+static void report_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
-        ledger_tell_pods(data, unit, event, text);
+        ledger_report_pods(data, unit, event, text);
 }
 
 int ledger_new(struct ledger **ret, const struct ledger_options *options, struct error *err)
@@ -275,7 +275,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         };
 
         const struct mps_report_options report = {
-                .pods = ledger_pods_of, .tell_pods = tell_pods, .data = ledger, .events = options->events};
+                .pods = ledger_pods_of, .report_pods = report_pods, .data = ledger, .events = options->events};
 
         ledger->options = *options;
         ledger->options.config = NULL;
@@ -288,7 +288,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         ledger->broker = (struct broker){
                 .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
         list_init(&ledger->binds);
-        list_init(&ledger->tellings);
+        list_init(&ledger->reports);
         list_init(&ledger->askings);
         list_init(&ledger->declared);
         list_init(&ledger->declared_asks);
@@ -363,7 +363,7 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         ledger->closed_data = data;
         pod_resources_close(TAKE_PTR(ledger->pods));
         ledger_forget_askings(ledger);
-        ledger_forget_tellings(ledger);
+        ledger_forget_reports(ledger);
         refuse_binds(ledger);
         ledger_on_save(&ledger->save_timer);
         uv_close((uv_handle_t *)&ledger->list_timer, on_ledger_timer_closed);

@@ -65,12 +65,12 @@ void ledger_leave(struct ledger *ledger);
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
-void ledger_tell_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
+void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
 
 /* What is known of who holds what. */
 enum ledger_word {
-        LEDGER_NOT_TOLD, /* nothing yet; kubelet is being asked */
-        LEDGER_TOLD,
+        LEDGER_UNKNOWN, /* nothing yet; kubelet is being asked */
+        LEDGER_LISTED,
         /*
          * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered for a minute. The
          * record keeps pods that have ended until kubelet's next Allocate, which may never come, so nobody may wait for what it says.

@@ -80,7 +80,7 @@ static void go_on(struct limit_monitor_entry *entry, const struct limit_monitor_
         entry->violation.since = previous ? previous->violation.since : now;
         if (!previous)
                 return;
-        entry->is_told = previous->is_told;
+        entry->is_reported = previous->is_reported;
         entry->is_being_verified = previous->is_being_verified;
         entry->verified_since = previous->verified_since;
         entry->has_ended = previous->has_ended;
@@ -94,15 +94,15 @@ static void limit_monitor_settle(struct limit_monitor_entry *entry, enum guard_m
         bool is_proven = is_proved(entry, proof);
 
         entry->violation.is_certain = is_settled && is_proven && proof->listed_at > proof->allocated_at;
-        report->wants_list |= !is_proven && !entry->is_told;
-        if (!entry->is_told && is_proven && now - entry->violation.since >= LIMIT_MONITOR_LASTING_MS) {
-                entry->is_told = true;
+        report->wants_list |= !is_proven && !entry->is_reported;
+        if (!entry->is_reported && is_proven && now - entry->violation.since >= LIMIT_MONITOR_LASTING_MS) {
+                entry->is_reported = true;
                 limit_monitor_add(&report->appeared, &report->n_appeared, entry);
         }
-        if (entry->is_told)
+        if (entry->is_reported)
                 limit_monitor_add(&report->standing, &report->n_standing, entry);
-        if (is_to_end(
-                    entry, mode == GUARD_TERMINATE && is_settled && entry->is_told, proof, now, &report->wants_list)) {
+        if (is_to_end(entry, mode == GUARD_TERMINATE && is_settled && entry->is_reported, proof, now,
+                    &report->wants_list)) {
                 entry->is_being_verified = false;
                 entry->has_ended = true;
                 entry->ended = now;
@@ -169,7 +169,7 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
                 limit_monitor_settle(&entries.entries[i], mode, proof, now, ret);
         }
         for (size_t i = 0; i < limit_monitor->last.count; i++)
-                if (limit_monitor->last.entries[i].is_told && !map_find(&after, limit_monitor->last.entries[i].key))
+                if (limit_monitor->last.entries[i].is_reported && !map_find(&after, limit_monitor->last.entries[i].key))
                         limit_monitor_add(&ret->gone, &ret->n_gone, &limit_monitor->last.entries[i]);
         limit_monitor->last = entries;
 }

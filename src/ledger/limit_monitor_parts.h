@@ -10,7 +10,7 @@ struct limit_monitor_entry {
         const char *key;                  /* the same for the same violation at another look */
         bool needs_proof;
         int64_t seen; /* the newest of the processes that it is about, for the first time */
-        bool is_told;
+        bool is_reported;
         bool is_being_verified; /* certain, and kubelet is being asked once more, since |verified_since| */
         int64_t verified_since;
         bool has_ended; /* somebody, at |ended| */

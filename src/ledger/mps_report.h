@@ -14,7 +14,7 @@ struct mps_report_options {
         /* The pods that hold a part of the unit: "namespace/name, …", or "" where nobody does. Freed by who asks. */
         char *(*pods)(const char *unit, void *data);
         /* An event for each of them. */
-        void (*tell_pods)(const char *unit, enum node_event event, const char *text, void *data);
+        void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
         struct node_events *events; /* or NULL */
 };

@@ -79,11 +79,11 @@ struct ledger {
                 over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
-        uint64_t save_ms;         /* since writing has failed: until the next attempt */
-        uv_timer_t wait_timer;    /* while requests wait for kubelet's record */
-        uv_timer_t several_timer; /* from an allocation to the look at its container: several.c */
-        struct map told_several;  /* "<pod UID>\n<container>" */
-        struct arena told_several_arena;
+        uint64_t save_ms;            /* since writing has failed: until the next attempt */
+        uv_timer_t wait_timer;       /* while requests wait for kubelet's record */
+        uv_timer_t several_timer;    /* from an allocation to the look at its container: several.c */
+        struct map reported_several; /* "<pod UID>\n<container>" */
+        struct arena reported_several_arena;
         struct list declared;      /* containers: declared.c */
         struct list declared_asks; /* starts that wait for their pods */
         struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
@@ -97,9 +97,9 @@ struct ledger {
         struct limit_monitor_report found; /* at the newest look */
         uint64_t violations_total[LIMIT_VIOLATION_KINDS];
         uint64_t clients_ended_total;
-        struct list binds;    /* requests that wait */
-        struct list tellings; /* events whose pods are being asked for */
-        uint64_t generation;  /* of what is wanted of the daemons: no agent before counted that far */
+        struct list binds;   /* requests that wait */
+        struct list reports; /* events whose pods are being asked for */
+        uint64_t generation; /* of what is wanted of the daemons: no agent before counted that far */
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
@@ -230,14 +230,14 @@ void ledger_refuse_declared(struct ledger *ledger);
 /* ---- several.c: containers that do not get all that they have ---- */
 
 /* Soon, and what was told stays told until ledger_forget_several(). */
-void ledger_look_for_several(struct ledger *ledger);
+void ledger_check_several_soon(struct ledger *ledger);
 void ledger_on_several_timer(uv_timer_t *timer);
 void ledger_forget_several(struct ledger *ledger);
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 
 /* Once kubelet's word is in the ledger. */
-void ledger_tell_all(struct ledger *ledger);
+void ledger_report_all(struct ledger *ledger);
 
 /* ---- violations.c: what the daemons and the limit monitor say ---- */
 
@@ -254,4 +254,4 @@ void ledger_on_status(const struct mps_status *status, const char *reason, void 
 
 /* ---- pod_events.c: events for pods ---- */
 
-void ledger_forget_tellings(struct ledger *ledger);
+void ledger_forget_reports(struct ledger *ledger);

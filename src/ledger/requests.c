@@ -259,7 +259,7 @@ void ledger_bind(const struct resource *resource, const char *const *ids, size_t
         struct error err;
 
         ledger_note_request(ledger, resource, ids, n_ids);
-        ledger_look_for_several(ledger);
+        ledger_check_several_soon(ledger);
         if (!ledger_find_shared_for(ledger, resource->name, ids, n_ids)) {
                 bound(NULL, NULL, context);
                 return;

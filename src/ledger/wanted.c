@@ -65,7 +65,7 @@ static bool add_shared(const struct ledger *ledger, const struct ledger_resource
 }
 
 /* Only where every allocation is known by its true id: what is not named is taken away from whoever has it. */
-void ledger_tell_all(struct ledger *ledger)
+void ledger_report_all(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;
         struct mps_allocation_request *requests;

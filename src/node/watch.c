@@ -35,7 +35,7 @@ static struct node_listener *next_listener(const struct node_watch *watch)
         LIST_FOR_EACH(link, &watch->listeners) {
                 struct node_listener *listener = container_of(link, struct node_listener, link);
 
-                if (listener->told != watch->round)
+                if (listener->reported != watch->round)
                         return listener;
         }
         return NULL;
@@ -43,7 +43,7 @@ static struct node_listener *next_listener(const struct node_watch *watch)
 
 enum what { NODE, SYNCED, TROUBLE };
 
-static void tell_one(const struct node_listener *listener, enum what what, const void *of)
+static void report_one(const struct node_listener *listener, enum what what, const void *of)
 {
         switch (what) {
         case NODE:
@@ -67,8 +67,8 @@ static void node_watch_report(struct node_watch *watch, enum what what, const vo
         watch->round++;
         watch->is_telling = true;
         while ((listener = next_listener(watch))) {
-                listener->told = watch->round;
-                tell_one(listener, what, of);
+                listener->reported = watch->round;
+                report_one(listener, what, of);
         }
         watch->is_telling = false;
         if (watch->is_closed)
@@ -139,7 +139,7 @@ void node_watch_listen(struct node_watch *watch, struct node_listener *listener)
                 .data = watch,
         };
 
-        listener->told = watch->round;
+        listener->reported = watch->round;
         list_append(&watch->listeners, &listener->link);
         if (!watch->watch)
                 watch->watch = kube_watch_new(watch->client, &options);

@@ -21,7 +21,7 @@ static bool want(struct agent_config *config, const char *name, const char *by)
 
         if (*name && config_source_read(config->source, name, &content, &err) < 0) {
                 strbuf_done(&content);
-                agent_config_tell_unread(config, &err);
+                agent_config_report_unread(config, &err);
                 return false;
         }
         complaint_settle(&config->unread);
@@ -50,7 +50,7 @@ static bool choose_same(struct agent_config *config, const struct config_names *
                 return false;
         why = xasprintf("%s has no '%s' any more, and the node's label cannot be read",
                 config_source_name(config->source), name);
-        agent_config_tell_waiting(config, why, false);
+        agent_config_report_waiting(config, why, false);
         return false;
 }
 
@@ -65,7 +65,7 @@ static bool choose(struct agent_config *config)
         if (!config->source)
                 return false;
         if (config_source_list(config->source, &names, &arena, &err) < 0) {
-                agent_config_tell_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
+                agent_config_report_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
                 return false;
         }
         known.has_names = true;
@@ -80,11 +80,11 @@ static bool choose(struct agent_config *config)
         choice = known.has_label || !config->is_late ? config_choose(&config->rules, &known, &arena)
                                                      : config_choose_early(&config->rules, &known, &arena);
         if (choice.kind == CONFIG_CHOICE_NONE) {
-                agent_config_tell_waiting(config, choice.why, !known.has_label);
+                agent_config_report_waiting(config, choice.why, !known.has_label);
                 return false;
         }
         complaint_settle(&config->waiting);
-        agent_config_tell_fallback(config, &choice);
+        agent_config_report_fallback(config, &choice);
         config->is_settled = known.has_label;
         return want(config, choice.name ? choice.name : "", config_reason_name(choice.reason));
 }

@@ -140,7 +140,7 @@ struct config_report *config_report_new(struct kube_client *client, struct node_
         return report;
 }
 
-void config_report_tell(struct config_report *report, const struct config_status *status)
+void config_report_publish(struct config_report *report, const struct config_status *status)
 {
         json_t *node = config_report_node(report->node, status);
 

@@ -33,7 +33,7 @@ struct node_watch;
 
 /* |client| and |watch|, of the node of that name, must outlive it. */
 struct config_report *config_report_new(struct kube_client *client, struct node_watch *watch, const char *node);
-void config_report_tell(struct config_report *report, const struct config_status *status);
+void config_report_publish(struct config_report *report, const struct config_status *status);
 
 /* Nothing is sent after it. Accepts NULL, returns NULL. */
 struct config_report *config_report_close(struct config_report *report);

@@ -369,14 +369,14 @@ static bool has_variables(const struct request *request)
  */
 static void add_mps(const struct request *request, const struct unit *unit)
 {
-        bool is_told_at_start = has_limits_at_start(request);
+        bool is_reported_at_start = has_limits_at_start(request);
 
         add_door(request, unit);
         if (request->resource->provisioning != PROVISIONING_UNIFORM &&
-                (!is_told_at_start || has_variables(request) ||
+                (!is_reported_at_start || has_variables(request) ||
                         request->resource->provisioning == PROVISIONING_DECLARED))
                 add_limits(request);
-        if (!is_told_at_start)
+        if (!is_reported_at_start)
                 add_facts(request);
 }
 

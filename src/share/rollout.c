@@ -373,7 +373,7 @@ struct rollout *rollout_new(const struct plan *wanted, const struct rollout_prev
         rollout->plan = wanted;
         if (!judgement_is_settled(&judgement)) {
                 rollout->plan = rollout->own = build_plan(&judgement, &rollout->arena);
-                rollout_tell_pending(rollout, &judgement);
+                rollout_describe_pending(rollout, &judgement);
         }
         judgement_done(&judgement);
         return rollout;

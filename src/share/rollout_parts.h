@@ -60,5 +60,5 @@ struct span holds_of_unit(const struct hold *holds, size_t count);
 
 /* ---- rollout_pending.c ---- */
 
-void rollout_tell_pending(struct rollout *rollout, const struct judgement *judgement);
+void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement);
 bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* to the operator */

@@ -88,7 +88,7 @@ static bool is_pending(struct span span)
         return false;
 }
 
-void rollout_tell_pending(struct rollout *rollout, const struct judgement *judgement)
+void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement)
 {
         struct rollout_pending *pending = ARENA_ARRAY(&rollout->arena, struct rollout_pending, judgement->n_holds);
 

@@ -114,7 +114,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
                 return print_schema();
         if (options.check) {
                 signals_release();
-                options.only_looks = true;
+                options.is_read_only = true;
                 return command_check(&options);
         }
         format = &options.values[option_find("log-format")];

@@ -122,7 +122,7 @@ static void on_change(void *data)
 }
 
 /* Changes are told by who makes them; this is for who asks. */
-static void tell_daemon(const struct mps_daemon_status *daemon)
+static void report_daemon(const struct mps_daemon_status *daemon)
 {
         log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(daemon->state)),
                 LOG_INT("pid", daemon->pid), LOG_STR("tier", mps_tier_name(daemon->tier)),
@@ -180,7 +180,7 @@ static void on_process_signal(uv_signal_t *handle, int number)
         }
         status = mps_supervisor_status(process->supervisor);
         for (size_t i = 0; i < status->n_daemons; i++)
-                tell_daemon(&status->daemons[i]);
+                report_daemon(&status->daemons[i]);
 }
 
 /* ---- start ---- */

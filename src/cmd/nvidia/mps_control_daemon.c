@@ -42,7 +42,7 @@ struct dropin {
 
 /* ---- the plan ---- */
 
-static void tell_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
+static void report_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
 {
         bool is_empty = wanted->n_daemons == 0;
 
@@ -65,7 +65,7 @@ static int mps_control_daemon_apply(struct dropin *dropin, const struct inventor
         rc = mps_supervisor_apply(dropin->process.supervisor, &wanted, dropin->generation + 1, err);
         if (rc == 0) {
                 dropin->generation++;
-                tell_wanted(dropin, &wanted);
+                report_wanted(dropin, &wanted);
         }
         plan_done(plan);
         return rc;

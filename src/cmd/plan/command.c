@@ -252,7 +252,7 @@ int command_plan(int argc, char **argv)
 
         if (!command_line_read(&command_plan_line, &set, values, &arena, argc, argv, &status))
                 return status;
-        set.only_looks = true;
+        set.is_read_only = true;
         if (check_values(values, &err) < 0 || plan_counts_read(&view, values[REPLICAS], &err) < 0)
                 return command_line_refuse(&command_plan_line, &err);
         if (command_show(&set, values, &view, &arena, &err) < 0)

@@ -88,7 +88,8 @@ static void remove_mps(struct removals *removals, const struct config *config)
 
 /* ---- labels ---- */
 
-static void tell_labels(enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
+static void report_labels(
+        enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
 {
         static const enum removal_outcome outcomes[] = {
                 [LABELS_REMOVED] = REMOVAL_DONE,
@@ -176,7 +177,7 @@ static int uninstall(const struct config *config, const char *const *values)
         uninstall_cdi(&removals, config, directory, is_forced);
         remove_mps(&removals, config);
         api_visit_begin(&visit, config);
-        labels_remove(&visit, config, "", removals.is_dry, tell_labels, &removals);
+        labels_remove(&visit, config, "", removals.is_dry, report_labels, &removals);
         uninstall_node(&removals, &visit, config->node_name);
         api_visit_end(&visit);
         lock_release(&lock);

@@ -139,7 +139,7 @@ static void ask_next(struct mps_external *external)
                 end_round(external);
 }
 
-void mps_external_look(struct mps_external *external)
+void mps_external_poll(struct mps_external *external)
 {
         uint64_t now_ms = uv_now(external->options.loop);
 

@@ -33,6 +33,6 @@ void mps_external_want(struct mps_external *external, const struct mps_wanted *w
 bool mps_external_wants_any(const struct mps_external *external);
 
 /* Begins a round, unless one is under way or it is too early. */
-void mps_external_look(struct mps_external *external);
+void mps_external_poll(struct mps_external *external);
 /* What was begun is stopped, and the next look is a round. */
 void mps_external_stop(struct mps_external *external);

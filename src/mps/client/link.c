@@ -57,9 +57,9 @@ struct mps_link {
         char *reason; /* told last, NULL: none since the last status */
 
         struct mps_external *external;
-        bool has_own_plan;       /* the supervisor of this connection */
-        bool is_external;        /* the last round found daemons that are not ours */
-        struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
+        bool has_own_plan;           /* the supervisor of this connection */
+        bool is_external;            /* the last round found daemons that are not ours */
+        struct mps_status *reported; /* NULL: nobody is there, or nothing was told yet */
 
         size_t handles;
         bool is_closing;
@@ -77,15 +77,15 @@ static uint64_t now_ms(const struct mps_link *link)
 /* The one before is borrowed until this one is told. */
 static void replace_status(struct mps_link *link, struct mps_status *status, const char *reason)
 {
-        struct mps_status *before = link->told;
+        struct mps_status *before = link->reported;
 
-        link->told = status;
+        link->reported = status;
         link->options.on_status(status, reason, link->options.data);
         mps_status_free(before);
 }
 
 /* Takes |status|. */
-static void tell_status(struct mps_link *link, struct mps_status *status)
+static void send_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
         if (link->has_own_plan)
@@ -93,7 +93,7 @@ static void tell_status(struct mps_link *link, struct mps_status *status)
         replace_status(link, status, NULL);
 }
 
-static void tell_nobody(struct mps_link *link, const char *reason)
+static void report_to_nobody(struct mps_link *link, const char *reason)
 {
         if (link->reason && strcmp(link->reason, reason) == 0)
                 return;
@@ -300,11 +300,11 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
 
         link->is_external = status != NULL;
         if (status) {
-                tell_status(link, status);
+                send_status(link, status);
                 return;
         }
         text = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket, reason);
-        tell_nobody(link, text);
+        report_to_nobody(link, text);
 }
 
 /* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
@@ -312,7 +312,7 @@ static void lose(struct mps_link *link, const char *reason)
 {
         mps_external_stop(link->external);
         link->is_external = false;
-        tell_nobody(link, reason);
+        report_to_nobody(link, reason);
 }
 
 /* ---- the connection ---- */
@@ -333,7 +333,7 @@ static void disconnect(struct mps_link *link, const struct error *err)
         uv_timer_stop(&link->ping);
         fail_all(link, err);
         link->retry_ms = 0;
-        tell_nobody(link, err->text);
+        report_to_nobody(link, err->text);
         retry_later(link);
 }
 
@@ -389,10 +389,10 @@ static void note_own_plan(struct mps_link *link, const struct error *err)
         if (!link->has_own_plan)
                 log_info("the MPS supervisor takes its daemons from its own configuration", LOG_ERR(err));
         link->has_own_plan = true;
-        if (!link->told)
+        if (!link->reported)
                 return;
-        link->told->generation = link->generation;
-        link->options.on_status(link->told, NULL, link->options.data);
+        link->reported->generation = link->generation;
+        link->options.on_status(link->reported, NULL, link->options.data);
 }
 
 static void take_answer(struct mps_link *link, const struct mps_answer *message)
@@ -422,7 +422,7 @@ static void on_link_line(const char *line, size_t length, void *data)
                 error_raise_prefix(&err, "the MPS supervisor");
                 disconnect(link, &err);
         } else if (message.is_status) {
-                tell_status(link, message.status);
+                send_status(link, message.status);
         } else {
                 take_answer(link, &message);
         }
@@ -480,7 +480,7 @@ static void on_link_retry(uv_timer_t *timer)
                 return;
         }
         if (err.kind == ERROR_NOT_FOUND && mps_external_wants_any(link->external))
-                mps_external_look(link->external);
+                mps_external_poll(link->external);
         else
                 lose(link, err.text);
         retry_later(link);
@@ -544,7 +544,7 @@ static void on_link_handle_closed(uv_handle_t *handle)
         }
         if (link->closed)
                 link->closed(link->closed_data);
-        mps_status_free(link->told);
+        mps_status_free(link->reported);
         arena_done(&link->wanted_arena);
         arena_done(&link->held_arena);
         free(link->apply);

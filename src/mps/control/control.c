@@ -105,7 +105,7 @@ char *mps_control_search_path(const char *program, const char *path, const char 
 
 enum found { FOUND_NOT, FOUND_NO_PROGRAM, FOUND_PROGRAM };
 
-static enum found look_at(const char *path)
+static enum found check_answer(const char *path)
 {
         struct stat status;
 
@@ -122,7 +122,7 @@ static enum found look_up(char **ret, const char *name, const char *places)
         while (*places) {
                 size_t length = strcspn(places, ":");
                 char *path = xasprintf("%.*s/%s", (int)length, places, name);
-                enum found found = length ? look_at(path) : FOUND_NOT;
+                enum found found = length ? check_answer(path) : FOUND_NOT;
 
                 if (found == FOUND_PROGRAM) {
                         free(first);
@@ -148,7 +148,7 @@ static int fail_denied(const char *path, struct error *err)
 
 static int find_path(char **ret, const char *path, struct error *err)
 {
-        switch (look_at(path)) {
+        switch (check_answer(path)) {
         case FOUND_NOT:
                 return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", path);
         case FOUND_NO_PROGRAM:

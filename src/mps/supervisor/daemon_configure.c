@@ -201,7 +201,7 @@ static bool ask_next(struct configure *configure)
         if (!command && configure->is_probing) {
                 configure->is_probing = false;
                 run->can = configure->probe.can | run->options;
-                run_tell(run, true); /* for the record: the next of us need not ask again */
+                run_notify(run, true); /* for the record: the next of us need not ask again */
         }
         if (!command && configure->at == configure->count)
                 return false;

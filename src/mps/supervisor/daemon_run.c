@@ -19,7 +19,7 @@ static int64_t now_s(void)
         return (int64_t)time(NULL);
 }
 
-void run_tell(struct mps_run *run, bool is_process)
+void run_notify(struct mps_run *run, bool is_process)
 {
         if (!run->is_closing)
                 run->context->changed(run, is_process, run->context->data);
@@ -108,7 +108,7 @@ void run_drop_control(struct mps_run *run)
         run_stop_configuring(run);
         run_stop_verifying(run);
         run_stop_verifying_namespaces(run);
-        run->look = mps_look_cancel(run->look);
+        run->poll = mps_poll_cancel(run->poll);
         close_control(run, TAKE_PTR(run->control));
         uv_timer_stop(&run->turn);
 }
@@ -183,7 +183,7 @@ static void drain(struct mps_run *run)
         if (run_renew_control(run, &err) < 0)
                 run_report(run, MPS_EVENT_SILENT, "%s", err.text);
         else
-                run_look_again(run, 0);
+                run_poll_again(run, 0);
 }
 
 static void forget_process(struct mps_run *run)
@@ -302,8 +302,8 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
         daemon_run_arm(run, action.timeout_ms);
         note_state(run, before);
         if (run_is_looking(run) && action.command == MPS_DO_NOTHING)
-                run_look_again(run, before == MPS_CONFIGURING ? 0 : run->context->look_ms);
-        run_tell(run, was_alive != mps_machine_is_alive(&run->machine));
+                run_poll_again(run, before == MPS_CONFIGURING ? 0 : run->context->poll_ms);
+        run_notify(run, was_alive != mps_machine_is_alive(&run->machine));
         carry_out(run, action.command);
 }
 

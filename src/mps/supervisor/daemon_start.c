@@ -154,7 +154,7 @@ enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *
                 return RUN_NONE;
         if (pid == recorded.pid && recorded.inode)
                 run->folder.inode = recorded.inode; /* the next look compares */
-        run_tell(run, true);
+        run_notify(run, true);
         return RUN_TAKEN_OVER;
 }
 
@@ -357,7 +357,7 @@ static void spawn(struct mps_run *run)
         }
         remember_settings(run, &run->wanted);
         run_ask_until_it_answers(run);
-        run_tell(run, true);
+        run_notify(run, true);
 }
 
 /* The last line of what the process said, for people. */

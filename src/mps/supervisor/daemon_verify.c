@@ -253,7 +253,7 @@ void run_note_drift(struct mps_run *run, const char *difference, bool is_repaire
                         is_repaired ? "they were restored, except for clients that connected meanwhile"
                                     : "they cannot be restored"));
         run->drift_polls = RUN_DRIFT_POLLS;
-        run_tell(run, false);
+        run_notify(run, false);
 }
 
 static void on_other(struct verify *verify, const struct check *check, const struct error *difference)

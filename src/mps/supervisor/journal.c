@@ -145,7 +145,7 @@ static void read_one(
         int rc;
 
         do
-                rc = server_log_look(file, path, log, &err);
+                rc = server_log_poll(file, path, log, &err);
         while (rc > 0);
         if (rc < 0 && !journal->is_broken)
                 log_warn("the log of an MPS daemon cannot be read", LOG_ERR(&err));

@@ -118,7 +118,7 @@ static const char *status_text(struct mps_listener *listener)
         return listener->status;
 }
 
-static void tell_status(struct client *client)
+static void send_status(struct client *client)
 {
         client->is_behind = lines_is_sending(client->lines);
         if (!client->is_behind)
@@ -130,7 +130,7 @@ static void on_sent(void *data)
         struct client *client = data;
 
         if (client->is_behind)
-                tell_status(client);
+                send_status(client);
 }
 
 void mps_listener_changed(struct mps_listener *listener)
@@ -140,7 +140,7 @@ void mps_listener_changed(struct mps_listener *listener)
                 struct client *client = container_of(in_listener, struct client, in_listener);
 
                 if (client->watches)
-                        tell_status(client);
+                        send_status(client);
         }
 }
 
@@ -192,7 +192,7 @@ static void carry_out(struct client *client, const struct mps_request *request, 
         switch (request->kind) {
         case MPS_REQUEST_WATCH:
                 client->watches = true;
-                tell_status(client);
+                send_status(client);
                 break;
         case MPS_REQUEST_PING:
                 send_answer(client, request->id, NULL, NULL);

@@ -44,8 +44,8 @@ struct mps_supervisor {
         bool has_record;              /* to be written */
         uv_timer_t again;             /* after a write that failed */
         unsigned int record_failures; /* in a row */
-        uv_timer_t look;              /* at what NVML says */
-        unsigned int looks;
+        uv_timer_t poll;              /* at what NVML says */
+        unsigned int polls;
         struct usage_job *usage_job;
         struct mps_usage *usage;
         struct mps_memory_limits limits;
@@ -83,10 +83,10 @@ void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nv
 int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err) MUST_USE;
 /* Those of units that no daemon has any more. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor);
-void supervisor_on_look(uv_timer_t *timer);
+void supervisor_on_poll(uv_timer_t *timer);
 
 /* shm.c */
-void supervisor_look_at_shm(struct mps_supervisor *supervisor);
+void supervisor_poll_shm(struct mps_supervisor *supervisor);
 uint64_t supervisor_shm_kib(const struct mps_run *run, void *supervisor);
 /* What daemons are started by, so that each has its own; NULL where that cannot be. */
 const char *supervisor_find_enter_shm(const struct mps_supervisor_options *options);

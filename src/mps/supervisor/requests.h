@@ -24,7 +24,7 @@ struct request {
         struct mps_allocation_request wanted; /* release: only |id| */
         pid_t client;                         /* terminate */
         const char *container_id;
-        struct mps_look *look;
+        struct mps_poll *poll;
         struct mps_namespace name_space; /* being made */
         mps_granted_fn *granted;
         mps_done_fn *done;

@@ -36,7 +36,7 @@ static int open_tmpfs(const char *path, int *ret, struct error *err)
         return 0;
 }
 
-int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err)
+int mps_shm_poll(struct mps_shm *ret, const char *path, struct error *err)
 {
         struct statfs system;
         _close_ int fd = -1;

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "mps/supervisor/folder.h"
 
-#define LOOK_MS UINT64_C(2000)
+#define POLL_MS UINT64_C(2000)
 #define NVML_PATIENCE_MS UINT64_C(5000)
 #define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs them (MPS manual) */
 #define RECORD_RETRY_MS UINT64_C(1000)
@@ -400,7 +400,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .environment = (const char *const *)supervisor->environment,
                 .enter_shm = supervisor_find_enter_shm(options),
                 .sets_compute_mode = options->sets_compute_mode,
-                .look_ms = options->look_ms ? options->look_ms : LOOK_MS,
+                .poll_ms = options->poll_ms ? options->poll_ms : POLL_MS,
                 .command_ms = options->command_ms,
                 .nvml = supervisor->nvml,
                 .blocker = find_blocker,
@@ -417,12 +417,12 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         uv_timer_init(options->loop, &supervisor->reconcile);
         uv_timer_init(options->loop, &supervisor->soon);
         uv_timer_init(options->loop, &supervisor->again);
-        uv_timer_init(options->loop, &supervisor->look);
+        uv_timer_init(options->loop, &supervisor->poll);
         uv_timer_init(options->loop, &supervisor->grace);
-        supervisor->soon.data = supervisor->again.data = supervisor->look.data = supervisor->grace.data = supervisor;
+        supervisor->soon.data = supervisor->again.data = supervisor->poll.data = supervisor->grace.data = supervisor;
         supervisor->reconcile.data = supervisor;
         supervisor->open = 5;
-        uv_timer_start(&supervisor->look, supervisor_on_look, 0, supervisor->context.look_ms);
+        uv_timer_start(&supervisor->poll, supervisor_on_poll, 0, supervisor->context.poll_ms);
         raise_file_limit();
         restore(supervisor);
         renew_status(supervisor);
@@ -477,7 +477,7 @@ static void on_nvml_closed(bool is_left, void *data)
         uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->again, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->reconcile, on_supervisor_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->look, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->poll, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->grace, on_supervisor_handle_closed);
 }
 
@@ -511,7 +511,7 @@ static void begin_end(struct mps_supervisor *supervisor, mps_supervisor_closed_f
         supervisor->is_closing = true;
         supervisor->closed = closed;
         supervisor->closed_data = data;
-        uv_timer_stop(&supervisor->look);
+        uv_timer_stop(&supervisor->poll);
         uv_timer_stop(&supervisor->again);
         uv_timer_stop(&supervisor->reconcile);
 }

@@ -46,7 +46,7 @@ struct mps_supervisor_options {
         const char *enter_shm;
         uint64_t shm_kib; /* the size of a daemon's own; 0: half of the memory, by the daemon's part of the units */
         bool sets_compute_mode;
-        uint64_t look_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */
+        uint64_t poll_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */
         uint64_t command_ms;           /* for each command; 0: MPS_COMMAND_TIMEOUT_MS */
         void (*on_change)(void *data); /* mps_supervisor_status() says something new; at most once a turn of the loop */
         void *data;

@@ -135,7 +135,7 @@ static void test_a_number_beats_a_word_and_the_environment_beats_the_file(void *
                 {NULL, "all", HEALTHY, 31, XID_IGNORED},
                 {"79", "all", HEALTHY, 79, XID_IGNORED},
                 {"79", "all", NO_RULE, 79, XID_UNHEALTHY},
-                {NULL, NULL, NO_RULE, 109, XID_LOOK},
+                {NULL, NULL, NO_RULE, 109, XID_CHECK},
                 {NULL, NULL, HEALTHY, 109, XID_IGNORED},
                 {NULL, NULL, UNHEALTHY, 109, XID_UNHEALTHY},
                 {"all", NULL, NO_RULE, 109, XID_IGNORED},

@@ -413,7 +413,7 @@ static void test_the_answer_leaves_before_its_line_in_the_log(void **state)
         log_setup(LOG_INFO, LOG_TEXT);
         call_allocate_one(f, &outcome, "GPU-0::2");
         wait_end(f, &outcome, RPC_OK, "GPU-0");
-        while (!list_is_empty(&f->requests->told))
+        while (!list_is_empty(&f->requests->reported))
                 uv_run(&f->loop, UV_RUN_ONCE);
         dup2(before, STDERR_FILENO);
         close(before);

@@ -52,12 +52,12 @@ static void test_a_unit_whose_daemon_is_not_ready_gets_nobody(void **state UNUSE
 {
         rig_run("train", "GPU-0::0");
         supervisor.unit_at_fault = "GPU-0";
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_string_equal(rig_run("second", "GPU-0::1")->unit, "GPU-1");
 
         supervisor.unit_at_fault = NULL;
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_string_equal(rig_unavailable(), "");
         assert_string_equal(rig_run("third", "GPU-0::2")->unit, "GPU-0");
 
@@ -75,7 +75,7 @@ static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(v
         rig_set_health("GPU-0", false);
         assert_true(rig.n_changes > changes);
         assert_string_equal(rig_run("first", "GPU-0::0")->unit, "GPU-1");
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_string_equal(rig_run("second", "GPU-0::1")->unit, "GPU-1");
 
         rig_set_health("GPU-0", true);
@@ -88,7 +88,7 @@ static void test_what_is_reserved_counts_healthy_units_only(void **state UNUSED)
         assert_string_equal(rig_unavailable(), "GPU-0::3");
         rig_set_health("GPU-0", false);
         assert_string_equal(rig_unavailable(), "");
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_string_equal(rig_unavailable(), "");
         rig_set_health("GPU-0", true);
         assert_string_equal(rig_unavailable(), "GPU-0::3");
@@ -254,7 +254,7 @@ static void test_what_was_made_counts_and_not_what_was_expected(void **state UNU
 static void test_nothing_is_made_where_the_daemon_can_do_less_than_the_plan(void **state UNUSED)
 {
         supervisor.tier = MPS_TIER_VERIFIED;
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_int_equal(rig_run("train", "GPU-0::0")->tier, MPS_TIER_VERIFIED);
         assert_int_equal(supervisor.made.count, 0);
 }

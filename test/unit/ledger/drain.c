@@ -36,7 +36,7 @@ static void test_who_holds_keeps_unit_and_limits_and_who_comes_has_the_new_ones(
         assert_int_equal(find("train").limit_mib, quarter);
         assert_string_equal(rig_allocations(), "serve GPU-1[0], train GPU-0[3]");
         assert_non_null(fake_allocations_find(&supervisor.made, find("train").allocation->id));
-        assert_int_equal(fake_allocations_find(&supervisor.told, find("train").allocation->id)->limit_mib, quarter);
+        assert_int_equal(fake_allocations_find(&supervisor.reported, find("train").allocation->id)->limit_mib, quarter);
         assert_int_equal(supervisor.made.count, 2);
 }
 
@@ -140,7 +140,7 @@ static void test_a_gpu_stays_unhealthy_when_the_plan_changes(void **state UNUSED
 static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
 {
         supervisor.unit_at_fault = "GPU-0";
-        fake_supervisor_tell();
+        fake_supervisor_report();
         rig.unhealthy = "GPU-1";
         ledger_apply(rig.ledger, rig.plan);
         assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
@@ -160,7 +160,7 @@ static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor
         assert_string_equal(rig_unavailable(), "GPU-1::0 GPU-1::1");
         assert_int_equal(rig_allocate("serve", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
         supervisor.is_behind = false;
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_string_equal(rig_unavailable(), "");
         assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-1");
 }
@@ -169,7 +169,7 @@ static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor
 static void test_a_plan_with_the_same_daemons_leaves_them_ready(void **state UNUSED)
 {
         supervisor.hides_settings = true; /* as NVIDIA's own daemons do */
-        fake_supervisor_tell();
+        fake_supervisor_report();
         supervisor.is_behind = true;
         rig_apply(rig.plan);
         assert_string_equal(rig_unavailable(), "");

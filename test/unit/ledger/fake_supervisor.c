@@ -113,8 +113,8 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
 {
         *ret = the_link = xcalloc(1, sizeof(*the_link));
         the_link->options = *options;
-        supervisor.is_told = false;
-        supervisor.told.count = 0;
+        supervisor.is_reported = false;
+        supervisor.reported.count = 0;
         return 0;
 }
 
@@ -153,12 +153,12 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
 
 void mps_link_hold(struct mps_link *link UNUSED, const struct mps_allocation_request *allocations, size_t n_allocations)
 {
-        supervisor.is_told = allocations != NULL;
-        supervisor.told.count = 0;
+        supervisor.is_reported = allocations != NULL;
+        supervisor.reported.count = 0;
         for (size_t i = 0; allocations && i < n_allocations; i++)
-                put(&supervisor.told, &allocations[i]);
+                put(&supervisor.reported, &allocations[i]);
         if (allocations)
-                supervisor.made = supervisor.told;
+                supervisor.made = supervisor.reported;
 }
 
 void mps_link_forget(struct mps_link *link)
@@ -173,8 +173,8 @@ void mps_link_allocation(
         struct fake_allocations one = {0};
 
         put(&one, request);
-        drop(&supervisor.told, request->id);
-        supervisor.told.all[supervisor.told.count++] = one.all[0];
+        drop(&supervisor.reported, request->id);
+        supervisor.reported.all[supervisor.reported.count++] = one.all[0];
         requests[n_requests] = (struct request){.allocation = one.all[0], .granted = done, .data = data};
         snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", request->id);
         assert_true(n_requests < FAKE_ALLOCATIONS);
@@ -182,7 +182,7 @@ void mps_link_allocation(
 
 void mps_link_release(struct mps_link *link UNUSED, const char *id, mps_done_fn *done, void *data)
 {
-        drop(&supervisor.told, id);
+        drop(&supervisor.reported, id);
         requests[n_requests] = (struct request){.done = done, .data = data};
         snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", id);
         assert_true(n_requests < FAKE_ALLOCATIONS);
@@ -223,7 +223,7 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
         return status;
 }
 
-void fake_supervisor_tell(void)
+void fake_supervisor_report(void)
 {
         struct mps_status next = {.generation = supervisor.generation - supervisor.is_behind};
         struct mps_daemon_status *daemons =
@@ -247,9 +247,9 @@ void fake_supervisor_restart(void)
 {
         supervisor.made.count = 0;
         fake_supervisor_vanish();
-        fake_supervisor_tell();
-        if (supervisor.is_told)
-                supervisor.made = supervisor.told;
+        fake_supervisor_report();
+        if (supervisor.is_reported)
+                supervisor.made = supervisor.reported;
 }
 
 void fake_supervisor_begin(enum mps_tier tier)

@@ -42,8 +42,8 @@ struct fake_supervisor {
         bool is_behind;                   /* its status is of the generation before */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
         struct fake_allocations made;     /* what there is */
-        bool is_told;                     /* all that is held: the next */
-        struct fake_allocations told;     /* with what was granted and released since */
+        bool is_reported;                 /* all that is held: the next */
+        struct fake_allocations reported; /* with what was granted and released since */
         const struct mps_client *clients; /* of the daemon of GPU-0 */
         size_t n_clients;
         pid_t terminated; /* 0: none was asked for since the test looked */
@@ -55,7 +55,7 @@ void fake_supervisor_end(void);
 /* What is asked of it, all in turn. */
 void fake_supervisor_answer(void);
 /* A status comes over the link; or nobody is there. */
-void fake_supervisor_tell(void);
+void fake_supervisor_report(void);
 void fake_supervisor_vanish(void);
 /* It has forgotten all that it made, and hears what the link knows. */
 void fake_supervisor_restart(void);

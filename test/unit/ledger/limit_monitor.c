@@ -49,7 +49,7 @@ static void scene_done(struct scene *scene)
         (scene)->n_clients = ARRAY_SIZE(clients)
 
 /* A list that is wanted comes at once, and with it the next look; what that ends is added to the report. */
-static void look_as(struct scene *scene, enum guard_mode mode)
+static void poll_as(struct scene *scene, enum guard_mode mode)
 {
         static const char *const units[] = {"GPU-a", "GPU-b"};
         const struct mps_daemon_status daemon = {.name = "GPU-a",
@@ -75,9 +75,9 @@ static void look_as(struct scene *scene, enum guard_mode mode)
         }
 }
 
-static void look(struct scene *scene)
+static void poll(struct scene *scene)
 {
-        look_as(scene, GUARD_TERMINATE);
+        poll_as(scene, GUARD_TERMINATE);
 }
 
 /* "memory 4711 g1" for each, separated by ';'; with '!' where it is certain. */
@@ -105,9 +105,9 @@ static void assert_ending(const struct scene *scene, const char *expected)
 /* What two looks in a row tell. */
 static void assert_found(struct scene *scene, const char *expected)
 {
-        look(scene);
+        poll(scene);
         assert_appeared(scene, "");
-        look(scene);
+        poll(scene);
         assert_appeared(scene, expected);
 }
 
@@ -344,14 +344,14 @@ static void test_a_finding_is_told_once_and_once_more_when_it_is_gone(void **sta
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "memory! 11 g1");
         assert_int_equal(scene.report.appeared[0]->since, 2000);
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "");
         assert_violations(scene.report.standing, scene.report.n_standing, "memory! 11 g1");
         scene.n_clients = 0;
-        look(&scene);
+        poll(&scene);
         assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
         assert_int_equal(scene.report.n_standing, 0);
-        look(&scene);
+        poll(&scene);
         assert_int_equal(scene.report.n_gone, 0);
 }
 
@@ -364,20 +364,20 @@ static void test_what_was_there_at_one_look_only_is_nothing(void **state UNUSED)
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         for (unsigned int i = 0; i < 3; i++) {
                 scene.n_clients = 1;
-                look(&scene);
+                poll(&scene);
                 assert_appeared(&scene, "");
                 scene.n_clients = 0;
-                look(&scene);
+                poll(&scene);
                 assert_int_equal(scene.report.n_gone, 0);
         }
         /* Nor at two that are too near. */
         scene.n_clients = 1;
-        look(&scene);
+        poll(&scene);
         scene.now -= 2000 - LIMIT_MONITOR_LASTING_MS + 1;
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "");
         scene.now -= 1999;
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "memory! 11 g1");
 }
 
@@ -391,15 +391,15 @@ static void test_one_process_is_ended_at_a_time_and_the_next_later(void **state 
         set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         scene.clients = clients;
         scene.n_clients = 2;
-        look(&scene);
-        look(&scene);
+        poll(&scene);
+        poll(&scene);
         assert_ending(&scene, "memory! 12 g1");
         scene.n_clients = 1;
         for (int64_t ms = 2000; ms < LIMIT_MONITOR_PATIENCE_MS; ms += 2000) {
-                look(&scene);
+                poll(&scene);
                 assert_ending(&scene, "");
         }
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "memory! 11 g1");
 }
 
@@ -410,13 +410,13 @@ static void test_the_mode_decides_what_is_done(void **state UNUSED)
         scene_init(&scene);
         set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB});
-        look_as(&scene, GUARD_REPORT);
-        look_as(&scene, GUARD_REPORT);
+        poll_as(&scene, GUARD_REPORT);
+        poll_as(&scene, GUARD_REPORT);
         assert_appeared(&scene, "memory! 11 g1");
         assert_ending(&scene, "");
-        look_as(&scene, GUARD_TERMINATE);
+        poll_as(&scene, GUARD_TERMINATE);
         assert_ending(&scene, "memory! 11 g1");
-        look_as(&scene, GUARD_OFF);
+        poll_as(&scene, GUARD_OFF);
         assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }
 
@@ -444,13 +444,13 @@ static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_c
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g7"});
         for (size_t i = 0; i < 4; i++) {
-                look(&scene);
+                poll(&scene);
                 assert_appeared(&scene, "");
                 assert_ending(&scene, "");
                 assert_true(scene.report.wants_list);
         }
         scene.proof.listed_at = 2000;
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "claim 12 g7;unallocated! 11 -;memory! 12 g1");
         assert_ending(&scene, "");
 }
@@ -479,24 +479,24 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
         set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
-        look(&scene);
+        poll(&scene);
         assert_false(scene.report.wants_list);
-        look(&scene); /* 4000 */
+        poll(&scene); /* 4000 */
         assert_appeared(&scene, "memory! 11 g1");
         assert_ending(&scene, "");
         assert_true(scene.report.wants_list);
-        look(&scene); /* 6000: no answer yet */
+        poll(&scene); /* 6000: no answer yet */
         assert_ending(&scene, "");
         scene.proof.listed_at = 4000;
         scene.proof.allocated_at = 4000; /* what was given then may be the process's own */
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "");
         scene.proof.listed_at = 4001;
         scene.now = 7002;
-        look(&scene); /* 9002: the answer is too old */
+        poll(&scene); /* 9002: the answer is too old */
         assert_ending(&scene, "");
         scene.proof.listed_at = 9002;
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "memory! 11 g1");
 }
 
@@ -512,12 +512,12 @@ static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state
         scene.n_allocations = 1;
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
-        look(&scene);
-        look(&scene);
+        poll(&scene);
+        poll(&scene);
         assert_appeared(&scene, "memory! 11 g1");
         allocations[0].limit_mib = 3000; /* as the answer has it */
         scene.proof.listed_at = scene.now;
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "");
         assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }

@@ -108,7 +108,7 @@ static size_t check_kept(void)
 
 static void check_supervisor(size_t alive)
 {
-        check(supervisor.is_told && supervisor.told.count == alive && supervisor.made.count == alive);
+        check(supervisor.is_reported && supervisor.reported.count == alive && supervisor.made.count == alive);
         for (size_t i = 0; i < kubelet.n_containers; i++) {
                 const struct fake_container *container = &kubelet.containers[i];
                 const struct fake_allocation *made;
@@ -116,7 +116,7 @@ static void check_supervisor(size_t alive)
                 if (!is_alive(container))
                         continue;
                 made = fake_allocations_find(&supervisor.made, container->allocation);
-                check(fake_allocations_find(&supervisor.told, container->allocation) != NULL);
+                check(fake_allocations_find(&supervisor.reported, container->allocation) != NULL);
                 check(made && strcmp(made->unit, container->unit) == 0);
                 check(made && made->threads_permille == 250 * container->n_ids);
         }
@@ -258,7 +258,7 @@ static void disturb_supervisor(void)
                 break;
         case 3:
                 supervisor.unit_at_fault = happens(2) ? NULL : happens(2) ? "GPU-0" : "GPU-1";
-                fake_supervisor_tell();
+                fake_supervisor_report();
                 break;
         }
 }
@@ -306,7 +306,7 @@ static void have_calm(void)
         supervisor.allocations = FAKE_ALLOCATIONS_IT;
         supervisor.loses_releases = false;
         supervisor.unit_at_fault = NULL;
-        fake_supervisor_tell();
+        fake_supervisor_report();
         if (rig.unhealthy)
                 rig_set_health(rig.unhealthy, true);
         if (model.is_disk_full)

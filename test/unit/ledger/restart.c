@@ -143,7 +143,7 @@ static void test_without_a_whole_file_kubelets_record_is_enough(void **state UNU
                 assert_string_equal(rig_allocations(), "");
                 rig_pass(0);
                 assert_kept(containers, 2);
-                assert_true(supervisor.is_told);
+                assert_true(supervisor.is_reported);
                 assert_int_equal(supervisor.made.count, 2);
                 assert_non_null(fake_allocations_find(&supervisor.made, containers[1]->allocation));
 
@@ -167,12 +167,12 @@ static void test_without_file_and_record_the_list_is_enough_to_keep_the_room(voi
         assert_string_equal(rig_allocations(), ""); /* this kubelet may be one that has just started */
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "train GPU-1[0 0 1]");
-        assert_false(supervisor.is_told);
+        assert_false(supervisor.is_reported);
         assert_int_equal(supervisor.made.count, 1);
         fake_kubelet_end_pod("train");
         rig_pass(2 * GRACE_MS);
         assert_string_equal(rig_allocations(), "");
-        assert_true(supervisor.is_told);
+        assert_true(supervisor.is_reported);
         assert_int_equal(supervisor.made.count, 0);
 }
 
@@ -307,7 +307,7 @@ static void test_an_agent_that_leaves_writes_and_says_nothing_more(void **state 
         assert_int_equal(kubelet.n_questions, 0);
         assert_null(rig_read_file());
         kubelet.to = FAKE_ANSWERS;
-        assert_false(supervisor.is_told);
+        assert_false(supervisor.is_reported);
         rig_apply(rig.node.plan);
         rig_pass(GRACE_MS);
         assert_kept(&train, 1);

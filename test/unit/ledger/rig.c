@@ -27,7 +27,7 @@ struct next {
         uint64_t due;
 };
 
-static void look_at_timer(uv_handle_t *handle, void *data)
+static void read_timer(uv_handle_t *handle, void *data)
 {
         struct next *next = data;
         uv_timer_t *timer = (uv_timer_t *)handle;
@@ -53,7 +53,7 @@ void rig_pass(int64_t ms)
         for (;;) {
                 struct next next = {.due = left};
 
-                uv_walk(&rig.loop, look_at_timer, &next);
+                uv_walk(&rig.loop, read_timer, &next);
                 if (!next.timer)
                         break;
                 move_time(next.due);
@@ -184,7 +184,7 @@ static bool is_closed(void *data UNUSED)
 void rig_apply(const struct plan *plan)
 {
         ledger_apply(rig.ledger, plan);
-        fake_supervisor_tell();
+        fake_supervisor_report();
 }
 
 void rig_start(void)
@@ -348,7 +348,7 @@ static int compare_held(const void *a, const void *b)
 const char *rig_held(void)
 {
         static const char *const words[] = {
-                [LEDGER_NOT_TOLD] = "not told", [LEDGER_TOLD] = "told", [LEDGER_STALE] = "stale"};
+                [LEDGER_UNKNOWN] = "not told", [LEDGER_LISTED] = "told", [LEDGER_STALE] = "stale"};
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct rollout_held *held;
         size_t count;

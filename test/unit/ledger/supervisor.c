@@ -9,20 +9,21 @@ static void assert_made(size_t count)
         const struct ledger_allocation *all;
 
         assert_int_equal(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all), count);
-        assert_true(supervisor.is_told);
-        assert_int_equal(supervisor.told.count, count);
+        assert_true(supervisor.is_reported);
+        assert_int_equal(supervisor.reported.count, count);
         assert_int_equal(supervisor.made.count, count);
         for (size_t i = 0; i < count; i++) {
-                const struct fake_allocation *told = fake_allocations_find(&supervisor.told, all[i].allocation->id);
+                const struct fake_allocation *reported =
+                        fake_allocations_find(&supervisor.reported, all[i].allocation->id);
                 const struct fake_allocation *made = fake_allocations_find(&supervisor.made, all[i].allocation->id);
 
-                assert_non_null(told);
+                assert_non_null(reported);
                 assert_non_null(made);
-                assert_string_equal(told->unit, all[i].allocation->unit);
-                assert_string_equal(told->daemon, all[i].allocation->unit);
-                assert_int_equal(told->limit_mib, all[i].limit_mib);
-                assert_int_equal(told->threads_permille, all[i].threads_permille);
-                assert_memory_equal(told, made, sizeof(*told));
+                assert_string_equal(reported->unit, all[i].allocation->unit);
+                assert_string_equal(reported->daemon, all[i].allocation->unit);
+                assert_int_equal(reported->limit_mib, all[i].limit_mib);
+                assert_int_equal(reported->threads_permille, all[i].threads_permille);
+                assert_memory_equal(reported, made, sizeof(*reported));
         }
 }
 
@@ -43,8 +44,8 @@ static void test_it_hears_nothing_of_containers_for_which_nothing_is_made(void *
         rig_run("train", "GPU-0::0 GPU-0::1");
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "train GPU-0[0 1]");
-        assert_true(supervisor.is_told);
-        assert_int_equal(supervisor.told.count, 0);
+        assert_true(supervisor.is_reported);
+        assert_int_equal(supervisor.reported.count, 0);
 }
 
 /* kubelet's list, made before, comes late, too: what the container will have must not be taken away before it starts. */
@@ -158,7 +159,7 @@ static void test_a_daemon_at_fault_changes_nothing_of_what_is_held(void **state 
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
         supervisor.unit_at_fault = "GPU-0";
-        fake_supervisor_tell();
+        fake_supervisor_report();
         rig_pass(3 * GRACE_MS);
         assert_made(1);
         rig_set_health("GPU-0", false);

@@ -71,7 +71,7 @@ static void test_what_the_driver_tells_of_its_reserve_replaces_the_estimate(void
                 enum provisioning provisioning;
                 bool is_mig;
                 int reserve;
-                uint64_t told; /* bytes */
+                uint64_t reported; /* bytes */
                 uint64_t unavailable;
         } table[] = {
                 {PROVISIONING_WEIGHTED, false, -1, 0, 768},
@@ -89,7 +89,7 @@ static void test_what_the_driver_tells_of_its_reserve_replaces_the_estimate(void
                 struct budgeted budgeted;
 
                 make(&budgeted, table[i].provisioning, 24 * GIB, table[i].is_mig, table[i].reserve);
-                budgeted.gpu.memory_reserved = table[i].told;
+                budgeted.gpu.memory_reserved = table[i].reported;
                 assert_int_equal(budget_reserve_mib(&budgeted.unit), table[i].unavailable);
                 assert_int_equal(budget_usable_mib(&budgeted.unit), 24576 - table[i].unavailable);
         }

@@ -22,7 +22,7 @@ static struct rig {
         uv_timer_t deadline;
         struct mps_listener *listener;
         struct mps_link *link;
-        size_t n_told;
+        size_t n_reported;
         uint64_t generation; /* of the last status */
         enum mps_state states[2];
         unsigned int threads_permille;
@@ -36,7 +36,7 @@ static struct rig {
 
 static void on_status(const struct mps_status *status, const char *reason, void *data UNUSED)
 {
-        rig.n_told++;
+        rig.n_reported++;
         snprintf(rig.reason, sizeof(rig.reason), "%s", reason ? reason : "");
         if (!status)
                 return;
@@ -217,16 +217,16 @@ static void test_a_refused_plan_does_not_end_the_connection(void **state UNUSED)
 {
         listen_with("it has a plan of its own");
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(rig.n_told >= 1);
+        UNTIL(rig.n_reported >= 1);
         mps_listener_changed(rig.listener);
-        UNTIL(rig.n_told >= 2 && !*rig.reason);
+        UNTIL(rig.n_reported >= 2 && !*rig.reason);
         assert_int_equal(fakes.applied, 0);
 }
 
 /* Who waits until the supervisor has heard of what is wanted would wait for ever. */
 static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void **state UNUSED)
 {
-        size_t n_told;
+        size_t n_reported;
 
         fakes.status.generation = 9;
         listen_with("it has a plan of its own");
@@ -234,9 +234,9 @@ static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void
         UNTIL(rig.generation == 4);
         mps_link_apply(rig.link, &wanted, 5);
         UNTIL(rig.generation == 5);
-        n_told = rig.n_told;
+        n_reported = rig.n_reported;
         mps_listener_changed(rig.listener);
-        UNTIL(rig.n_told > n_told);
+        UNTIL(rig.n_reported > n_reported);
         assert_int_equal(rig.generation, 5);
         close_listener();
         UNTIL(*rig.reason);
@@ -249,7 +249,7 @@ static void test_an_allocation_comes_back(void **state UNUSED)
         const struct mps_allocation made = {.tier = MPS_TIER_PARTITION, .sms = 24};
 
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_allocation(rig.link, &request, on_granted, NULL);
         UNTIL(fakes.on_granted);
         assert_string_equal(fakes.granted.id, "g1");
@@ -265,7 +265,7 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
         struct error err;
 
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(fakes.on_done);
         fakes.on_done(NULL, fakes.data);
@@ -284,7 +284,7 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
 static void test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said(void **state UNUSED)
 {
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(fakes.on_done);
         close_listener();
@@ -307,7 +307,7 @@ static void test_without_a_supervisor_a_request_fails_from_the_loop(void **state
 static void test_a_link_that_closes_answers_what_is_open(void **state UNUSED)
 {
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(fakes.on_done);
         mps_link_close(rig.link, on_closed, NULL);
@@ -432,13 +432,13 @@ static void test_where_nobody_answers_it_is_said_once(void **state UNUSED)
         UNTIL(fakes.control);
         fakes_answer(&err, NULL);
         UNTIL(strcmp(rig.reason, reason) == 0);
-        rig.n_told = 0;
+        rig.n_reported = 0;
         mps_link_apply(rig.link, &wanted, 4);
         UNTIL(fakes.control);
         fakes_answer(&err, NULL);
         UNTIL(fakes.control);
         fakes_answer(&err, NULL);
-        assert_int_equal(rig.n_told, 0);
+        assert_int_equal(rig.n_reported, 0);
 }
 
 static void test_a_program_that_is_missing_is_told(void **state UNUSED)

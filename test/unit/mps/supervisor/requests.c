@@ -518,7 +518,7 @@ static void test_a_namespace_without_its_limits_is_refused_and_does_not_stay(voi
         struct rig *rig = *state;
         struct answer answer;
 
-        rig->look_ms = 600000; /* or the daemon would be found with other settings, too */
+        rig->poll_ms = 600000; /* or the daemon would be found with other settings, too */
         start_with_namespaces(rig);
         rig_behave(rig, "version: 615\non namespace set: ignore\n");
         rig_run_for(rig, 300);

@@ -12,7 +12,7 @@
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
 #define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
-#define LOOKS_BETWEEN_VERIFICATIONS 5U
+#define POLLS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
 #define FAILURES                                                                                                       \
         2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
@@ -58,7 +58,7 @@ bool run_is_silent(struct mps_run *run, const struct error *err)
         return false;
 }
 
-void run_look_again(struct mps_run *run, uint64_t ms)
+void run_poll_again(struct mps_run *run, uint64_t ms)
 {
         if (!run->is_closing)
                 uv_timer_start(&run->turn, on_poll_turn, ms, 0);
@@ -129,15 +129,15 @@ static void judge_observation(struct mps_run *run)
                 run_report(run, MPS_EVENT_SERVER_ACTIVE, NULL);
 }
 
-static void on_looked(struct mps_observation *observation, const struct error *err, void *data)
+static void on_polled(struct mps_observation *observation, const struct error *err, void *data)
 {
         struct mps_run *run = data;
         bool is_new;
 
-        run->look = NULL;
+        run->poll = NULL;
         if (!observation) {
                 if (run_is_silent(run, err))
-                        run_look_again(run, 0);
+                        run_poll_again(run, 0);
                 return;
         }
         run->misses = 0;
@@ -146,19 +146,19 @@ static void on_looked(struct mps_observation *observation, const struct error *e
         mps_observation_free(run->seen);
         run->seen = observation;
         note_observation(run);
-        run->looks++;
+        run->polls++;
         judge_observation(run);
-        if (run->looks % LOOKS_BETWEEN_VERIFICATIONS == 0)
+        if (run->polls % POLLS_BETWEEN_VERIFICATIONS == 0)
                 run_verify(run);
         if (is_new)
-                run_tell(run, false);
-        if (run_is_looking(run) && !run->look)
-                run_look_again(run, run->context->look_ms);
+                run_notify(run, false);
+        if (run_is_looking(run) && !run->poll)
+                run_poll_again(run, run->context->poll_ms);
 }
 
 static void run_poll(struct mps_run *run)
 {
-        const struct mps_look_options options = {
+        const struct mps_poll_options options = {
                 .control = run->control,
                 .daemon = run->launch ? mps_launch_pid(run->launch) : 0,
                 .daemon_start = run->launch ? mps_launch_start_time(run->launch) : 0,
@@ -167,14 +167,14 @@ static void run_poll(struct mps_run *run)
                 .known = run->seen,
                 .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
                 .system_root = run->context->system_root,
-                .done = on_looked,
+                .done = on_polled,
                 .data = run,
         };
 
         if (is_lost(run) || is_changed(run))
                 return;
-        if (!run->look)
-                run->look = mps_look_start(&options);
+        if (!run->poll)
+                run->poll = mps_poll_start(&options);
 }
 
 /* ---- the first answer ---- */
@@ -199,7 +199,7 @@ static void on_first_answer(const struct error *err, const char *answer, void *d
                 run_report(run, MPS_EVENT_ANSWERED, NULL);
                 return;
         }
-        run_look_again(run, run->ask_ms);
+        run_poll_again(run, run->ask_ms);
         run->ask_ms = MIN(run->ask_ms * 2, LAST_ASK_MS);
 }
 
@@ -216,12 +216,12 @@ static void ask_for_first_answer(struct mps_run *run)
 void run_ask_until_it_answers(struct mps_run *run)
 {
         run->ask_ms = FIRST_ASK_MS;
-        run_look_again(run, FIRST_ASK_MS);
+        run_poll_again(run, FIRST_ASK_MS);
 }
 
 void run_wait(struct mps_run *run, uint64_t ms)
 {
-        run_look_again(run, ms);
+        run_poll_again(run, ms);
 }
 
 void run_wait_for_units(struct mps_run *run, const char *blocker)
@@ -229,7 +229,7 @@ void run_wait_for_units(struct mps_run *run, const char *blocker)
         uv_timer_stop(&run->deadline);
         run_set_text(&run->reason,
                 xasprintf("it waits for the daemon '%s' to end, which still serves one of its units", blocker));
-        run_tell(run, false);
+        run_notify(run, false);
 }
 
 static void on_poll_turn(uv_timer_t *turn)
