@@ -1,6 +1,7 @@
 #include "ledger/parts.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -79,9 +80,12 @@ void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared)
         ledger->options.on_change(ledger->options.data);
 }
 
-static char *allocations_path(const struct ledger *ledger, const struct resource *resource)
+#define FILE_PREFIX "allocations"
+#define OLD_FILE_PREFIX "grants" /* of earlier versions */
+
+static char *allocations_path(const struct ledger *ledger, const char *prefix, const struct resource *resource)
 {
-        char *path = xasprintf("%s/grants-%s.json", ledger->directory, resource->name);
+        char *path = xasprintf("%s/%s-%s.json", ledger->directory, prefix, resource->name);
 
         for (char *at = path + strlen(ledger->directory) + 1; *at; at++)
                 if (*at == '/')
@@ -115,7 +119,8 @@ static void mark_saved(struct ledger *ledger, const char *name)
 /* False: it has to be tried again. */
 static bool save_allocations(struct ledger *ledger, const struct ledger_resource *shared)
 {
-        _free_ char *path = allocations_path(ledger, shared->resource);
+        _free_ char *path = allocations_path(ledger, FILE_PREFIX, shared->resource);
+        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource);
         _free_ char *text = write_all_allocations(ledger, shared->resource->name);
         struct error err;
 
@@ -123,6 +128,7 @@ static bool save_allocations(struct ledger *ledger, const struct ledger_resource
                 complain(&ledger->bad_record, "the allocation record cannot be written, will try again", &err);
                 return false;
         }
+        unlink(old_path);
         complaint_settle(&ledger->bad_record);
         mark_saved(ledger, shared->resource->name);
         return true;
@@ -143,7 +149,10 @@ void ledger_on_save(uv_timer_t *timer)
 
 void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared)
 {
-        _free_ char *path = allocations_path(ledger, shared->resource);
+        _free_ char *new_path = allocations_path(ledger, FILE_PREFIX, shared->resource);
+        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource);
+        /* This version removes the old file when it writes. So if there is one, an older version wrote it last. */
+        const char *path = access(old_path, F_OK) == 0 ? old_path : new_path;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 

@@ -1,14 +1,20 @@
 /*
- * What the containers of this node hold under MPS, and whether it can be held: the agent's side of MPS. It joins the ledger of
- * who holds what (share/allocations.h), kubelet's word on it (kubelet/pod_resources.h) and the MPS daemons (mps/client/link.h), and is the
- * broker whom the plugins ask (kubelet/broker.h).
+ * The ledger: what the containers of this node hold under MPS, and whether their limits can be enforced: the agent's side of MPS. It
+ * joins the allocations (share/allocations.h), kubelet's list of holders (kubelet/pod_resources.h) and the MPS daemons
+ * (mps/client/link.h), and is the broker that the plugins ask (kubelet/broker.h).
  *
- * A unit whose daemon is not ready has all its replicas kept back, those in use too, until it is. Of the others those are kept
- * back that the guarantee of placement needs. A request is entered into the ledger first; where the ledger says that there is no
- * room, kubelet is asked once whether they are old.
+ * Example: 2 GPUs with 10 replicas each, requests of up to 4, so 2·10 − 1·3 = 17 ids are healthy and 3 are reserved. kubelet asks for
+ * GPU-0::8, GPU-0::9 and GPU-1::0, and GPU-0 has 2 free replicas left. The ledger binds the request to GPU-1, enters the allocation
+ * under a new id, writes the file, lets the supervisor make what the tier needs on GPU-1, and only then answers. From then on the
+ * three replicas count on GPU-1. Some seconds later kubelet's list says which pod holds the three ids; when a later list no longer
+ * has them, the allocation ends. If kubelet asks and no unit has 3 free replicas, kubelet's list is read first, because a pod
+ * may have ended; only then is the request refused.
  *
- * The ledger is written to <MPS directory>/grants-<resource>.json after each change, so that an allocation that its ids do not tell
- * survives the agent. Without that file, or where it cannot be written, kubelet's list is what is left of it.
+ * All replicas of a unit whose daemon is not ready are unavailable, also those in use, until it is ready. On the other units only
+ * the reserved ids are unavailable.
+ *
+ * The allocations are written to <MPS directory>/allocations-<resource>.json after each change, so that an allocation whose unit its ids
+ * do not show survives the agent. Without that file, or if it cannot be written, kubelet's list has to do.
  */
 #pragma once
 

@@ -1,39 +1,47 @@
 /*
- * The limit monitor: what containers were granted against what their processes really have, by the facts of mps/wire/status.h. Pure: it is
- * told what is granted, what is there and what time it is, and says what is wrong and who is to be ended for it.
+ * The limit monitor compares the allocations of containers with what their processes really have, by the facts of mps/wire/status.h.
+ * It says which limits are violated and which client is to be terminated. Pure: the caller passes in allocations, status and time.
  *
- * Whose a process is, its cgroup says; its environment (WARPSHARE_GRANT) the tenant may have changed. So a process is counted
- * to the allocation of its container where that is known, or to the one allocation that its pod has on the unit. Of several it is counted
- * to the one that it claims, if that is one of them, and to all of them together. A claim never leads to another pod's allocation.
+ * Example: a container of pod team/a holds 2 of 10 replicas of a GPU with 40960 MiB: 8192 MiB. It runs two processes with 5000 MiB each. The
+ * driver limits each process to 8192 MiB and sees no violation; the monitor adds up 10000 MiB, lets 2·LIMIT_MONITOR_TOLERANCE_MIB
+ * pass, and has a violation of kind memory. It is reported at a poll at least LIMIT_MONITOR_LASTING_MS later, if it still stands and
+ * kubelet has answered a question asked after both processes were seen. With `guard: terminate` kubelet is asked once more; then one
+ * client, one with the most memory, is terminated. If the other one still violated the limit, it would be terminated
+ * LIMIT_MONITOR_PATIENCE_MS later.
  *
- *   memory    processes that are counted to an allocation have more memory on the unit than it allows, added up. The driver's own limit is
- *             for each process, so a container with two may have twice its share. Contexts count, as in the driver's limit;
- *             LIMIT_MONITOR_TOLERANCE_MIB a process are let pass, since the driver rounds up to blocks.
- *   limit     what the server allows a process, by its log, is above its allocation by more than rounding makes of it (LIMIT_MONITOR_TOLERANCE_MIB,
- *             LIMIT_MONITOR_TOLERANCE_PERMILLE); only in the default tier, where the server's limits are the allocation's. In the others a client's own variables, its partition or its namespace lower them, which no log tells. It never ends anybody.
- *   unallocated  processes of a pod that has no allocation on the unit, and that kubelet's record does not know
- *   claim     a process claims an allocation that is not its pod's
- *   variable  a program was started without the allocation's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one, where nothing else
- *             keeps it to its threads (tier verified): it may have up to what the daemon allows. Told of what /proc shows,
- *             which is the environment at the start; what the program itself sets or unsets is not seen, and what it really
- *             uses nobody counts. It never ends anybody.
- *   unknown   a process of which cannot be told whose it is: no PID, no pod in its cgroup, no allocation that could be its own while
- *             the owner of some is not known yet, or one whose pod kubelet's record knows, but not with a share of this unit. Nothing
- *             is proved.
+ * A process belongs to the container of its cgroup; the tenant may have changed its environment (WARPSHARE_GRANT). So a process is
+ * counted to the allocation of its container if that is known, or to the one allocation that its pod has on the unit. If there are
+ * several, it is counted to the one it claims, if that is one of them, and to all of them together. A claim never leads to the
+ * allocation of another pod.
  *
- * What is known of allocations and their owners may be old: a process may be of a container that nobody has heard of yet. A container's
- * devices are in kubelet's record before it starts; so what speaks against a process counts only with an answer of kubelet to a question
- * that was asked after the process had been seen. Until then nothing is told (but unknown, as above), and |wants_list| says that kubelet
- * has to be asked. Without such answers there are no violations.
+ *   memory    The processes counted to an allocation have more memory on the unit than it allows, added up. Contexts count, as
+ *             in the driver's limit; LIMIT_MONITOR_TOLERANCE_MIB a process are let pass, because the driver rounds up to blocks.
+ *   limit     By its log, the server allows a process more than the allocation, by more than rounding explains
+ *             (LIMIT_MONITOR_TOLERANCE_MIB, LIMIT_MONITOR_TOLERANCE_PERMILLE). Only in the default tier, where the server's limits are the
+ *             allocation's: elsewhere the client's variables, its partition or its namespace lower them, which no log shows. Never
+ *             terminates.
+ *   unallocated  Processes of a pod that has no allocation on the unit and is not in kubelet's record.
+ *   claim     A process claims an allocation that is not its pod's.
+ *   variable  A program was started without the allocation's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one, where nothing
+ *             else enforces its threads (tier verified): it may use up to what the daemon allows. This is what /proc shows, the
+ *             environment at the start; what the program sets or unsets later is not seen, and its real use is not measured. Never
+ *             terminates.
+ *   unknown   A process whose owner is unknown: no PID, no pod in its cgroup, no allocation that could be its own while some
+ *             allocations have no known owner yet, or a pod that kubelet's record has without a share of this unit. Proves nothing.
  *
- * A violation is one when it was there at every look for LIMIT_MONITOR_LASTING_MS, at two at least: then it is told once, and once more when
- * it is gone. With a look each 2 s that is within 5 s.
+ * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us yet. kubelet
+ * records a container's devices before it starts; so evidence against a process counts only with an answer of kubelet to a question
+ * that was asked after the process had been seen. Until then nothing but unknown is reported, and |wants_list| asks for kubelet's
+ * list. Without such answers there are no violations.
  *
- * Only memory and stranger can be certain (a line of the log anybody may write who reaches the daemon's socket): where the pod is the cgroup's, no claim was needed, no allocation of the pod is a guess,
- * the answer is newer than the newest allocation, too, and for memory, where all that was added up is of one container. Only what is certain
- * leads to an end, and right before it kubelet is asked once more: the answer must be to a question that was asked after the violation had
- * become certain, no older than LIMIT_MONITOR_FRESH_MS, and the violation certain by it. One process is ended at a time: the one with
- * most memory of those that were added up, the next no sooner than LIMIT_MONITOR_PATIENCE_MS later.
+ * A violation counts when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once, and once more when
+ * it is gone. With a poll every 2 s that is within 5 s.
+ *
+ * Only memory and unallocated can be certain (any process that reaches the daemon's socket can write a line of its log): the pod must
+ * be the cgroup's, no claim was needed, no allocation of the pod is a guess, kubelet's answer is newer than the newest allocation, and,
+ * for memory, all processes that were added up are of one container. A client is terminated only for a certain violation, after
+ * another answer of kubelet to a question that was asked after the violation had become certain and no older than
+ * LIMIT_MONITOR_FRESH_MS. One client is terminated at a time.
  */
 #pragma once
 

@@ -1,34 +1,37 @@
 /*
- * Who holds what: the ledger of one resource, so that a request is put whole on one unit, and never one that was promised is
- * refused. Pure: no clock, no I/O; what kubelet knows is told to it.
+ * The allocations of one resource: which container holds which replicas, and of which unit. A request is put whole on one unit, and
+ * a request that was promised is never refused. Pure: no clock and no I/O; the caller passes in what kubelet lists.
  *
- * The scheduler only counts replicas, and kubelet picks ids without knowing that those of one unit belong together. So, with U
- * units of N replicas and no request above R, no more than U·N − (U−1)·(R−1) ids are advertised as healthy; then each request of
- * s ≤ R that the scheduler admits finds a unit with s free replicas: were there none, each unit had at most s−1 free, and
- * those in use plus s were more than was advertised. With units of N₁, N₂, … the same count is Σ max(0, Nᵢ−(s−1)) + s−1, and
- * least at the largest s that can be asked for, min(R, the largest Nᵢ): one more s adds 1 and takes 1 from each unit with
- * Nᵢ ≥ s, of which there is one. So the bound is (R−1) + Σ max(0, Nᵢ−(R−1)), with that R. A unit that is not healthy counts in
- * no sum: kubelet has none of its ids as healthy, and what is in use on the others is no more than what is in use. Are all that
- * could hold R not healthy, then no more are advertised than the largest of the others has.
+ * Example: 4 GPUs with 20 replicas each, requests of up to 5 replicas (U = 4, N = 20, R = 5). The scheduler counts only the node's
+ * replicas. If all 80 were advertised and 16 were in use on each GPU, it would see 16 free replicas and admit a request for 5, but each
+ * GPU would have only 4 left. So no more than 4·20 − 3·4 = 68 are advertised and 12 are reserved. With 16 in use on each GPU, 64 of 68 are
+ * in use, and the scheduler admits a request for at most 4, which fits.
  *
- * Where the resource does not reserve (configuration: reserve: none), all are advertised and none of this is promised: a request
- * that finds no unit with room is refused.
+ * In general no more than U·N − (U−1)·(R−1) ids are advertised as healthy. Then each request of s ≤ R that the scheduler admits finds
+ * a unit with s free replicas: otherwise each unit would have at most s−1 free replicas, and the replicas in use plus s would exceed what
+ * was advertised. With units of N₁, N₂, … replicas the bound is (R−1) + Σ max(0, Nᵢ−(R−1)), where R is the smaller of the largest
+ * request and the largest Nᵢ. (A larger s adds 1 and takes 1 from each unit with Nᵢ ≥ s, of which there is at least one, so the largest
+ * s gives the smallest bound.) An unhealthy unit is left out of the sum: kubelet has none of its ids as healthy. If every unit
+ * that could hold R is unhealthy, no more ids are advertised than the largest healthy unit has.
  *
- * That holds for whatever scheduler and kubelet have not heard yet, with two exceptions, both after a unit has failed or
- * the configuration has changed: the scheduler may still count by the old list, and ids in use may already be more than is now
- * safe to advertise. In-use ids are never reserved, so until some of them are free, a request may find no unit.
+ * A resource with `reserve: none` advertises all ids and promises nothing: a request that finds no unit with room is refused.
  *
- * The ids that are not advertised are free ones. The unit with most room keeps as many visible as the largest request needs;
- * the others reserved are those of the emptiest units, so that small requests fill up the fullest. What is reserved stays so as
- * long as that is enough: each list that kubelet gets makes it write a file.
+ * The promise holds however late scheduler and kubelet learn of a change, with two exceptions, both after a unit has failed or the
+ * configuration has changed: the scheduler may still count by the previous list, and more ids may be in use than are now safe to
+ * advertise. Ids in use are never reserved, so a request may find no unit until some of them are free.
  *
- * An id is a token. Where kubelet's choice, made before it had our newest list, mixes units although one of them has
- * room, the allocation is bound to that unit whatever its ids say, and the ledger follows the allocation.
+ * Only free ids are reserved. The unit with the most room keeps as many visible as the largest request needs; the other reserved ids
+ * are those of the emptiest units, so that small requests fill the fullest. Reserved ids stay reserved as long as they are enough,
+ * because kubelet writes a file for each list that it gets.
  *
- * A container may ask for ids that another allocation has: its own pod's init container held them, or that container is gone and we
- * have not heard. The newer one has them from then on, on the same unit if that has room, and the older keeps what is left, down to
- * none, until allocations_sync() says that it is over: an init container runs after all that was granted. If it runs on another unit
- * than what took over all of its ids, then that unit may be fuller than its record until it ends.
+ * An id is a token. kubelet may choose ids of two units, before it has our newest list, although one unit has room for all. The
+ * allocation is then bound to that unit whatever its ids say. Example: GPU-0::3 and GPU-1::7 may become two replicas of GPU-1.
+ *
+ * A container may ask for ids that another allocation has: its pod's init container held them, or that container has ended and
+ * kubelet has not said so yet. The newer allocation then has these ids, on the same unit if that has room. The older allocation
+ * keeps its other ids, perhaps none, until allocations_sync() ends it. All containers of a pod are allocated before its first init
+ * container runs, so an init container whose ids a later container has taken over still runs; if it is bound to another unit, that
+ * unit is fuller than the ledger says until the init container ends.
  */
 #pragma once
 

@@ -252,7 +252,7 @@ static void remove_file(struct sweep *sweep, const char *root, const char *name)
                 removals_add(sweep->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
 }
 
-/* The agent's, of who holds what: "grants-<resource>.json". */
+/* The agent's, of who holds what: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
 static void remove_allocation_records(struct sweep *sweep, const char *root)
 {
         DIR *entries = opendir(root);
@@ -261,7 +261,8 @@ static void remove_allocation_records(struct sweep *sweep, const char *root)
         if (!entries)
                 return;
         while ((entry = readdir(entries)))
-                if (text_starts_with(entry->d_name, "grants-") && strstr(entry->d_name, ".json"))
+                if ((text_starts_with(entry->d_name, "allocations-") || text_starts_with(entry->d_name, "grants-")) &&
+                        strstr(entry->d_name, ".json"))
                         remove_file(sweep, root, entry->d_name);
         closedir(entries);
 }

@@ -121,6 +121,29 @@ static void test_a_request_that_waited_for_the_agent_leaves_nothing(void **state
         assert_int_equal(supervisor.made.count, 0);
 }
 
+static void test_the_file_of_an_older_version_is_read_until_the_new_one_is_written(void **state UNUSED)
+{
+        const struct fake_container *containers[2];
+        _free_ char *file = NULL;
+        _free_ char *old_file = xasprintf("%s/grants-nvidia.com_gpu.json", rig.mps);
+
+        containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
+        containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
+        rig_pass(GRACE_MS);
+        end(true);
+        kubelet.writes_record = false;
+        unlink(rig.record);
+        assert_int_equal(rename(rig.file, old_file), 0);
+        rig_write_file("{\"version\":1,\"grants\":[]}"); /* from before a downgrade */
+        rig_start();
+        assert_kept(containers, 2);
+        rig_run("next", "GPU-1::1");
+        rig_pass(GRACE_MS);
+        assert_int_equal(access(old_file, F_OK), -1);
+        file = rig_read_file();
+        assert_non_null(strstr(file, containers[1]->allocation));
+}
+
 /* ---- without the file ---- */
 
 static const char *const bad_files[] = {NULL, "", "{\"version\":1,\"grants\":[{\"id\":\"g0123", "[]",
@@ -318,6 +341,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
                 RIG_TEST(test_the_file_is_enough_by_itself),
+                RIG_TEST(test_the_file_of_an_older_version_is_read_until_the_new_one_is_written),
                 RIG_TEST(test_who_ended_while_no_agent_ran_is_given_back),
                 RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),

@@ -242,7 +242,7 @@ int rig_begin(void **state)
         snprintf(rig.record, sizeof(rig.record), "%s/kubelet_internal_checkpoint", rig.folder);
         snprintf(rig.mps, sizeof(rig.mps), "%s/mps", rig.folder);
         snprintf(rig.away, sizeof(rig.away), "%s/away", rig.folder);
-        snprintf(rig.file, sizeof(rig.file), "%s/grants-nvidia.com_gpu.json", rig.mps);
+        snprintf(rig.file, sizeof(rig.file), "%s/allocations-nvidia.com_gpu.json", rig.mps);
         assert_int_equal(mkdir(rig.mps, 0755), 0);
         uv_loop_init(&rig.loop);
         rig.clock = 1000000;
