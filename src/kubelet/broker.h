@@ -1,5 +1,5 @@
 /*
- * Whom a plugin asks before it answers: which ids of its resource are unavailable, and where a request goes. The plugin
+ * What a plugin asks before it answers: which ids of its resource are unavailable, and where a request goes. The plugin
  * knows kubelet; its broker knows what containers hold, and what MPS has to make for them first. Without a broker every id is
  * advertised and each request is what its ids say.
  */
@@ -17,7 +17,7 @@ typedef void broker_bound_fn(const struct error *err, const struct allocate_bind
 /* |err| is NULL on success. Called once, in start() or later, as above. */
 typedef void broker_started_fn(const struct error *err, void *context);
 
-/* After this long a request is refused without the broker's word. It knows better why, so it gives up earlier itself. */
+/* After this long a request is refused without the broker's answer. The broker gives up earlier, because it knows the reason. */
 #define BROKER_TIMEOUT_MS UINT64_C(10000)
 
 struct broker {

@@ -47,7 +47,7 @@ static void revive(struct device_list *list, const struct resource *resource)
         list->n_retired = kept;
 }
 
-/* Ids that are held by the previous sharing policy: they are in the list, and nobody new gets one. After a start they were never in it. */
+/* Ids that are held under the previous sharing policy: they are listed, and no new container gets one. After a start they were never listed. */
 static void add_draining(struct device_list *list, const struct resource *resource)
 {
         _cleanup_(map_done) struct map known = MAP_INIT;

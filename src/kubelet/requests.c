@@ -99,7 +99,7 @@ static void leave_out_unavailable(
                 available[count - 1] = available[n_own];
                 available[n_own++] = request->available[i];
         }
-        /* the previous ids come last: the sooner they are free, the sooner their unit goes over. */
+        /* Previous ids come last: the sooner they are free, the sooner their unit is served by the new plan. */
         if (n_own + request->n_required >= request->size)
                 count = n_own;
         request->available = available;
@@ -311,7 +311,7 @@ static bool has_all(const struct resource *resource, const struct container_ids 
         return true;
 }
 
-/* In a rollout, what it has of units that keep the previous sharing policy: an id of theirs was given back a moment ago. */
+/* In a rollout: the draining resource that has the ids, because one of its ids was given back a moment ago. */
 static const struct resource *draining_of(const struct resource *resource, const struct container_ids *container)
 {
         for (size_t i = 0; i < resource->n_draining; i++)
@@ -328,7 +328,7 @@ static const struct resource *resource_in_force(const struct requests *requests,
         return draining ? draining : requests->resource;
 }
 
-/* That of the list that kubelet has now, or, in the moment before it has our newest, that of the one before. */
+/* The resource of the list that kubelet last received; if our newest list is still in flight, the previous one. */
 static const struct resource *resource_of(const struct requests *requests, const struct container_ids *container)
 {
         const struct resource *previous = requests->previous_resource;

@@ -47,10 +47,10 @@ void requests_init(struct requests *requests, const struct requests_options *opt
 /* Refuses what waits and what comes from now on; |closed| is called from the loop, after which |requests| is free to go. */
 void requests_close(struct requests *requests, void (*closed)(void *data), void *data);
 
-/* The ones before are kept for what kubelet asks before it has the new list. */
+/* The previous plan and resource are kept for requests that kubelet makes before it has the new list. */
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource);
 
-/* The ones before are about to go. */
+/* The previous plan and resource are about to be freed. */
 void requests_forget_previous(struct requests *requests);
 
 /* By position in resource->devices: ids that the broker has as unavailable now, or NULL. */

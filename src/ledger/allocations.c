@@ -39,7 +39,7 @@ static bool is_ready(const struct ledger *ledger, const struct unit *unit)
 
         if (!unit->shared)
                 return true;
-        /* What is ready may be the previous daemon, that is about to end. */
+        /* The daemon that is ready may be the previous one, which is about to end. */
         return daemon && daemon->state == MPS_READY &&
                (ledger->status->generation == ledger->generation || !map_find(&ledger->renewed, unit->uuid));
 }
@@ -68,8 +68,8 @@ void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *sh
 }
 
 /*
- * Soon: neither this container's answer nor the next one's waits for the disk, which takes milliseconds where a file replaces
- * another. What a crash loses kubelet's list still has.
+ * The file is written a moment later, so that no answer waits for the disk, which takes milliseconds to replace a file. After a
+ * crash, kubelet's list has what the file lacks.
  */
 void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared)
 {
@@ -116,7 +116,7 @@ static void mark_saved(struct ledger *ledger, const char *name)
                         ledger->shared[i].changed = false;
 }
 
-/* False: it has to be tried again. */
+/* False: try again later. */
 static bool save_allocations(struct ledger *ledger, const struct ledger_resource *shared)
 {
         _free_ char *path = allocations_path(ledger, FILE_PREFIX, shared->resource);
@@ -167,7 +167,7 @@ void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shar
 
 /* ---- what kubelet says ---- */
 
-/* What was made for an allocation goes with it; where nothing was, the daemon says so, and that is all. */
+/* The daemon removes what it made for the allocation; an error only says that it had made nothing. */
 static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
 {
 }

@@ -106,7 +106,7 @@ static void drop_annotations(struct declared *said)
         said->memory_mib = 0;
 }
 
-/* |pod| NULL: it could not be read, and what was known before goes on. */
+/* |pod| NULL: it could not be read, and what is known stays. */
 static struct declared_container *declared_take(
         struct ledger *ledger, const struct checkpoint_entry *entry, const json_t *pod, bool is_start)
 {
@@ -545,7 +545,7 @@ void ledger_start_declared(struct ledger *ledger, const char *resource, const ch
                 ledger_list(ledger, on_declared_listed, ask);
 }
 
-/* ---- those that started before ---- */
+/* ---- containers that had started already ---- */
 
 static bool is_asked(const struct ledger *ledger)
 {

@@ -1,7 +1,6 @@
 /*
- * All that is held on this node, by three witnesses: kubelet's list, which is right about the moment but is an answer to a question;
- * its record, which is a file and may have pods that ended; and what we were asked for ourselves, which neither has before kubelet has
- * read our answer.
+ * All devices that are held on this node, from three sources: kubelet's list, which is exact but has to be asked for; kubelet's record,
+ * a file that may still have pods that ended; and our own recent answers, which neither of the two has until kubelet has read them.
  */
 #include <string.h>
 
@@ -27,7 +26,7 @@ void ledger_forget_requests(struct ledger *ledger)
         arena_done(&ledger->over_arena);
 }
 
-/* Whether it came to anything is known by now. */
+/* By now kubelet has either recorded the request or dropped it. */
 static bool is_old(const struct ledger *ledger, const struct recent *recent)
 {
         return recent->since < ledger_clock(ledger) - LIST_GRACE_MS;
@@ -45,7 +44,7 @@ void ledger_note_request(struct ledger *ledger, const struct resource *resource,
         int64_t now = ledger_clock(ledger);
 
         ledger->allocated_at = now;
-        /* kubelet admits pods one by one: what it asked for before is in its record. */
+        /* kubelet admits pods one by one, so its earlier requests are in its record. */
         for (size_t i = 0; i < ledger->n_recent; i++)
                 mark_recorded(ledger, &ledger->recent[i]);
         while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
@@ -81,7 +80,7 @@ void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkp
                         mark_recorded(ledger, &ledger->recent[i]);
 }
 
-/* The answer that is used may be older than the booking. */
+/* The list that is used may be older than the record of the request. */
 static bool is_known_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
 {
         return recent->is_recorded && (!by_list || recent->recorded_at < ledger->n_questions);
@@ -119,7 +118,7 @@ static bool is_recent(const struct ledger *ledger, const char *resource, const c
         return false;
 }
 
-/* kubelet's record keeps pods that have ended until it is written for another reason; who was seen to be over stays so. */
+/* kubelet's record keeps pods that have ended until it is written for another reason; a container that was seen to have ended stays ended. */
 static void note_over(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
         map_done(&ledger->over);

@@ -1,5 +1,5 @@
 /*
- * What kubelet says of who holds what, and how much of it can be believed: its list is an answer to a question, its record a file.
+ * What kubelet says about holders, and how far to trust it: its list answers a question and is exact; its record is a file and may be old.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
-/* So long a kubelet that does not answer is taken for one that is about to. */
+/* For this long, a kubelet that does not answer counts as one that will. */
 #define LIST_PATIENCE_MS INT64_C(60000)
 
 /* A question. */
@@ -29,8 +29,8 @@ struct asking {
 };
 
 /*
- * kubelet makes its socket at its start, and so long its list may leave pods out. How old the socket is its date does not tell, since
- * clocks are set: what counts is how long it has been seen.
+ * kubelet creates its socket when it starts, and its first lists may lack pods. Clocks may be set, so the socket's date does not show
+ * its age: what counts is how long we have seen this socket.
  */
 static bool is_young(struct ledger *ledger)
 {
@@ -42,7 +42,7 @@ static bool is_young(struct ledger *ledger)
         return !file_identity_exists(&now) || ledger_clock(ledger) - ledger->kubelet_since < LIST_GRACE_MS;
 }
 
-/* The record has everybody, also those whom a young kubelet leaves out of its list. */
+/* The record has all containers, also those that the list of a kubelet that has just started lacks. */
 bool ledger_list_is_whole(struct ledger *ledger)
 {
         return ledger->has_record || !is_young(ledger);
@@ -78,7 +78,7 @@ bool ledger_can_ask(const struct ledger *ledger)
         return !ledger->is_refused || ledger_clock(ledger) - ledger->refused_since < LIST_PATIENCE_MS;
 }
 
-/* ---- what was told ---- */
+/* ---- kubelet's answers ---- */
 
 /* |list| is empty where there is none. */
 static void kubelet_take(struct ledger *ledger, const struct pod_list *list, const struct holders *previous)
@@ -121,7 +121,7 @@ static void take_list(struct ledger *ledger, const struct pod_list *list, int64_
         ledger_read_declared(ledger);
 }
 
-/* Where nobody answers the record is all there is: who is not in it any more has ended. */
+/* If kubelet does not answer, only the record is left: a container that is no longer in it has ended. */
 static void take_record(struct ledger *ledger)
 {
         static const struct pod_list nothing;

@@ -43,7 +43,7 @@ struct ledger_options {
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data); /* the broker's unavailable() would answer differently now */
-        struct node_events *events;    /* NULL: nobody is told. Must outlive the ledger */
+        struct node_events *events;    /* NULL: no events are reported. Must outlive the ledger */
         struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data);   /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */

@@ -4,7 +4,7 @@
 #include "ledger/limit_monitor_parts.h"
 
 struct limit_monitor {
-        struct arena arenas[2]; /* of this look and the one before */
+        struct arena arenas[2]; /* of this poll and the previous one */
         unsigned int turn;
         struct limit_monitor_entries last;
         struct map seen; /* limit_monitor_client_key() → int64_t *, in the arena of the last look */

@@ -65,7 +65,7 @@ struct ledger {
         struct file_identity kubelet; /* its socket */
         int64_t kubelet_since;        /* that it is this one */
         uint64_t doubt;               /* which resources are held doubtfully, as a sum; 0: none */
-        int64_t repeat_at;            /* no list of devices is repeated for their sake before that */
+        int64_t repeat_at;            /* no list of devices is repeated because of them earlier */
         int64_t repeat_ms;
         uint64_t retry_ms;     /* until kubelet is asked again that did not answer */
         struct recent *recent; /* the oldest first */
@@ -99,7 +99,7 @@ struct ledger {
         uint64_t clients_ended_total;
         struct list binds;   /* requests that wait */
         struct list reports; /* events whose pods are being asked for */
-        uint64_t generation; /* of what is wanted of the daemons: no agent before counted that far */
+        uint64_t generation; /* of what is wanted of the daemons: no earlier agent counted that far */
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
@@ -152,7 +152,7 @@ void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shar
 
 /* ---- kubelet.c: what kubelet says ---- */
 
-/* What kubelet has told is taken in before |done| is called, from the loop; |err| NULL: it has answered. */
+/* kubelet's answer is in the ledger when |done| is called, from the loop; |err| NULL: it has answered. */
 typedef void ledger_listed_fn(const struct error *err, void *data);
 void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data);
 void ledger_forget_askings(struct ledger *ledger);
@@ -236,7 +236,7 @@ void ledger_forget_several(struct ledger *ledger);
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 
-/* Once kubelet's word is in the ledger. */
+/* Once the ledger has kubelet's list. */
 void ledger_report_all(struct ledger *ledger);
 
 /* ---- violations.c: what the daemons and the limit monitor say ---- */

@@ -94,7 +94,7 @@ static void report_all(struct report *report)
         }
 }
 
-/* Without an answer, the one before has to do. */
+/* Without an answer, kubelet's previous list is used. */
 static void on_pod_events_listed(const struct error *err UNUSED, void *data)
 {
         struct report *report = data;

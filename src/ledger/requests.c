@@ -44,7 +44,7 @@ static void answer_unbound(struct bind *bind)
         free_bind(bind);
 }
 
-/* kubelet cannot have the container in its list before. */
+/* kubelet cannot list the container earlier than that. */
 static void renew(const struct bind *bind)
 {
         struct ledger_resource *shared = ledger_find_shared_for(bind->ledger, bind->resource, bind->ids, bind->n_ids);
@@ -91,7 +91,7 @@ static void on_granted(const struct error *err, const struct mps_allocation *mad
         if (bind->tier == MPS_TIER_PARTITION) { /* a daemon with partitions takes no client without one */
                 struct error refusal = *err;
 
-                if (refusal.kind == ERROR_INVALID) /* the daemon's word; what was asked of it was right */
+                if (refusal.kind == ERROR_INVALID) /* the daemon refuses it; the request itself was right */
                         refusal.kind = ERROR_EXHAUSTED;
                 ledger_refuse(bind, &refusal);
                 return;
@@ -102,7 +102,7 @@ static void on_granted(const struct error *err, const struct mps_allocation *mad
         ledger_requests_answer(bind, NULL);
 }
 
-/* What the plan expects, or the less that the daemon can. */
+/* The tier that the plan expects, or a lower one if the daemon cannot do that. */
 enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *resource, const struct unit *unit)
 {
         const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
@@ -111,7 +111,7 @@ enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *re
         return daemon ? MIN(tier, daemon->tier) : tier;
 }
 
-/* What has to be made before the container starts is made; the rest is in the answer. */
+/* The supervisor has made what the container needs before it starts; the rest is in the answer. */
 static void make(struct bind *bind, const struct resource *resource, const struct unit *unit)
 {
         struct ledger *ledger = bind->ledger;
@@ -158,7 +158,7 @@ static struct ledger_resource *shared_of(const struct bind *bind)
         return ledger_find_shared_for(bind->ledger, bind->resource, bind->ids, bind->n_ids);
 }
 
-/* Into the ledger, and on to what it takes; an error leaves the request as it was. */
+/* Enters the request into the ledger and asks the daemon for what it needs; an error leaves the request as it was. */
 static int requests_settle(struct bind *bind, struct error *err)
 {
         struct ledger_resource *shared = shared_of(bind);
@@ -183,8 +183,8 @@ static int requests_settle(struct bind *bind, struct error *err)
 }
 
 /*
- * What may be an init container that runs, or a pod that has ended, kubelet's record tells as soon as it is written: kubelet, which asks
- * for this container, knows by now who has ended.
+ * An allocation may be of a pod that has ended, or of an init container that runs. kubelet's record shows which, once kubelet writes it:
+ * kubelet asks for this container, so it knows by now which pods have ended.
  */
 static bool wait_for_record(struct bind *bind)
 {
@@ -217,7 +217,7 @@ static void on_listed_for(const struct error *listing, void *data)
         ledger_refuse(bind, &err);
 }
 
-/* Nobody is called back out of this, so the list of those that wait stays as it is. */
+/* This calls no callback, so the list of waiting requests does not change meanwhile. */
 void ledger_on_wait_timer(uv_timer_t *timer)
 {
         struct ledger *ledger = timer->data;

@@ -68,7 +68,7 @@ static size_t several_poll(struct ledger *ledger, bool reports)
         return n_new;
 }
 
-/* Without an answer, what is known of before has to do. */
+/* Without an answer, kubelet's previous list is used. */
 static void on_several_listed(const struct error *err UNUSED, void *data)
 {
         several_poll(data, true);

@@ -1,6 +1,6 @@
 /*
- * What is granted at this moment, told whole to the supervisor of the daemons, which compares it with what it has made: so nothing
- * stays of a container that is gone, whatever release was lost, and nothing is missing to one that runs.
+ * Sends all present allocations to the supervisor of the daemons, which compares them with what it has made. So nothing is left of a
+ * container that has ended, even if its release was lost, and a running container lacks nothing.
  */
 #include "ledger/parts.h"
 
@@ -8,7 +8,7 @@
 
 #include "share/mps_wanted.h"
 
-/* An id that nobody remembers was made up from the devices (share/allocations_sync.c): what was made under the true one is not known. */
+/* If the record was lost, the id was derived from the devices (share/allocations_sync.c), and the original id is unknown. */
 #define GUESSED_ID_LENGTH ((size_t)17)
 
 static bool is_known(const struct allocation *allocation)
@@ -16,7 +16,7 @@ static bool is_known(const struct allocation *allocation)
         return !allocation->is_guess && strlen(allocation->id) != GUESSED_ID_LENGTH;
 }
 
-/* Something is made for it there, by the plan: what its daemon can at this moment is the supervisor's business. */
+/* By the plan, the supervisor makes something for it; whether the daemon can do that now, the supervisor decides. */
 static bool is_made(const struct ledger *ledger, const struct ledger_resource *shared, const struct unit *unit)
 {
         return unit->shared && share_tier(ledger->plan, shared->resource, unit) >= MPS_TIER_PARTITION;
@@ -30,7 +30,7 @@ static bool makes_any(const struct ledger *ledger, const struct ledger_resource 
         return false;
 }
 
-/* False: what it has cannot be told. */
+/* False: its share is not known. */
 static bool wanted_add(const struct ledger *ledger, const struct ledger_resource *shared,
         const struct allocation *allocation, struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
 {
@@ -64,7 +64,7 @@ static bool add_shared(const struct ledger *ledger, const struct ledger_resource
         return true;
 }
 
-/* Only where every allocation is known by its true id: what is not named is taken away from whoever has it. */
+/* Only if each allocation has its original id: the supervisor removes what this list does not name. */
 void ledger_report_all(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;

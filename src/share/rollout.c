@@ -1,6 +1,6 @@
 /*
- * The plan to serve, made from the judgement: resource by resource, its units that go over, with the previous ids at their
- * end, then what is kept of others.
+ * Makes the plan to serve from the judgement. For each resource: its units that the new plan serves already, each with its held previous
+ * ids at the end, then the kept units.
  */
 #include "share/rollout.h"
 
@@ -21,7 +21,7 @@ static struct span span_of_name(const struct judgement *judgement, const char *n
         return span;
 }
 
-/* Held, listed under this name, and not among the ids of the unit under its new policy. */
+/* The id is held, listed under this name, and not an id of the unit under its new policy. */
 static bool is_extra(const struct hold *hold)
 {
         return !hold->is_here && !hold->is_draining;
@@ -67,7 +67,7 @@ static void add_device(struct build *build, const char *id, size_t unit, uint32_
         build->unavailable[resource->n_devices++] = unavailable;
 }
 
-/* Its own ids: those in use, and of the free ones as many as may be given. */
+/* The unit's own ids: those in use are healthy, and as many of the free ones as may be given. */
 static void add_own_devices(struct build *build, const struct site *site, const bool *is_held)
 {
         const struct resource *wanted = site->resource;
@@ -86,7 +86,7 @@ static void add_own_devices(struct build *build, const struct site *site, const 
         }
 }
 
-/* Healthy or not is decided when it is known whether anything else is to be given. */
+/* Whether these ids are healthy is decided later: it depends on whether the resource has anything else to give. */
 static void add_extra_devices(struct build *build, struct span span, size_t position)
 {
         for (size_t i = 0; i < span.count; i++)
@@ -173,13 +173,13 @@ static void add_kept_units(struct build *build, struct span held)
         }
 }
 
-/* Several in one request could be of two kinds; where MPS is one of them, a container cannot have both. */
+/* A request for several ids could mix two kinds of unit; a container cannot have MPS and another kind. */
 static bool takes_one(const struct resource *resource)
 {
         return resource->fail_requests_greater_than_one && resource->max_per_request == 0;
 }
 
-/* See the header: in use, and healthy as long as there is something else to give. Not what is gone. */
+/* Ids in use are healthy while the resource has something else to give (see the header); ids of lost units never are. */
 static void show_extra(struct build *build, const bool *is_own)
 {
         const struct resource *resource = build->resource;
@@ -192,7 +192,7 @@ static void show_extra(struct build *build, const bool *is_own)
                                 build->judgement->wanted->inventory, build->units[resource->devices[i].unit].uuid);
 }
 
-/* What no unit of it is shared by now is not its strategy yet. */
+/* The resource takes its new strategy only when one of its units is shared that way. */
 static void settle_strategy(struct resource *resource)
 {
         for (size_t i = 0; i < resource->n_units; i++)
@@ -244,7 +244,7 @@ static void build_resource(struct build *build, const struct resource *wanted, s
 
 /* ---- units that keep their sharing policy ---- */
 
-/* What is in use of it, as the header says; the rest is given to nobody until its policy has ended. */
+/* Its ids in use are healthy as the header says; the others are unavailable until its policy has ended. */
 static const bool *make_draining_unavailable(
         const struct build *build, const struct resource *draining, struct span held)
 {
@@ -327,7 +327,7 @@ static void add_resource(
         add_draining(&build, held);
 }
 
-/* A name that the wanted plan does not have; what is under it belongs to those who hold it. */
+/* A resource that the wanted plan does not have: it lists only ids that containers still hold. */
 static void add_old_name(struct judgement *judgement, struct arena *arena, struct plan *plan, const char *name)
 {
         struct resource empty = {.placement = judgement->wanted->config->placement};

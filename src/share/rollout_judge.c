@@ -1,5 +1,5 @@
 /*
- * Who waits for whom. A unit is judged by everyone who holds it; then what belongs together waits together.
+ * Which units wait. Each unit is judged by all of its holders; then units that belong together wait together.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +53,8 @@ static bool is_listed(const char *const *names, size_t n_names, const char *name
 }
 
 /*
- * Names that were never ours may be those of another plugin, even with the UUIDs of our GPUs. After a start without any record
- * the name of NVIDIA's resources and a unit of this node have to do.
+ * A resource that we never advertised may be another plugin's, even with UUIDs of our GPUs. After a start without a record, a device
+ * counts as ours if its resource has NVIDIA's name and its unit is of this node.
  */
 static bool is_ours(const struct judgement *judgement, const struct hold *hold)
 {
@@ -133,7 +133,7 @@ static bool is_compatible(const struct judgement *judgement, const struct hold *
                        map_find(&site->resource->by_id, hold->id));
 }
 
-/* A whole GPU is held, or is to be given, where the other side knows its MIG devices. */
+/* One plan has the whole GPU, the other its MIG devices. */
 static void mark_relatives(const struct judgement *judgement, const char *uuid)
 {
         const struct mig_device *mig;
@@ -200,7 +200,7 @@ static bool is_served_beside(const struct site *site, const struct sharing_polic
                                                   policy->daemon_scope, policy->resource);
 }
 
-/* One daemon for several units: it has the same units, under the same policy, or it has to be another one. */
+/* True if the daemon serves the same units under the same policy in the wanted plan; otherwise it has to be replaced. */
 static bool is_daemon_as_wanted(const struct judgement *judgement, const struct sharing_policy *policy)
 {
         const struct sharing_policy_list *list = judgement->previous->policies;
@@ -219,7 +219,7 @@ static bool is_daemon_as_wanted(const struct judgement *judgement, const struct 
         return n_previous == n_wanted;
 }
 
-/* |policy| are held and end with those who hold them: so long nobody else gets what their daemon has. */
+/* |policy| is in force until its holders have ended: until then no new container gets a unit of its daemon. */
 static void keep_policy(struct judgement *judgement, const struct sharing_policy *policy)
 {
         const struct sharing_policy_list *list = judgement->previous->policies;

@@ -1,6 +1,6 @@
 /*
  * What is made for containers, partitions and namespaces, and the one place that compares what is wanted with what is there. An
- * entry is wanted from the allocation, or from the agent's word that it is, until its release, or until the agent's word has it no
+ * entry is wanted from the agent's request for it, or the agent's list of allocations, until its release, or until that list has it no
  * more; it is there if it was made in the daemon's process of now. What differs is mended as soon as the daemon can be asked: what
  * is missing is made, the rest removed. What fails is tried again after 1 s, then twice that, at most a minute; a new process of the
  * daemon is asked at once.

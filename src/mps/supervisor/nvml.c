@@ -197,7 +197,7 @@ void supervisor_on_poll(uv_timer_t *timer)
         supervisor->polls++;
         supervisor_poll_shm(supervisor);
         if (supervisor->usage_job && supervisor->usage && !mps_usage_is_fresh(supervisor->usage, now))
-                supervisor_note(supervisor, false); /* NVML hangs: nobody is told old figures */
+                supervisor_note(supervisor, false); /* NVML hangs: no old figures are reported */
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 if (mps_run_record(supervisor->runs[i], &process)) {
                         units += process.settings.n_units;
