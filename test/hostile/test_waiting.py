@@ -5,7 +5,7 @@ NVIDIA's daemon has one thread, waits for everybody without end, and takes comma
 import pytest
 
 from mps import mps  # noqa: F401 -- a fixture
-from served import FIRST, expect_service, expect_the_first_daemon, mounted, served_by_each  # noqa: F401 -- fixtures
+from served import FIRST, expect_service, expect_the_first_daemon, mounted, served, served_by_each  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
 pytestmark = needs_root
@@ -48,7 +48,7 @@ stay()
 
 CROWD = '''
 import select
-path = sys.argv[1]
+path, renewals = sys.argv[1], int(sys.argv[2])
 def connect():
     door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     door.connect(path)
@@ -57,10 +57,14 @@ def connect():
 for _ in range(3):
     if os.fork() == 0:
         doors = [connect() for _ in range(60)]
+        renewals *= len(doors)
         while doors:
             for door in select.select(doors, [], [])[0]:
                 if not door.recv(64):
                     doors.remove(door)
+                    if renewals:
+                        renewals -= 1
+                        doors.append(connect())
         os._exit(0)
 say('comes')
 for _ in range(3):
@@ -99,9 +103,18 @@ def test_a_front_end_that_stays_keeps_no_other_from_the_daemon(served_by_each, t
 
 @pytest.mark.parametrize('uid, door', [(USER, 'control'), (ROOT, 'control_privileged')])
 def test_a_crowd_of_silent_connections_does_not_end_the_daemon(served_by_each, tenants, uid, door):  # noqa: F811
-    crowd = tenants.start(uid, CROWD, '/mnt/' + door, prefix=mounted(served_by_each))
+    crowd = tenants.start(uid, CROWD, '/mnt/' + door, '0', prefix=mounted(served_by_each))
     hears(crowd, 'comes')
     hears(crowd, 'all closed')
     expect_service(served_by_each)
     expect_the_first_daemon(served_by_each)
+    assert crowd.poll() is None
+
+
+def test_a_crowd_that_returns_again_and_again_does_not_end_the_daemon(served, tenants):  # noqa: F811
+    crowd = tenants.start(USER, CROWD, '/mnt/control', '5', prefix=mounted(served))
+    hears(crowd, 'comes')
+    hears(crowd, 'all closed')
+    expect_service(served)
+    expect_the_first_daemon(served)
     assert crowd.poll() is None

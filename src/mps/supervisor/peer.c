@@ -93,7 +93,7 @@ static char *describe(const struct ucred *peer, const char *owner, const char *w
 
 /* ---- the one that blocks the daemon ---- */
 
-enum peer_found peer_look(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
+enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
         const struct peer_patience *patience, char **ret_who)
 {
         _close_ int copy = copy_descriptor(daemon, start_time, descriptor_waited_for(daemon));

@@ -47,7 +47,7 @@ enum peer_found {
  * Looks at |now_ms| at what blocks |daemon|, which began at |start_time|; |wait| remembers it for the next look. After PEER_CLOSED
  * |*ret_who| describes the peer and what it did, for the caller to free.
  */
-enum peer_found peer_look(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
+enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
         const struct peer_patience *patience, char **ret_who);
 
 /* The order in which connections are closed: those of the |pid| with the lowest rank first. */
