@@ -1,4 +1,4 @@
-#include "unit.h"
+#include "until.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +31,6 @@ struct end {
 static struct rig {
         uv_loop_t loop;
         uv_pipe_t listener;
-        uv_timer_t deadline;
         struct end here;
         struct end there; /* accepted */
 } rig;
@@ -83,18 +82,6 @@ static void on_connection(uv_stream_t *listener, int status)
         assert_ok(lines_accept(&rig.there.lines, listener, &options, &err), &err);
 }
 
-static void on_deadline(uv_timer_t *timer)
-{
-        fail_msg("nothing came within 30 s: %s", (const char *)timer->data);
-}
-
-#define UNTIL(condition)                                                                                               \
-        do {                                                                                                           \
-                rig.deadline.data = (void *)(uintptr_t) #condition;                                                    \
-                while (!(condition))                                                                                   \
-                        uv_run(&rig.loop, UV_RUN_ONCE);                                                                \
-        } while (0)
-
 static int start(void **state UNUSED)
 {
         struct error err;
@@ -106,8 +93,6 @@ static int start(void **state UNUSED)
         assert_non_null(mkdtemp(folder));
         snprintf(path, sizeof(path), "%s/socket", folder);
         uv_loop_init(&rig.loop);
-        uv_timer_init(&rig.loop, &rig.deadline);
-        uv_timer_start(&rig.deadline, on_deadline, 30000, 0);
         uv_pipe_init(&rig.loop, &rig.listener, 0);
         assert_ok(lines_bind(&fd, path, 0600, &err), &err);
         assert_int_equal(uv_pipe_open(&rig.listener, fd), 0);
@@ -120,7 +105,6 @@ static int stop(void **state UNUSED)
         lines_close(rig.here.lines);
         lines_close(rig.there.lines);
         uv_close((uv_handle_t *)&rig.listener, NULL);
-        uv_close((uv_handle_t *)&rig.deadline, NULL);
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&rig.loop), 0);
         strbuf_done(&rig.here.heard);
@@ -135,7 +119,7 @@ static void connect_both(void)
         struct error err;
 
         assert_ok(lines_connect(&rig.here.lines, &rig.loop, path, &options, &err), &err);
-        UNTIL(rig.there.lines);
+        UNTIL(&rig.loop, rig.there.lines);
 }
 
 static void say(struct end *from, const char *text)
@@ -148,10 +132,10 @@ static void test_lines_go_both_ways(void **state UNUSED)
         connect_both();
         say(&rig.here, "one\ntwo\n");
         say(&rig.here, "\nthree\n");
-        UNTIL(rig.there.n_heard == 4);
+        UNTIL(&rig.loop, rig.there.n_heard == 4);
         assert_string_equal(rig.there.heard.data, "one\ntwo\n\nthree\n");
         say(&rig.there, "four\n");
-        UNTIL(rig.here.n_heard == 1);
+        UNTIL(&rig.loop, rig.here.n_heard == 1);
         assert_string_equal(rig.here.heard.data, "four\n");
 }
 
@@ -160,9 +144,9 @@ static void test_a_line_in_pieces_is_one_line(void **state UNUSED)
         connect_both();
         for (const char *piece = "pieces\n"; *piece; piece++) {
                 lines_send(rig.here.lines, piece, 1);
-                UNTIL(!lines_is_sending(rig.here.lines));
+                UNTIL(&rig.loop, !lines_is_sending(rig.here.lines));
         }
-        UNTIL(rig.there.n_heard == 1);
+        UNTIL(&rig.loop, rig.there.n_heard == 1);
         assert_string_equal(rig.there.heard.data, "pieces\n");
 }
 
@@ -182,14 +166,14 @@ static void test_the_longest_line_arrives_and_a_longer_one_ends_it(void **state 
 
         connect_both();
         say(&rig.here, longest);
-        UNTIL(rig.there.n_heard == 1);
+        UNTIL(&rig.loop, rig.there.n_heard == 1);
         assert_int_equal(rig.there.heard.size, LIMIT + 1);
         say(&rig.here, longer);
-        UNTIL(rig.there.is_over);
+        UNTIL(&rig.loop, rig.there.is_over);
         assert_int_equal(rig.there.n_heard, 1);
         assert_int_equal(rig.there.reason.kind, ERROR_INVALID);
         assert_string_equal(rig.there.reason.text, "a line of more than 100000 bytes");
-        UNTIL(rig.here.is_over);
+        UNTIL(&rig.loop, rig.here.is_over);
 }
 
 static void test_a_line_without_an_end_is_not_waited_for_beyond_the_limit(void **state UNUSED)
@@ -198,7 +182,7 @@ static void test_a_line_without_an_end_is_not_waited_for_beyond_the_limit(void *
 
         connect_both();
         lines_send(rig.here.lines, text, LIMIT + 1);
-        UNTIL(rig.there.is_over);
+        UNTIL(&rig.loop, rig.there.is_over);
         assert_string_equal(rig.there.reason.text, "a line of more than 100000 bytes");
 }
 
@@ -206,9 +190,9 @@ static void test_the_end_of_the_peer_is_told_once_and_half_a_line_is_lost(void *
 {
         connect_both();
         say(&rig.here, "whole\nhalf");
-        UNTIL(!lines_is_sending(rig.here.lines));
+        UNTIL(&rig.loop, !lines_is_sending(rig.here.lines));
         rig.here.lines = lines_close(rig.here.lines);
-        UNTIL(rig.there.is_over);
+        UNTIL(&rig.loop, rig.there.is_over);
         assert_string_equal(rig.there.heard.data, "whole\n");
         assert_string_equal(rig.there.reason.text, "the peer closed the connection");
         assert_false(rig.here.is_over); /* who closes hears nothing more */
@@ -219,7 +203,7 @@ static void test_a_callback_may_close_in_the_middle_of_what_came(void **state UN
         connect_both();
         rig.there.closes = true;
         say(&rig.here, "one\ntwo\n");
-        UNTIL(rig.here.is_over);
+        UNTIL(&rig.loop, rig.here.is_over);
         assert_int_equal(rig.there.n_heard, 1);
 }
 
@@ -235,7 +219,7 @@ static void test_a_peer_that_does_not_read_is_given_up(void **state UNUSED)
                 say(&rig.here, line);
         assert_true(lines_is_sending(rig.here.lines));
         assert_false(rig.here.is_over); /* told by the loop only */
-        UNTIL(rig.here.is_over);
+        UNTIL(&rig.loop, rig.here.is_over);
         assert_int_equal(rig.here.reason.kind, ERROR_UNAVAILABLE);
         assert_string_equal(rig.here.reason.text, "the peer does not read: 200000 bytes wait for it");
 }
@@ -248,8 +232,8 @@ static void test_what_was_held_up_is_told_to_be_sent(void **state UNUSED)
         say(&rig.here, line);
         say(&rig.here, "short\n");
         assert_true(lines_is_sending(rig.here.lines));
-        UNTIL(rig.there.n_heard == 2);
-        UNTIL(rig.here.n_sent == 1);
+        UNTIL(&rig.loop, rig.there.n_heard == 2);
+        UNTIL(&rig.loop, rig.here.n_sent == 1);
         assert_false(lines_is_sending(rig.here.lines));
 }
 

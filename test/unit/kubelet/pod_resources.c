@@ -1,7 +1,7 @@
 /*
  * Who holds what: a real kubelet's answer as it was recorded, answers that no kubelet should give, and the questions.
  */
-#include "unit.h"
+#include "until.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -297,8 +297,8 @@ struct fixture {
         enum error_kind kind;   /* of the last */
         char text[512];         /* what is wrong with it, or the list */
         size_t n_listed;
-        bool closes; /* the asker does in the next answer */
-        bool asks;   /* and this */
+        unsigned int closes_at; /* the answer in which the asker does this; 0: in none */
+        unsigned int asks_at;   /* and this */
 };
 
 static void answer(struct fixture *f, struct rpc_call *call)
@@ -365,8 +365,7 @@ static void on_kubelet_closed(void *data)
 static void stop_kubelet(struct fixture *f)
 {
         rpc_server_close(f->server, 0, on_kubelet_closed, f);
-        while (f->server)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, !f->server);
 }
 
 static void on_list(const struct error *err, const struct pod_list *list, void *data)
@@ -377,11 +376,9 @@ static void on_list(const struct error *err, const struct pod_list *list, void *
         f->kind = err ? err->kind : ERROR_NONE;
         snprintf(f->text, sizeof(f->text), "%s", err ? err->text : "");
         f->n_listed = list && list->n_containers ? list->containers[0].n_devices : 0;
-        if (f->asks) {
-                f->asks = false;
+        if (f->answers == f->asks_at)
                 pod_resources_list(f->pods, on_list, f);
-        }
-        if (f->closes) {
+        if (f->answers == f->closes_at) {
                 pod_resources_close(f->pods);
                 f->pods = NULL;
         }
@@ -395,15 +392,13 @@ static void ask(struct fixture *f)
 /* The program's own time limit is the deadline. */
 static void wait_answers(struct fixture *f, unsigned int answers)
 {
-        while (f->answers < answers)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, f->answers >= answers);
         assert_int_equal(f->answers, answers);
 }
 
 static void wait_calls(struct fixture *f, unsigned int calls)
 {
-        while (f->calls < calls)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, f->calls >= calls);
         assert_int_equal(f->calls, calls);
 }
 
@@ -608,8 +603,7 @@ static void test_an_answer_may_end_it_all(void **state)
         f->holds = false;
         answer(f, f->held);
         rpc_call_flush(f->held);
-        wait_answers(f, 1);
-        f->asks = f->closes = true;
+        f->asks_at = f->closes_at = 2;
         wait_answers(f, 2);
         stop_kubelet(f);
         assert_int_equal(f->answers, 2);
@@ -621,7 +615,7 @@ static void test_a_question_from_within_an_answer_is_a_new_one(void **state)
         struct fixture *f = *state;
 
         start_kubelet(f);
-        f->asks = true;
+        f->asks_at = 1;
         ask(f);
         wait_answers(f, 2);
         assert_int_equal(f->calls, 2);

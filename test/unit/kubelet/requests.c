@@ -2,7 +2,7 @@
  * Requests and a broker that takes its time, over a connection: a client in the part of kubelet, and a server with nothing but
  * the two methods.
  */
-#include "unit.h"
+#include "until.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -242,8 +242,7 @@ static void call_prefer(
                 f->client, NULL, "/v1beta1.DevicePlugin/GetPreferredAllocation", message, 0, &handlers, outcome);
         rpc_message_unref(message);
         arena_done(&arena);
-        while (!outcome->ended)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, outcome->ended);
         assert_int_equal(outcome->status, RPC_OK);
 }
 
@@ -251,22 +250,19 @@ static void call_prefer(
 
 static void wait_owed(struct fixture *f, size_t count)
 {
-        while (f->n_owed < count)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, f->n_owed >= count);
 }
 
 static void wait_end(struct fixture *f, const struct outcome *outcome, enum rpc_status status, const char *text)
 {
-        while (!outcome->ended)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, outcome->ended);
         assert_string_equal(outcome->text, text);
         assert_int_equal(outcome->status, status);
 }
 
 static void wait_no_waiting(struct fixture *f)
 {
-        while (!list_is_empty(&f->requests->waiting))
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, list_is_empty(&f->requests->waiting));
 }
 
 /* ---- the fixture ---- */
@@ -353,8 +349,7 @@ static void on_requests_closed(void *data)
 
 static void wait_requests_closed(struct fixture *f)
 {
-        while (!f->requests_are_closed)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, f->requests_are_closed);
         free(TAKE_PTR(f->requests));
 }
 
@@ -413,8 +408,7 @@ static void test_the_answer_leaves_before_its_line_in_the_log(void **state)
         log_setup(LOG_INFO, LOG_TEXT);
         call_allocate_one(f, &outcome, "GPU-0::2");
         wait_end(f, &outcome, RPC_OK, "GPU-0");
-        while (!list_is_empty(&f->requests->reported))
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, list_is_empty(&f->requests->reported));
         dup2(before, STDERR_FILENO);
         close(before);
         log_setup(LOG_ERROR, LOG_TEXT);
@@ -471,8 +465,7 @@ static void test_as_many_containers_as_a_request_may_have_are_bound(void **state
                 containers[i] = "GPU-0::0";
         containers[64] = NULL;
         call_allocate(f, &outcome, containers);
-        while (!outcome.ended)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, outcome.ended);
         assert_int_equal(outcome.status, RPC_OK);
         assert_int_equal(strlen(outcome.text), 64 * 6 - 1);
         assert_int_equal(strlen(f->asked), 64 * strlen("node: GPU-0::0\n"));
@@ -530,8 +523,7 @@ static void test_ids_of_two_units_may_be_bound_to_one(void **state)
         wait_end(f, &outcome, RPC_OK, "1");
         f->unit = NULL;
         call_allocate_one(f, &outcome, "GPU-0::0 GPU-1::3");
-        while (!outcome.ended)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, outcome.ended);
         assert_int_equal(outcome.status, RPC_INVALID_ARGUMENT);
         assert_string_equal(f->asked, "other: GPU-0::0 GPU-1::3\nother: GPU-0::0 GPU-1::3\n");
 }

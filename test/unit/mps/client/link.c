@@ -1,7 +1,7 @@
 /*
  * The link against a real listener, whose supervisor is a fake; or against nobody, with a fake control program.
  */
-#include "unit.h"
+#include "until.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@ static struct rig {
         char folder[64];
         char path[100];
         uv_loop_t loop;
-        uv_timer_t deadline;
         struct mps_listener *listener;
         struct mps_link *link;
         size_t n_reported;
@@ -64,18 +63,6 @@ static void on_granted(const struct error *err, const struct mps_allocation *all
                 rig.allocation = *allocation;
 }
 
-static void on_deadline(uv_timer_t *timer)
-{
-        fail_msg("nothing came within 30 s: %s", (const char *)timer->data);
-}
-
-#define UNTIL(condition)                                                                                               \
-        do {                                                                                                           \
-                rig.deadline.data = (void *)(uintptr_t) #condition;                                                    \
-                while (!(condition))                                                                                   \
-                        uv_run(&rig.loop, UV_RUN_ONCE);                                                                \
-        } while (0)
-
 static void listen_with(const char *own_plan)
 {
         const struct mps_listener_options options = {.loop = &rig.loop, .root = rig.folder, .own_plan = own_plan};
@@ -104,8 +91,6 @@ static int start(void **state UNUSED)
         assert_non_null(mkdtemp(rig.folder));
         snprintf(rig.path, sizeof(rig.path), "%s/" MPS_SOCKET, rig.folder);
         uv_loop_init(&rig.loop);
-        uv_timer_init(&rig.loop, &rig.deadline);
-        uv_timer_start(&rig.deadline, on_deadline, 30000, 0);
         start_link();
         return 0;
 }
@@ -126,7 +111,6 @@ static int stop(void **state UNUSED)
 {
         close_listener();
         mps_link_close(rig.link, on_closed, NULL);
-        uv_close((uv_handle_t *)&rig.deadline, NULL);
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         assert_true(rig.is_closed);
         assert_int_equal(fakes.open, 0);
@@ -152,10 +136,10 @@ static void test_the_status_is_told_at_once_and_at_each_change(void **state UNUS
 {
         fakes.status.generation = 1;
         listen_with(NULL);
-        UNTIL(rig.generation == 1);
+        UNTIL(&rig.loop, rig.generation == 1);
         fakes.status.generation = 2;
         mps_listener_changed(rig.listener);
-        UNTIL(rig.generation == 2);
+        UNTIL(&rig.loop, rig.generation == 2);
         assert_string_equal(rig.reason, "");
 }
 
@@ -163,16 +147,16 @@ static void test_what_is_wanted_is_said_and_said_again_to_the_next_supervisor(vo
 {
         listen_with(NULL);
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.applied == 1);
+        UNTIL(&rig.loop, fakes.applied == 1);
         assert_int_equal(fakes.generation, 4);
         assert_string_equal(fakes.daemon, "GPU-1");
         mps_link_apply(rig.link, &wanted, 5);
-        UNTIL(fakes.applied == 2);
+        UNTIL(&rig.loop, fakes.applied == 2);
         assert_int_equal(fakes.generation, 5);
         close_listener();
-        UNTIL(*rig.reason);
+        UNTIL(&rig.loop, *rig.reason);
         listen_with(NULL);
-        UNTIL(fakes.applied == 3);
+        UNTIL(&rig.loop, fakes.applied == 3);
         assert_int_equal(fakes.generation, 5);
 }
 
@@ -189,27 +173,27 @@ static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(
 
         listen_with(NULL);
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.applied == 1);
+        UNTIL(&rig.loop, fakes.applied == 1);
         assert_int_equal(fakes.holds, 0);
         mps_link_hold(rig.link, allocations, 2);
-        UNTIL(fakes.holds == 1);
+        UNTIL(&rig.loop, fakes.holds == 1);
         assert_string_equal(fakes.held, "g1 g2 ");
         mps_link_allocation(rig.link, &allocations[2], on_granted, NULL);
-        UNTIL(fakes.on_granted);
+        UNTIL(&rig.loop, fakes.on_granted);
         granting = fakes.data;
         mps_link_release(rig.link, "g1", on_done, NULL);
-        UNTIL(*fakes.released);
+        UNTIL(&rig.loop, *fakes.released);
         close_listener();
-        UNTIL(*rig.reason);
+        UNTIL(&rig.loop, *rig.reason);
         error_raise(&err, ERROR_UNAVAILABLE, "it ends");
         fakes.on_granted(&err, NULL, granting); /* to nobody, as the next */
         fakes.on_done(NULL, fakes.data);
         listen_with(NULL);
-        UNTIL(fakes.holds == 2);
+        UNTIL(&rig.loop, fakes.holds == 2);
         assert_string_equal(fakes.held, "g3 g2 ");
         mps_link_forget(rig.link);
         mps_link_apply(rig.link, &wanted, 5);
-        UNTIL(fakes.applied == 4);
+        UNTIL(&rig.loop, fakes.applied == 4);
         assert_int_equal(fakes.holds, 2);
 }
 
@@ -217,9 +201,9 @@ static void test_a_refused_plan_does_not_end_the_connection(void **state UNUSED)
 {
         listen_with("it has a plan of its own");
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(rig.n_reported >= 1);
+        UNTIL(&rig.loop, rig.n_reported >= 1);
         mps_listener_changed(rig.listener);
-        UNTIL(rig.n_reported >= 2 && !*rig.reason);
+        UNTIL(&rig.loop, rig.n_reported >= 2 && !*rig.reason);
         assert_int_equal(fakes.applied, 0);
 }
 
@@ -231,17 +215,17 @@ static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void
         fakes.status.generation = 9;
         listen_with("it has a plan of its own");
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(rig.generation == 4);
+        UNTIL(&rig.loop, rig.generation == 4);
         mps_link_apply(rig.link, &wanted, 5);
-        UNTIL(rig.generation == 5);
+        UNTIL(&rig.loop, rig.generation == 5);
         n_reported = rig.n_reported;
         mps_listener_changed(rig.listener);
-        UNTIL(rig.n_reported > n_reported);
+        UNTIL(&rig.loop, rig.n_reported > n_reported);
         assert_int_equal(rig.generation, 5);
         close_listener();
-        UNTIL(*rig.reason);
+        UNTIL(&rig.loop, *rig.reason);
         listen_with(NULL);
-        UNTIL(rig.generation == 9);
+        UNTIL(&rig.loop, rig.generation == 9);
 }
 
 static void test_an_allocation_comes_back(void **state UNUSED)
@@ -249,12 +233,12 @@ static void test_an_allocation_comes_back(void **state UNUSED)
         const struct mps_allocation made = {.tier = MPS_TIER_PARTITION, .sms = 24};
 
         listen_with(NULL);
-        UNTIL(rig.n_reported > 0 && !*rig.reason);
+        UNTIL(&rig.loop, rig.n_reported > 0 && !*rig.reason);
         mps_link_allocation(rig.link, &request, on_granted, NULL);
-        UNTIL(fakes.on_granted);
+        UNTIL(&rig.loop, fakes.on_granted);
         assert_string_equal(fakes.granted.id, "g1");
         fakes.on_granted(NULL, &made, fakes.data);
-        UNTIL(rig.n_answered == 1);
+        UNTIL(&rig.loop, rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_NONE);
         assert_int_equal(rig.allocation.tier, MPS_TIER_PARTITION);
         assert_int_equal(rig.allocation.sms, 24);
@@ -265,18 +249,18 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
         struct error err;
 
         listen_with(NULL);
-        UNTIL(rig.n_reported > 0 && !*rig.reason);
+        UNTIL(&rig.loop, rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         fakes.on_done(NULL, fakes.data);
         fakes.on_done = NULL;
-        UNTIL(rig.n_answered == 1);
+        UNTIL(&rig.loop, rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_NONE);
         mps_link_terminate(rig.link, "GPU-1", 4711, "0a", on_done, NULL);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         error_raise(&err, ERROR_NOT_FOUND, "no client 4711");
         fakes.on_done(&err, fakes.data);
-        UNTIL(rig.n_answered == 2);
+        UNTIL(&rig.loop, rig.n_answered == 2);
         assert_int_equal(rig.error.kind, ERROR_NOT_FOUND);
         assert_string_equal(rig.error.text, "no client 4711");
 }
@@ -284,35 +268,35 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
 static void test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said(void **state UNUSED)
 {
         listen_with(NULL);
-        UNTIL(rig.n_reported > 0 && !*rig.reason);
+        UNTIL(&rig.loop, rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         close_listener();
-        UNTIL(rig.n_answered == 1);
+        UNTIL(&rig.loop, rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_UNAVAILABLE);
         assert_string_equal(
                 rig.error.text, "the connection to the MPS supervisor ended: the peer closed the connection");
-        UNTIL(strstr(rig.reason, "connect to '")); /* again and again */
-        fakes.on_done(NULL, fakes.data);           /* to nobody */
+        UNTIL(&rig.loop, strstr(rig.reason, "connect to '")); /* again and again */
+        fakes.on_done(NULL, fakes.data);                      /* to nobody */
 }
 
 static void test_without_a_supervisor_a_request_fails_from_the_loop(void **state UNUSED)
 {
         mps_link_release(rig.link, "g1", on_done, NULL);
         assert_int_equal(rig.n_answered, 0);
-        UNTIL(rig.n_answered == 1);
+        UNTIL(&rig.loop, rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_UNAVAILABLE);
 }
 
 static void test_a_link_that_closes_answers_what_is_open(void **state UNUSED)
 {
         listen_with(NULL);
-        UNTIL(rig.n_reported > 0 && !*rig.reason);
+        UNTIL(&rig.loop, rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         mps_link_close(rig.link, on_closed, NULL);
         assert_int_equal(rig.n_answered, 0);
-        UNTIL(rig.is_closed);
+        UNTIL(&rig.loop, rig.is_closed);
         assert_int_equal(rig.n_answered, 1);
         assert_string_equal(rig.error.text, "the link to the MPS supervisor is closing");
         fakes.on_done(NULL, fakes.data); /* to nobody */
@@ -348,12 +332,12 @@ static void test_a_stranger_on_the_socket_is_left(void **state UNUSED)
         assert_ok(lines_bind(&fd, rig.path, 0600, &err), &err);
         assert_int_equal(uv_pipe_open(&listener, fd), 0);
         assert_int_equal(uv_listen((uv_stream_t *)&listener, 5, on_stranger), 0);
-        UNTIL(strstr(rig.reason, "the MPS supervisor: answer: no JSON"));
+        UNTIL(&rig.loop, strstr(rig.reason, "the MPS supervisor: answer: no JSON"));
         uv_close((uv_handle_t *)&listener, NULL);
         uv_close((uv_handle_t *)&pipe, NULL);
         uv_run(&rig.loop, UV_RUN_NOWAIT);
         listen_with(NULL);
-        UNTIL(!*rig.reason);
+        UNTIL(&rig.loop, !*rig.reason);
 }
 
 /* ---- NVIDIA's daemons ---- */
@@ -364,15 +348,15 @@ static void test_nvidias_daemons_are_asked_where_there_is_no_socket(void **state
         char pipe[200];
 
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         snprintf(pipe, sizeof(pipe), "%s/GPU-1/pipe", rig.folder);
         assert_string_equal(fakes.pipe, pipe);
         assert_string_equal(fakes.command, "get_default_active_thread_percentage");
         error_raise(&err, ERROR_NOT_FOUND, "no daemon answers");
         fakes_answer(&err, NULL);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(NULL, "5.0");
-        UNTIL(rig.generation == 4);
+        UNTIL(&rig.loop, rig.generation == 4);
         assert_int_equal(rig.states[0], MPS_FAULT);
         assert_string_equal(rig.fault, "no daemon answers");
         assert_int_equal(rig.states[1], MPS_READY);
@@ -381,9 +365,9 @@ static void test_nvidias_daemons_are_asked_where_there_is_no_socket(void **state
 
 static void answer_all(const char *text)
 {
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(NULL, text);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(NULL, text);
 }
 
@@ -391,29 +375,29 @@ static void test_nvidias_daemons_have_limits_for_all_and_no_more(void **state UN
 {
         mps_link_apply(rig.link, &wanted, 4);
         answer_all("5.0");
-        UNTIL(rig.generation == 4);
+        UNTIL(&rig.loop, rig.generation == 4);
         assert_int_equal(rig.threads_permille, 50);
         mps_link_allocation(rig.link, &request, on_granted, NULL);
-        UNTIL(rig.n_answered == 1);
+        UNTIL(&rig.loop, rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_UNSUPPORTED);
         assert_string_equal(rig.error.text,
                 "the MPS control daemons here are not Warpshare's, and have no partitions or namespaces");
         mps_link_terminate(rig.link, "GPU-1", 4711, "0a", on_done, NULL);
-        UNTIL(rig.n_answered == 2);
+        UNTIL(&rig.loop, rig.n_answered == 2);
         assert_int_equal(rig.error.kind, ERROR_UNSUPPORTED);
         mps_link_release(rig.link, "g1", on_done, NULL);
-        UNTIL(rig.n_answered == 3);
+        UNTIL(&rig.loop, rig.n_answered == 3);
         assert_int_equal(rig.error.kind, ERROR_NONE); /* there is nothing to be released */
 }
 
 static void test_an_answer_that_is_none_is_a_fault(void **state UNUSED)
 {
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(NULL, "Insufficient privileges");
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(NULL, "100.0");
-        UNTIL(rig.generation == 4);
+        UNTIL(&rig.loop, rig.generation == 4);
         assert_int_equal(rig.states[0], MPS_FAULT);
         assert_non_null(strstr(rig.fault, "Insufficient privileges"));
 }
@@ -427,16 +411,16 @@ static void test_where_nobody_answers_it_is_said_once(void **state UNUSED)
                 "nothing listens at '%s', and no other MPS control daemon answers: no daemon answers", rig.path);
         error_raise(&err, ERROR_NOT_FOUND, "no daemon answers");
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(&err, NULL);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(&err, NULL);
-        UNTIL(strcmp(rig.reason, reason) == 0);
+        UNTIL(&rig.loop, strcmp(rig.reason, reason) == 0);
         rig.n_reported = 0;
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(&err, NULL);
-        UNTIL(fakes.control);
+        UNTIL(&rig.loop, fakes.control);
         fakes_answer(&err, NULL);
         assert_int_equal(rig.n_reported, 0);
 }
@@ -445,17 +429,17 @@ static void test_a_program_that_is_missing_is_told(void **state UNUSED)
 {
         fakes.is_missing = true;
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(strstr(rig.reason, "answers: there is no 'control'"));
+        UNTIL(&rig.loop, strstr(rig.reason, "answers: there is no 'control'"));
         assert_int_equal(fakes.asked, 0);
 }
 
 static void test_our_own_supervisor_takes_over_from_nvidias(void **state UNUSED)
 {
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(fakes.control); /* a question is open */
+        UNTIL(&rig.loop, fakes.control); /* a question is open */
         fakes.status.generation = 8;
         listen_with(NULL);
-        UNTIL(rig.generation == 8);
+        UNTIL(&rig.loop, rig.generation == 8);
         assert_int_equal(fakes.open, 0);
         assert_int_equal(fakes.applied, 1);
 }
@@ -468,10 +452,10 @@ static void test_a_socket_without_a_supervisor_is_not_nvidias(void **state UNUSE
         assert_ok(lines_bind(&fd, rig.path, 0600, &err), &err); /* as one that was killed leaves it */
         close(fd);
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(strstr(rig.reason, "Connection refused"));
+        UNTIL(&rig.loop, strstr(rig.reason, "Connection refused"));
         assert_int_equal(fakes.asked, 0);
         mps_link_allocation(rig.link, &request, on_granted, NULL);
-        UNTIL(rig.n_answered == 1);
+        UNTIL(&rig.loop, rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_UNAVAILABLE);
 }
 

@@ -5,7 +5,7 @@
  *
  *         WARPSHARE_REAL_MPS: <folder of a fetch>:<another one>…
  */
-#include "unit.h"
+#include "until.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,8 +63,7 @@ static const char *try_to_ask(struct fixture *f, const char *command)
         unsigned int before = f->answers;
 
         mps_control_ask(f->control, command, on_answer, f);
-        while (f->answers == before)
-                uv_run(&f->loop, UV_RUN_ONCE);
+        UNTIL(&f->loop, f->answers != before);
         return f->answer;
 }
 

@@ -1,4 +1,4 @@
-#include "unit.h"
+#include "until.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +31,6 @@ static struct rig {
         char folder[64];
         char path[100];
         uv_loop_t loop;
-        uv_timer_t deadline;
         struct mps_listener *listener;
         struct peer peers[CLIENTS];
         struct arena arena;
@@ -62,18 +61,6 @@ static void on_end(const struct error *reason UNUSED, void *data)
         peer->lines = lines_close(peer->lines);
 }
 
-static void on_deadline(uv_timer_t *timer)
-{
-        fail_msg("nothing came within 30 s: %s", (const char *)timer->data);
-}
-
-#define UNTIL(condition)                                                                                               \
-        do {                                                                                                           \
-                rig.deadline.data = (void *)(uintptr_t) #condition;                                                    \
-                while (!(condition))                                                                                   \
-                        uv_run(&rig.loop, UV_RUN_ONCE);                                                                \
-        } while (0)
-
 static void listen_with(const char *own_plan)
 {
         const struct mps_listener_options options = {.loop = &rig.loop, .root = rig.folder, .own_plan = own_plan};
@@ -90,8 +77,6 @@ static int start(void **state UNUSED)
         assert_non_null(mkdtemp(rig.folder));
         snprintf(rig.path, sizeof(rig.path), "%s/" MPS_SOCKET, rig.folder);
         uv_loop_init(&rig.loop);
-        uv_timer_init(&rig.loop, &rig.deadline);
-        uv_timer_start(&rig.deadline, on_deadline, 30000, 0);
         listen_with(NULL);
         return 0;
 }
@@ -108,7 +93,6 @@ static int stop(void **state UNUSED)
         close_listener();
         for (size_t i = 0; i < CLIENTS; i++)
                 lines_close(rig.peers[i].lines);
-        uv_close((uv_handle_t *)&rig.deadline, NULL);
         uv_run(&rig.loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&rig.loop), 0);
         arena_done(&rig.arena);
@@ -150,12 +134,12 @@ static void test_who_watches_hears_the_status_at_once_and_at_each_change(void **
         fakes.status.generation = 1;
         say(peer, &watch);
         say(other, &ping);
-        UNTIL(peer->n_statuses == 1 && other->n_answers == 1);
+        UNTIL(&rig.loop, peer->n_statuses == 1 && other->n_answers == 1);
         assert_int_equal(peer->generation, 1);
         assert_true(other->last.ok && other->last.id == 3);
         fakes.status.generation = 2;
         mps_listener_changed(rig.listener);
-        UNTIL(peer->generation == 2);
+        UNTIL(&rig.loop, peer->generation == 2);
         assert_int_equal(peer->n_statuses, 2);
         assert_int_equal(other->n_statuses, 0);
 }
@@ -206,7 +190,6 @@ static void test_who_reads_slowly_gets_the_newest_status_and_few_others(void **s
                 mps_listener_changed(rig.listener);
                 uv_run(&rig.loop, UV_RUN_NOWAIT);
         }
-        rig.deadline.data = (void *)(uintptr_t) "the newest status";
         while (!strstr(text.data, "{\"status\":{\"generation\":1000,"))
                 read_statuses(fd, &text);
         for (const char *at = text.data; (at = strstr(at, "{\"status\"")); at++)
@@ -225,13 +208,13 @@ static void test_what_is_wanted_is_put_in_force_or_refused(void **state UNUSED)
         struct peer *peer = connect_peer(0);
 
         say(peer, &apply);
-        UNTIL(peer->n_answers == 1);
+        UNTIL(&rig.loop, peer->n_answers == 1);
         assert_true(peer->last.ok && peer->last.id == 7);
         assert_int_equal(fakes.generation, 3);
         assert_string_equal(fakes.daemon, "GPU-1");
         fakes.refuses = true;
         say(peer, &apply);
-        UNTIL(peer->n_answers == 2);
+        UNTIL(&rig.loop, peer->n_answers == 2);
         assert_false(peer->last.ok);
         assert_int_equal(peer->last.error.kind, ERROR_INVALID);
         assert_string_equal(peer->last.error.text, "two daemons are named 'a'");
@@ -246,7 +229,7 @@ static void test_with_a_plan_of_its_own_nobody_says_what_is_wanted(void **state 
         listen_with("it has a plan of its own");
         peer = connect_peer(0);
         say(peer, &apply);
-        UNTIL(peer->n_answers == 1);
+        UNTIL(&rig.loop, peer->n_answers == 1);
         assert_int_equal(peer->last.error.kind, ERROR_UNSUPPORTED);
         assert_string_equal(peer->last.error.text, "it has a plan of its own");
         assert_int_equal(fakes.applied, 0);
@@ -260,11 +243,11 @@ static void test_an_allocation_is_answered_when_it_is_made(void **state UNUSED)
         struct peer *peer = connect_peer(0);
 
         say(peer, &allocation);
-        UNTIL(fakes.on_granted);
+        UNTIL(&rig.loop, fakes.on_granted);
         assert_string_equal(fakes.granted.id, "g1");
         assert_int_equal(fakes.granted.sms, 24);
         fakes.on_granted(NULL, &made, fakes.data);
-        UNTIL(peer->n_answers == 1);
+        UNTIL(&rig.loop, peer->n_answers == 1);
         assert_true(peer->last.ok && peer->last.has_allocation && peer->last.id == 8);
         assert_string_equal(peer->last.allocation.partition, "GPU-1/A=");
 }
@@ -278,16 +261,16 @@ static void test_release_and_terminate_are_answered(void **state UNUSED)
         struct error err;
 
         say(peer, &release);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         assert_string_equal(fakes.released, "g1");
         fakes.on_done(NULL, fakes.data);
         fakes.on_done = NULL;
         say(peer, &terminate);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         assert_int_equal(fakes.terminated, 4711);
         error_raise(&err, ERROR_NOT_FOUND, "no client 4711");
         fakes.on_done(&err, fakes.data);
-        UNTIL(peer->n_answers == 2);
+        UNTIL(&rig.loop, peer->n_answers == 2);
         assert_false(peer->last.ok);
         assert_string_equal(peer->last.error.text, "no client 4711");
 }
@@ -300,14 +283,14 @@ static void test_an_answer_for_somebody_who_left_goes_nowhere(void **state UNUSE
         struct peer *other;
 
         say(peer, &release);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         peer->lines = lines_close(peer->lines);
         other = connect_peer(1); /* accepted after the end of the first was seen */
         say(other, &ping);
-        UNTIL(other->n_answers == 1);
+        UNTIL(&rig.loop, other->n_answers == 1);
         fakes.on_done(NULL, fakes.data);
         say(other, &ping);
-        UNTIL(other->n_answers == 2);
+        UNTIL(&rig.loop, other->n_answers == 2);
 }
 
 static void test_an_answer_after_the_end_of_the_listener_goes_nowhere(void **state UNUSED)
@@ -316,9 +299,9 @@ static void test_an_answer_after_the_end_of_the_listener_goes_nowhere(void **sta
         struct peer *peer = connect_peer(0);
 
         say(peer, &release);
-        UNTIL(fakes.on_done);
+        UNTIL(&rig.loop, fakes.on_done);
         close_listener();
-        UNTIL(peer->is_over);
+        UNTIL(&rig.loop, peer->is_over);
         fakes.on_done(NULL, fakes.data);
 }
 
@@ -331,16 +314,16 @@ static void test_open_requests_are_bounded(void **state UNUSED)
         for (size_t i = 0; i < MPS_LISTENER_CALLS_MAX; i++) {
                 fakes.on_done = NULL;
                 say(peer, &release);
-                UNTIL(fakes.on_done);
+                UNTIL(&rig.loop, fakes.on_done);
                 calls[i] = fakes.data;
         }
         say(peer, &release);
-        UNTIL(peer->n_answers == 1);
+        UNTIL(&rig.loop, peer->n_answers == 1);
         assert_int_equal(peer->last.error.kind, ERROR_UNAVAILABLE);
         assert_string_equal(peer->last.error.text, "64 requests of this connection are open already");
         for (size_t i = 0; i < MPS_LISTENER_CALLS_MAX; i++)
                 fakes.on_done(NULL, calls[i]);
-        UNTIL(peer->n_answers == 1 + MPS_LISTENER_CALLS_MAX);
+        UNTIL(&rig.loop, peer->n_answers == 1 + MPS_LISTENER_CALLS_MAX);
         assert_true(peer->last.ok);
 }
 
@@ -352,7 +335,7 @@ static void test_connections_are_bounded(void **state UNUSED)
                 struct peer *peer = connect_peer(i);
 
                 say(peer, &ping);
-                UNTIL(peer->n_answers == 1 || peer->is_over);
+                UNTIL(&rig.loop, peer->n_answers == 1 || peer->is_over);
                 assert_int_equal(peer->is_over, i == CLIENTS - 1);
         }
 }
@@ -362,7 +345,7 @@ static void test_what_is_no_request_ends_the_connection(void **state UNUSED)
         struct peer *peer = connect_peer(0);
 
         lines_send(peer->lines, "GET / HTTP/1.1\n", 15);
-        UNTIL(peer->is_over);
+        UNTIL(&rig.loop, peer->is_over);
         assert_int_equal(peer->n_answers, 0);
 }
 
@@ -387,7 +370,6 @@ static void test_only_root_and_our_own_user_are_heard(void **state UNUSED)
                 (void)!write(fd, ping, strlen(ping));
                 _exit(read(fd, &byte, 1) == 1 ? 1 : 0);
         }
-        rig.deadline.data = (void *)(uintptr_t) "the end of the other user";
         while (waitpid(child, &status, WNOHANG) == 0)
                 uv_run(&rig.loop, UV_RUN_NOWAIT);
         assert_true(WIFEXITED(status));
