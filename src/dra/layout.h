@@ -41,7 +41,6 @@
 #include "gpu/inventory.h"
 
 #define DRA_DEVICE_NAME_SIZE ((size_t)64) /* a DNS label has at most 63 characters */
-#define DRA_MAX_CAPACITIES ((size_t)8)    /* of one device */
 #define DRA_MAX_COUNTERS ((size_t)32)     /* of one counter set, says the API server */
 
 /* Names of capacities; those of MIG devices are NVIDIA's. */
@@ -169,7 +168,7 @@ struct dra_device {
         unsigned int start;                    /* of a candidate: its first memory slice */
         unsigned int share;                    /* DRA_DEVICE_SHARE: K */
         bool allows_multiple;                  /* many claims may have it, each a share with its own consumedCapacity */
-        struct dra_capacity capacities[DRA_MAX_CAPACITIES];
+        const struct dra_capacity *capacities;
         size_t n_capacities;
         const struct dra_counter_set *counter_set; /* that it consumes from; NULL: nothing excludes it */
         const struct dra_counter *consumes;
