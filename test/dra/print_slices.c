@@ -1,21 +1,13 @@
 /*
  * The ResourceSlices of a simulated node, as JSON on standard output, for tests.
  *
- *     print-slices SCENARIO [WORD...]     words: time-slicing, dynamic-mig, no-whole, no-mps, shares (a safe layout of 4), safe,
- *                                         v1beta2, v1beta1, together (counters and devices in one slice), tainted (all GPUs)
+ *     print-slices SCENARIO [WORD...]     words: those of words.h, v1beta2, v1beta1, together (counters and
+ *                                         devices in one slice), tainted (all GPUs)
  */
 #include <stdio.h>
 
 #include "dra/slices.h"
-#include "test/unit/dra/simulated.h"
-
-static bool has(int argc, char **argv, const char *word)
-{
-        for (int i = 2; i < argc; i++)
-                if (strcmp(argv[i], word) == 0)
-                        return true;
-        return false;
-}
+#include "test/dra/words.h"
 
 static void add_taints(struct dra_slices_options *slices, struct arena *arena, const struct inventory *inventory)
 {
@@ -36,24 +28,20 @@ int main(int argc, char **argv)
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct dra_options options = DRA_OPTIONS_DEFAULT;
         struct dra_slices_options slices = {.driver = DRA_DRIVER, .node = "n1", .has_taints = true};
+        char **words;
         json_t *json;
 
         if (argc < 2)
                 return 2;
         inventory = simulated_inventory(argv[1]);
-        options.whole = !has(argc, argv, "no-whole");
-        options.mps = !has(argc, argv, "no-mps");
-        options.time_slicing = has(argc, argv, "time-slicing");
-        options.features.partitionable_devices = !has(argc, argv, "shares") && !has(argc, argv, "safe");
-        options.fallback = has(argc, argv, "shares") ? DRA_FALLBACK_SHARES : DRA_FALLBACK_WHOLE;
-        if (has(argc, argv, "dynamic-mig"))
-                simulated_mig(&options, &arena, inventory);
-        slices.counters_apart = !has(argc, argv, "together");
-        if (has(argc, argv, "v1beta2"))
+        words = &argv[2];
+        set_options(&options, &arena, inventory, words);
+        slices.counters_apart = !has_word(words, "together");
+        if (has_word(words, "v1beta2"))
                 slices.api = DRA_API_V1BETA2;
-        if (has(argc, argv, "v1beta1"))
+        if (has_word(words, "v1beta1"))
                 slices.api = DRA_API_V1BETA1;
-        if (has(argc, argv, "tainted"))
+        if (has_word(words, "tainted"))
                 add_taints(&slices, &arena, inventory);
         json = dra_slices_build(dra_layout_build(&arena, inventory, &options), &slices);
         json_dumpf(json, stdout, JSON_COMPACT);
