@@ -1,6 +1,7 @@
 #include "dra/slices.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,12 +35,14 @@ static json_t *quantity(uint64_t value, bool is_binary)
         static const char *const decimal[] = {"", "k", "M", "G", "T", "P"};
         uint64_t step = is_binary ? 1024 : 1000;
         size_t power = 0;
+        char text[32];
 
         while (value > 0 && value % step == 0 && power + 1 < ARRAY_SIZE(binary)) {
                 value /= step;
                 power++;
         }
-        return json_sprintf("%llu%s", (unsigned long long)value, is_binary ? binary[power] : decimal[power]);
+        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value, is_binary ? binary[power] : decimal[power]);
+        return json_string_nocheck(text);
 }
 
 /* Of a whole number with or without a suffix. */
@@ -67,6 +70,15 @@ static bool quantity_value(const char *text, uint64_t *ret)
         return false;
 }
 
+/* {key: value}. There are tens of thousands of these, and json_pack() takes its time to read a format. */
+static json_t *pair(const char *key, json_t *value)
+{
+        json_t *object = json_object();
+
+        json_object_set_new_nocheck(object, key, value);
+        return object;
+}
+
 /* ---- attributes ---- */
 
 static void put_string(json_t *attributes, const char *name, const char *text)
@@ -78,18 +90,17 @@ static void put_string(json_t *attributes, const char *name, const char *text)
                 length + more <= ATTRIBUTE_TEXT_MAX)
                 length += more;
         if (length > 0)
-                json_object_set_new(attributes, name, json_pack("{s: o}", "string", json_stringn(text, length)));
+                json_object_set_new(attributes, name, pair("string", json_stringn_nocheck(text, length)));
 }
 
 static void put_number(json_t *attributes, const char *name, int64_t value)
 {
-        json_object_set_new(attributes, name, json_pack("{s: I}", "int", (json_int_t)value));
+        json_object_set_new(attributes, name, pair("int", json_integer(value)));
 }
 
 static void put_version(json_t *attributes, const char *name, const unsigned int parts[static 3])
 {
-        json_object_set_new(attributes, name,
-                json_pack("{s: o}", "version", json_sprintf("%u.%u.%u", parts[0], parts[1], parts[2])));
+        json_object_set_new(attributes, name, pair("version", json_sprintf("%u.%u.%u", parts[0], parts[1], parts[2])));
 }
 
 /* "580.105.08" has a zero that semantic versions may not have. */
@@ -177,35 +188,44 @@ static const char *type_of(const struct dra_device *device)
         return NULL;
 }
 
-static json_t *attributes_of(const struct dra_layout *layout, const struct dra_device *device)
+/* What all devices of |gpu| say of it. */
+static json_t *attributes_of_gpu(const struct inventory *inventory, const struct gpu *gpu)
 {
-        const struct gpu *gpu = device->gpu;
         json_t *attributes = json_object();
         unsigned int version[3];
 
-        put_string(attributes, "type", type_of(device));
-        if (!device->profile)
-                put_string(attributes, "uuid", device->uuid);
-        if (device->mig || device->profile) {
-                put_string(attributes, "parentUUID", gpu->uuid);
-                put_string(attributes, "profile", device->profile ? device->profile->name : device->mig->profile);
-        }
         put_string(attributes, "productName", gpu->name);
         put_string(attributes, "brand", brand_name(gpu->brand));
         put_string(attributes, "architecture", architecture_name(gpu));
         if (gpu->compute_major >= 0 && gpu->compute_minor >= 0)
                 put_version(attributes, "cudaComputeCapability",
                         (unsigned int[3]){(unsigned int)gpu->compute_major, (unsigned int)gpu->compute_minor, 0});
-        if (read_version(layout->inventory->driver_version, version))
+        if (read_version(inventory->driver_version, version))
                 put_version(attributes, "driverVersion", version);
-        if (layout->inventory->cuda_major > 0)
+        if (inventory->cuda_major > 0)
                 put_version(attributes, "cudaDriverVersion",
-                        (unsigned int[3]){(unsigned int)layout->inventory->cuda_major,
-                                (unsigned int)MAX(0, layout->inventory->cuda_minor), 0});
+                        (unsigned int[3]){
+                                (unsigned int)inventory->cuda_major, (unsigned int)MAX(0, inventory->cuda_minor), 0});
         put_string(attributes, "resource.kubernetes.io/pciBusID", gpu->bus);
         put_string(attributes, "resource.kubernetes.io/pcieRoot", gpu->pcie_root);
         if (gpu->numa_node >= 0)
                 put_number(attributes, "resource.kubernetes.io/numaNode", gpu->numa_node);
+        return attributes;
+}
+
+/* The values of |of_gpu| are in all of them. */
+static json_t *attributes_of(const struct dra_device *device, json_t *of_gpu)
+{
+        json_t *attributes = json_object();
+
+        put_string(attributes, "type", type_of(device));
+        if (!device->profile)
+                put_string(attributes, "uuid", device->uuid);
+        if (device->mig || device->profile) {
+                put_string(attributes, "parentUUID", device->gpu->uuid);
+                put_string(attributes, "profile", device->profile ? device->profile->name : device->mig->profile);
+        }
+        json_object_update(attributes, of_gpu);
         return attributes;
 }
 
@@ -228,7 +248,7 @@ static json_t *capacity_of(const struct dra_device *device)
 
         for (size_t i = 0; i < device->n_capacities; i++) {
                 const struct dra_capacity *capacity = &device->capacities[i];
-                json_t *object = json_pack("{s: o}", "value", quantity(capacity->value, capacity->is_binary));
+                json_t *object = pair("value", quantity(capacity->value, capacity->is_binary));
 
                 if (capacity->has_policy)
                         json_object_set_new(object, "requestPolicy", policy_of(capacity));
@@ -242,8 +262,8 @@ static json_t *counters_of(const struct dra_counter *counters, size_t n_counters
         json_t *object = json_object();
 
         for (size_t i = 0; i < n_counters; i++)
-                json_object_set_new(
-                        object, counters[i].name, json_pack("{s: o}", "value", quantity(counters[i].value, false)));
+                json_object_set_new_nocheck(
+                        object, counters[i].name, pair("value", quantity(counters[i].value, false)));
         return object;
 }
 
@@ -270,11 +290,10 @@ static json_t *taints_of(const struct dra_slices_options *options, const struct 
         return taints;
 }
 
-static json_t *device_of(
-        const struct dra_layout *layout, const struct dra_slices_options *options, const struct dra_device *device)
+static json_t *device_of(const struct dra_slices_options *options, const struct dra_device *device, json_t *of_gpu)
 {
         json_t *basic =
-                json_pack("{s: o, s: o}", "attributes", attributes_of(layout, device), "capacity", capacity_of(device));
+                json_pack("{s: o, s: o}", "attributes", attributes_of(device, of_gpu), "capacity", capacity_of(device));
         json_t *taints = taints_of(options, device);
         json_t *object;
 
@@ -314,6 +333,8 @@ struct pool {
         const struct dra_layout *layout;
         const struct dra_slices_options *options;
         json_t *slices;
+        json_t **of_gpus; /* attributes of each GPU of the inventory; NULL: not made yet */
+        size_t n_gpus;
         char hash[SHA256_HEX + 1]; /* of driver and node: "a" on "b-c" is not "a-b" on "c" */
         json_t *sets;              /* of the slice that is being filled; NULL: none yet */
         json_t *devices;
@@ -358,11 +379,15 @@ static void pool_add_set(struct pool *pool, const struct dra_counter_set *set)
 
 static void pool_add_device(struct pool *pool, const struct dra_device *device)
 {
+        json_t **of_gpu = &pool->of_gpus[device->position];
+
         if (is_left_out(pool->options, device))
                 return;
         if (!pool->devices)
                 pool->devices = json_array();
-        json_array_append_new(pool->devices, device_of(pool->layout, pool->options, device));
+        if (!*of_gpu)
+                *of_gpu = attributes_of_gpu(pool->layout->inventory, device->gpu);
+        json_array_append_new(pool->devices, device_of(pool->options, device, *of_gpu));
 }
 
 static void fill_apart(struct pool *pool)
@@ -429,7 +454,11 @@ static void pool_init(struct pool *pool, const struct dra_layout *layout, const 
 {
         _free_ char *both = xasprintf("%s/%s", options->driver, options->node);
 
-        *pool = (struct pool){.layout = layout, .options = options, .slices = json_array()};
+        *pool = (struct pool){.layout = layout,
+                .options = options,
+                .slices = json_array(),
+                .of_gpus = xcalloc(layout->inventory->n_gpus, sizeof(*pool->of_gpus)),
+                .n_gpus = layout->inventory->n_gpus};
         sha256_hex(both, strlen(both), pool->hash);
 }
 
@@ -441,6 +470,9 @@ static json_t *pool_finish(struct pool *pool)
 
         json_array_foreach(pool->slices, i, slice) json_object_set_new(
                 object_find(slice, "spec", "pool", NULL), "resourceSliceCount", json_integer((json_int_t)count));
+        for (i = 0; i < pool->n_gpus; i++)
+                json_decref(pool->of_gpus[i]);
+        free(pool->of_gpus);
         return pool->slices;
 }
 
@@ -464,8 +496,8 @@ json_t *dra_slices_probe(const struct dra_slices_options *options)
                 .name = DRA_CAPACITY_SLOTS, .value = 1, .has_policy = true, .preset = 1, .min = 1, .max = 1};
         static const struct dra_taint taint = {
                 .uuid = "probe", .key = DRA_DRIVER "/probe", .value = "", .effect = DRA_EFFECT_NO_SCHEDULE};
-        const struct gpu gpu = inventory_unknown_gpu("probe");
-        const struct inventory inventory = {0};
+        struct gpu gpu = inventory_unknown_gpu("probe");
+        const struct inventory inventory = {.gpus = &gpu, .n_gpus = 1};
         const struct dra_device device = {.name = "probe",
                 .kind = DRA_DEVICE_SHARED,
                 .uuid = "probe",
