@@ -107,6 +107,8 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
 {
         if (!text_is_same(a->uuid, b->uuid) || !text_is_same(a->name, b->name) || !text_is_same(a->bus, b->bus))
                 return false;
+        if (!text_is_same(a->pcie_root, b->pcie_root))
+                return false;
         if (a->fabric.state != b->fabric.state || !text_is_same(a->fabric.cluster, b->fabric.cluster) ||
                 a->fabric.clique != b->fabric.clique || a->pci_class != b->pci_class)
                 return false;

@@ -95,6 +95,7 @@ struct gpu {
         const char *uuid;
         const char *name;       /* product name, valid UTF-8 */
         const char *bus;        /* "0000:3b:00.0" as sysfs spells it, or NULL */
+        const char *pcie_root;  /* "pci0000:3a", the root complex it is below, or NULL */
         unsigned int pci_class; /* as sysfs has it: 0x030000 VGA, 0x030200 3D controller; 0 unknown */
         unsigned int index;
         int minor;         /* /dev/nvidia<minor>, -1 unknown */

@@ -47,6 +47,7 @@ static void copy_gpu(struct arena *arena, struct gpu *to, const struct gpu *from
         to->uuid = arena_strdup(arena, from->uuid);
         to->name = arena_strdup(arena, from->name);
         to->bus = arena_strdup(arena, from->bus);
+        to->pcie_root = arena_strdup(arena, from->pcie_root);
         to->failure = arena_strdup(arena, from->failure);
         to->links = NULL;
         copy_mig(arena, to, from);
@@ -91,6 +92,8 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
                 gpu->name = arena_strdup(arena, known->name);
         if (!gpu->bus)
                 gpu->bus = arena_strdup(arena, known->bus);
+        if (!gpu->pcie_root)
+                gpu->pcie_root = arena_strdup(arena, known->pcie_root);
         if (gpu->pci_class == 0)
                 gpu->pci_class = known->pci_class;
         if (gpu->minor < 0)

@@ -57,6 +57,24 @@ static int read_numa_node(const struct reader *reader, nvmlDevice_t device, cons
         return GPU_UNKNOWN_INT;
 }
 
+/* "../../../devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0" → "pci0000:3a"; NULL: not below a root complex, or not to be seen. */
+static const char *read_pcie_root(const struct reader *reader, const char *bus)
+{
+        _free_ char *path = xasprintf("%s/sys/bus/pci/devices/%s", reader->paths->system_root, bus);
+        char link[512];
+        ssize_t length = readlink(path, link, sizeof(link) - 1);
+        char *root;
+
+        if (length < 0)
+                return NULL;
+        link[length] = '\0';
+        root = strstr(link, "devices/pci");
+        if (!root)
+                return NULL;
+        root += strlen("devices/");
+        return nvml_text(&reader->inventory->arena, root, strcspn(root, "/") + 1);
+}
+
 /* The file has "0x030200". */
 static unsigned int read_pci_class(const struct reader *reader, const char *bus)
 {
@@ -132,6 +150,7 @@ static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu 
                 gpu->bus = nvml_text(&reader->inventory->arena, bus, sizeof(bus));
         }
         gpu->numa_node = read_numa_node(reader, device, gpu->bus);
+        gpu->pcie_root = gpu->bus ? read_pcie_root(reader, gpu->bus) : NULL;
         gpu->pci_class = gpu->bus ? read_pci_class(reader, gpu->bus) : 0;
 
         known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_minor, device, &minor), "nvmlDeviceGetMinorNumber", err);

@@ -14,6 +14,11 @@ static uint64_t driver_mib(const struct gpu *gpu)
         return (gpu->memory_reserved + step - 1) / step * BUDGET_DRIVER_STEP_MIB;
 }
 
+uint64_t budget_estimated_reserve_mib(const struct gpu *gpu, bool is_mig)
+{
+        return is_mig ? BUDGET_SERVER_MIB : driver_mib(gpu) + BUDGET_SERVER_MIB;
+}
+
 uint64_t budget_reserve_mib(const struct unit *unit)
 {
         const struct sharing_section *section = unit->shared->section;
@@ -22,7 +27,7 @@ uint64_t budget_reserve_mib(const struct unit *unit)
                 return 0;
         if (section->has_memory_reserve)
                 return section->memory_reserve_mib;
-        return unit->mig ? BUDGET_SERVER_MIB : driver_mib(unit->gpu) + BUDGET_SERVER_MIB;
+        return budget_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
 }
 
 uint64_t budget_usable_mib(const struct unit *unit)

@@ -30,6 +30,9 @@
  */
 #define BUDGET_LEAST_SHARE_MIB UINT64_C(256)
 
+/* What memoryReserve: auto reserves of |gpu|, or of a MIG device of it. */
+uint64_t budget_estimated_reserve_mib(const struct gpu *gpu, bool is_mig);
+
 /* Reserved of |unit|, which is shared by MPS. */
 uint64_t budget_reserve_mib(const struct unit *unit);
 

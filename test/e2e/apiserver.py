@@ -29,7 +29,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apistore import Refused, Store, merge
+import resourceslices
+from apistore import Refused, Store, merge, now
 
 CLIENT = 'system:node:client'  # the user of the client certificate
 PATIENCE = 60  # seconds that a condition may take on a loaded machine
@@ -426,6 +427,7 @@ class ApiServer:
         self.rules = None  # None: everything is allowed
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.0'}}
+        self.minor, self.gates_off = 36, set()  # serve_dra()
         self.tokens = {}
         self.expired = set()  # serial numbers of client certificates
         self.bookmark_interval = 60.0
@@ -542,6 +544,13 @@ class ApiServer:
         with self.store.lock:
             self.store.delete(collection, name)
 
+    def serve_dra(self, *versions, minor=36, off=()):
+        """As 1.|minor| with resource.k8s.io in these versions, and these feature gates off."""
+        self.minor, self.gates_off = minor, set(off)
+        self.discovery['/version'] = {'major': '1', 'minor': str(minor), 'gitVersion': f'v1.{minor}.0'}
+        self.discovery['/apis/resource.k8s.io'] = {'kind': 'APIGroup', 'apiVersion': 'v1', 'name': 'resource.k8s.io', 'versions': [
+            {'groupVersion': f'resource.k8s.io/{v}', 'version': v} for v in versions or ('v1', 'v1beta2', 'v1beta1')]}
+
     def compact(self):
         with self.store.lock:
             self.store.compact()
@@ -644,6 +653,29 @@ class ApiServer:
                                            request.query.get('force') == 'true', request.namespace or None, subresource)
         return 201 if is_new else 200, object_
 
+    def admit_slice(self, request):
+        """As a server of this minor version with these gates off writes and judges it."""
+        body = request.body
+        body['spec'] = resourceslices.drop(body['spec'], self.gates_off)
+        faults = resourceslices.check(body['spec'], self.minor)
+        before = self.store.collections.get(request.collection, {}).get(body['metadata'].get('name'))
+        if before and request.verb == 'update':
+            for path in (('driver',), ('nodeName',), ('pool', 'name')):
+                old, new = before['spec'], body['spec']
+                for step in path:
+                    old, new = old[step], new[step]
+                faults.expect(old == new, 'spec.' + '.'.join(path), new, 'field is immutable')
+        if faults:
+            name = body['metadata'].get('name', '')
+            texts = [f'{field}: {message}' for field, _, message in faults]
+            text = texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'
+            raise Refused(422, 'Invalid', f'ResourceSlice.resource.k8s.io "{name}" is invalid: {text}', details={
+                'name': name, 'group': 'resource.k8s.io', 'kind': 'ResourceSlice',
+                'causes': [{'reason': reason, 'message': message, 'field': field} for field, reason, message in faults]})
+        for device in body['spec'].get('devices', []):
+            for taint in resourceslices.basic(device).get('taints', []):
+                taint.setdefault('timeAdded', now())
+
     def carry_out(self, request):
         """(status, answer) of all but watches."""
         manager = request.query.get('fieldManager') or request.headers.get('User-Agent', '').partition('/')[0]
@@ -651,11 +683,15 @@ class ApiServer:
             return 200, self.list(request)
         if request.verb == 'get':
             return 200, self.store.find(request.collection, request.name)
+        if request.resource == 'resourceslices' and request.verb in ('create', 'update'):
+            self.admit_slice(request)
         if request.verb == 'create':
+            if request.query.get('dryRun') == 'All':
+                return 201, request.body
             return 201, self.store.create(request.collection, request.body, manager, request.namespace or None)
         if request.verb == 'update':
             return 200, self.store.write(request.collection, request.name, request.body, manager, request.subresource or None)
         if request.verb == 'patch':
             return self.change(request)
-        self.store.delete(request.collection, request.name)
+        self.store.delete(request.collection, request.name, (request.body or {}).get('preconditions'))
         return 200, {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Success'}

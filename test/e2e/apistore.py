@@ -14,6 +14,8 @@ import uuid
 KEYED_LISTS = {'conditions': 'type', 'ownerReferences': 'uid', 'addresses': 'type'}
 # Whose writes to the object itself leave its status alone, and the other way round.
 WITH_STATUS = {'nodes', 'pods', 'resourceclaims'}
+# Whose metadata.generation counts the changes of their spec.
+WITH_GENERATION = {'resourceslices', 'resourceclaims', 'deviceclasses'}
 # What managers do not own.
 UNOWNED = {('apiVersion',), ('kind',)} | {('metadata', key) for key in (
     'name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp', 'managedFields', 'generation', 'selfLink',
@@ -23,13 +25,14 @@ UNOWNED = {('apiVersion',), ('kind',)} | {('metadata', key) for key in (
 class Refused(Exception):
     """An answer that is no success."""
 
-    def __init__(self, code, reason, message, retry_after=None):
+    def __init__(self, code, reason, message, retry_after=None, details=None):
         super().__init__(message)
-        self.code, self.reason, self.message, self.retry_after = code, reason, message, retry_after
+        self.code, self.reason, self.message, self.retry_after, self.details = code, reason, message, retry_after, details
 
     def status(self):
-        return {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Failure', 'message': self.message,
-                'reason': self.reason, 'code': self.code}
+        status = {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Failure', 'message': self.message,
+                  'reason': self.reason, 'code': self.code}
+        return {**status, 'details': self.details} if self.details else status
 
 
 def merge(target, patch):
@@ -181,6 +184,8 @@ class Store:
         if namespace:
             metadata['namespace'] = namespace
         metadata.update(uid=str(uuid.uuid4()), creationTimestamp=now())
+        if collection.rsplit('/', 1)[1] in WITH_GENERATION:
+            metadata['generation'] = 1
         self.collections.setdefault(collection, {})[name] = object_
         self.owners.pop((collection, name), None)
         self.own(collection, name, manager, operation, leaves(object_))
@@ -207,6 +212,8 @@ class Store:
             wanted['metadata'].pop(key, None)
             if key in before['metadata']:
                 wanted['metadata'][key] = before['metadata'][key]
+        if collection.rsplit('/', 1)[1] in WITH_GENERATION:
+            wanted['metadata']['generation'] = before['metadata']['generation'] + (wanted.get('spec') != before.get('spec'))
         for key in ('apiVersion', 'kind'):
             wanted.setdefault(key, before.get(key))
         if wanted == before:
@@ -258,8 +265,13 @@ class Store:
             self.owners[(collection, name)] = had
             raise
 
-    def delete(self, collection, name):
+    def delete(self, collection, name, preconditions=None):
         object_ = copy.deepcopy(self.find(collection, name))
+        for key, value in (preconditions or {}).items():
+            if object_['metadata'][key] != value:
+                resource = collection.rsplit('/', 1)[1]
+                raise Refused(409, 'Conflict', f'Operation cannot be fulfilled on {resource} "{name}": Precondition failed: {key} in '
+                                               f'precondition: {value}, {key} in object meta: {object_["metadata"][key]}')
         del self.collections[collection][name]
         self.owners.pop((collection, name), None)
         self.record(collection, name, 'DELETED', object_)

@@ -3,6 +3,7 @@
 #include <glob.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "reading.h"
 
 static void test_the_node_and_its_versions_are_read(void **state UNUSED)
@@ -304,6 +305,34 @@ static void test_the_pci_class_is_what_sysfs_says(void **state UNUSED)
         assert_int_equal(system(clear), 0);
 }
 
+static void test_the_pcie_root_is_the_first_device_on_the_way_to_the_gpu(void **state UNUSED)
+{
+        static const struct {
+                const char *link;
+                const char *root;
+        } table[] = {
+                {"../../../devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0", "pci0000:3a"},
+                {"../../../devices/pci10000:00/10000:00:02.0/0000:3b:00.0", "pci10000:00"},
+                {"../../../devices/platform/soc/0000:3b:00.0", NULL},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                char root[] = "/tmp/warpshare-sysfs-XXXXXX";
+                _cleanup_(inventory_freep) struct inventory *inventory = NULL;
+                _free_ char *make = NULL;
+                _free_ char *clear = NULL;
+
+                assert_non_null(mkdtemp(root));
+                make = xasprintf("mkdir -p %s/sys/bus/pci/devices && ln -s %s %s/sys/bus/pci/devices/0000:3b:00.0",
+                        root, table[i].link, root);
+                clear = xasprintf("rm -r %s", root);
+                assert_int_equal(system(make), 0);
+                inventory = read_below("gpus: [{model: T4, bus: \"0000:3B:00.0\"}]\n", root);
+                assert_int_equal(system(clear), 0);
+                assert_true(text_is_same(inventory->gpus[0].pcie_root, table[i].root));
+        }
+}
+
 #define CLUSTER "6d0a1f2e-0123-4567-89ab-cdef01234567"
 
 static void test_a_gpu_is_in_a_fabric_once_it_has_registered(void **state UNUSED)
@@ -438,6 +467,7 @@ int main(void)
                 cmocka_unit_test(test_what_sysfs_says_of_numa_is_final),
                 cmocka_unit_test(test_a_long_pci_domain_has_its_numa_node),
                 cmocka_unit_test(test_the_pci_class_is_what_sysfs_says),
+                cmocka_unit_test(test_the_pcie_root_is_the_first_device_on_the_way_to_the_gpu),
                 cmocka_unit_test(test_a_gpu_is_in_a_fabric_once_it_has_registered),
                 cmocka_unit_test(test_a_count_that_fails_is_nvmls_failure),
                 cmocka_unit_test(test_each_way_that_nvml_does_not_start_is_explained),

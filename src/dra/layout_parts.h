@@ -1,0 +1,50 @@
+/*
+ * Inside the layout: what layout.c and candidates.c share while one is built.
+ */
+#pragma once
+
+#include "dra/layout.h"
+
+/* What is offered: a GPU, a MIG device that exists, or a candidate; each in one or several forms. */
+struct dra_unit {
+        const struct gpu *gpu;
+        size_t position;
+        const struct mig_device *mig;
+        const struct dra_mig_profile *profile;
+        unsigned int start;
+        unsigned int rank; /* of a candidate among the starts of its profile */
+        const char *name;  /* of the unit as a whole: "gpu-0" */
+        uint64_t total_mib;
+        struct mig_attributes attributes; /* of MIG devices and candidates */
+        const struct dra_counter_set *set;
+        const struct dra_counter *consumes; /* of |set|, once the unit is known to need it */
+        size_t n_consumes;
+};
+
+struct dra_units {
+        struct arena *arena;
+        struct dra_unit *items;
+        size_t count;
+        size_t room;
+};
+
+struct dra_unit *dra_units_add(struct dra_units *units, struct dra_unit unit);
+
+/* "1g-10gb-no-me" of "1g.10gb-me"; in |arena|. */
+const char *dra_profile_name(struct arena *arena, const char *profile);
+
+struct dra_counters {
+        struct dra_counter items[DRA_MAX_COUNTERS];
+        size_t count;
+};
+
+/* Nothing of something is no counter. False: there is no room for it. */
+bool dra_counters_add(struct dra_counters *counters, const char *name, uint64_t value);
+const struct dra_counter *dra_counters_keep(struct arena *arena, const struct dra_counters *counters);
+
+/*
+ * Adds all that |geometry| lets be made on |gpu|, whose devices' names begin with |gpu_name|, and to |counters|, which is empty, what there
+ * is of it: never more than 23.
+ */
+void dra_candidates(struct dra_units *units, struct dra_counters *counters, const struct dra_mig_gpu *geometry,
+        const struct gpu *gpu, size_t position, const char *gpu_name);

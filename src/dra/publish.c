@@ -1,0 +1,589 @@
+#include "dra/publish.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "dra/reconcile.h"
+#include "kube/backoff.h"
+#include "kube/object.h"
+#include "kube/watch.h"
+
+#define GROUP "/apis/resource.k8s.io"
+#define APART_SINCE 35UL /* the minor version that wants counter sets and devices in slices of their own */
+
+struct dra_publisher {
+        struct dra_publisher_options options;
+        const struct inventory *inventory; /* NULL: nothing is to be offered yet */
+        struct dra_options wish;
+        struct dra_taint *taints;
+        size_t n_taints;
+
+        /* What is known of the server. */
+        bool has_api;
+        bool has_version;
+        bool has_probed;
+        enum dra_api api;
+        bool counters_apart;
+        struct dra_features features;
+        bool is_refused; /* the full layout: 422 */
+        bool has_warned; /* of the safe layout */
+        char *owner_uid; /* NULL: not known */
+
+        struct arena arena; /* of |layout| */
+        const struct dra_layout *layout;
+        json_t *wanted; /* NULL: to be made */
+        json_t *there;  /* {name: ResourceSlice} */
+        json_t *accepted;
+        struct kube_watch *watch;
+        bool is_synced;
+        bool had_trouble;
+        bool is_at_rest;        /* reported */
+        struct kube_call *call; /* NULL: nothing is asked or written */
+        json_t *sent;           /* the spec that |call| writes */
+        char *sent_name;
+        struct backoff backoff;
+        uv_timer_t timer;
+};
+
+static void go_on(struct dra_publisher *publisher);
+
+/* ---- outcome ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+        go_on(timer->data);
+}
+
+/* From the loop, so that several changes in one turn of it are one. */
+static void arm(struct dra_publisher *publisher, uint64_t ms)
+{
+        uv_timer_start(&publisher->timer, on_timer, ms, 0);
+}
+
+static void change(struct dra_publisher *publisher)
+{
+        json_decref(publisher->wanted);
+        publisher->wanted = NULL;
+        if (!publisher->call)
+                arm(publisher, 0);
+}
+
+static void put_off(struct dra_publisher *publisher, const struct error *error, uint64_t asked_ms)
+{
+        publisher->is_at_rest = false;
+        arm(publisher, backoff_next(&publisher->backoff, asked_ms, (uint32_t)uv_hrtime()));
+        publisher->options.done(error, publisher->options.data);
+}
+
+static bool begin_answer(struct dra_publisher *publisher, const struct kube_answer *answer)
+{
+        publisher->call = NULL;
+        if (!answer->error)
+                return true;
+        put_off(publisher, answer->error, answer->retry_after_ms);
+        return false;
+}
+
+static void ask(struct dra_publisher *publisher, const char *path, kube_done_fn *done)
+{
+        publisher->call = kube_client_send(publisher->options.client,
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = done, .data = publisher});
+}
+
+static char *collection(const struct dra_publisher *publisher)
+{
+        return xasprintf(GROUP "/%s/resourceslices", dra_api_name(publisher->api));
+}
+
+/* ---- the server ---- */
+
+static bool serves(const json_t *group, const char *version)
+{
+        size_t i;
+        json_t *item;
+
+        json_array_foreach(json_object_get(group, "versions"), i, item)
+        {
+                const char *name = object_text(item, "version", NULL);
+
+                if (name && strcmp(name, version) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static void on_group(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        struct error err;
+
+        if (!begin_answer(publisher, answer))
+                return;
+        for (enum dra_api api = DRA_API_V1; api <= DRA_API_V1BETA1 && !publisher->has_api; api++)
+                if (serves(answer->object, dra_api_name(api))) {
+                        publisher->api = api;
+                        publisher->has_api = true;
+                }
+        if (!publisher->has_api) {
+                error_raise(&err, ERROR_NOT_FOUND,
+                        "the API server serves none of v1, v1beta2 and v1beta1 of resource.k8s.io");
+                put_off(publisher, &err, 0);
+                return;
+        }
+        arm(publisher, 0);
+}
+
+/* "36", "36+" */
+static void on_version(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        const char *minor = answer->error ? NULL : object_text(answer->object, "minor", NULL);
+
+        if (!begin_answer(publisher, answer))
+                return;
+        publisher->counters_apart = minor && strtoul(minor, NULL, 10) >= APART_SINCE;
+        publisher->has_version = true;
+        arm(publisher, 0);
+}
+
+static void on_node(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        const char *uid = answer->error ? NULL : object_text(answer->object, "metadata", "uid", NULL);
+
+        if (!begin_answer(publisher, answer))
+                return;
+        free(publisher->owner_uid);
+        publisher->owner_uid = xstrdup(uid ? uid : "");
+        arm(publisher, 0);
+}
+
+static void ask_node(struct dra_publisher *publisher)
+{
+        _free_ char *path = object_path("/api/v1/nodes", publisher->options.node);
+
+        ask(publisher, path, on_node);
+}
+
+/* ---- writing ---- */
+
+static struct dra_slices_options slices_options(const struct dra_publisher *publisher)
+{
+        return (struct dra_slices_options){.driver = publisher->options.driver,
+                .node = publisher->options.node,
+                .api = publisher->api,
+                .counters_apart = publisher->counters_apart,
+                .has_taints = publisher->features.device_taints,
+                .taints = publisher->taints,
+                .n_taints = publisher->n_taints};
+}
+
+static void set_object(const struct dra_publisher *publisher, json_t *object, const char *name, json_t *spec)
+{
+        json_object_set_new(object, "apiVersion", json_sprintf("resource.k8s.io/%s", dra_api_name(publisher->api)));
+        json_object_set_new(object, "kind", json_string("ResourceSlice"));
+        json_object_set_new(object_make(object, "metadata", NULL), "name", json_string(name));
+        json_object_set_new(object_make(object, "metadata", NULL), "ownerReferences",
+                json_pack("[{s: s, s: s, s: s, s: s, s: b}]", "apiVersion", "v1", "kind", "Node", "name",
+                        publisher->options.node, "uid", publisher->owner_uid, "controller", 1));
+        json_object_set(object, "spec", spec);
+}
+
+/* A server that refuses the probe has none of its features: it knows the fields at best. */
+static void on_probed(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        struct dra_features features = {true, true, true};
+
+        if (answer->status == 422)
+                publisher->call = NULL;
+        else if (!begin_answer(publisher, answer))
+                return;
+        dra_slices_dropped(&features, publisher->sent, answer->error ? NULL : json_object_get(answer->object, "spec"));
+        publisher->features = features;
+        publisher->has_probed = true;
+        publisher->is_refused = false;
+        change(publisher);
+}
+
+static void keep_sent(struct dra_publisher *publisher, const char *name, json_t *spec)
+{
+        free(publisher->sent_name);
+        publisher->sent_name = xstrdup(name);
+        json_decref(publisher->sent);
+        publisher->sent = json_incref(spec);
+}
+
+static void probe(struct dra_publisher *publisher)
+{
+        const struct dra_slices_options options = slices_options(publisher);
+        json_t *slice = dra_slices_probe(&options);
+        json_t *object = json_object();
+        _free_ char *path = collection(publisher);
+        _free_ char *name = xasprintf("%s-probe", object_text(slice, "name", NULL));
+
+        keep_sent(publisher, name, json_object_get(slice, "spec"));
+        set_object(publisher, object, name, publisher->sent);
+        publisher->call = kube_client_send(publisher->options.client, &(struct kube_request){.method = KUBE_CREATE,
+                                                                              .path = path,
+                                                                              .query = "dryRun=All",
+                                                                              .body = object,
+                                                                              .done = on_probed,
+                                                                              .data = publisher});
+        json_decref(object);
+        json_decref(slice);
+}
+
+static uint64_t version_of(const json_t *object)
+{
+        const char *text = object_text(object, "metadata", "resourceVersion", NULL);
+
+        return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* The server refused a slice as it is: 422. */
+static void refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
+{
+        bool was_safe = publisher->is_refused || publisher->layout->is_safe;
+
+        publisher->is_refused = true;
+        if (was_safe) {
+                put_off(publisher, answer->error, answer->retry_after_ms);
+                return;
+        }
+        log_error("the API server refuses a ResourceSlice; the safe layout is offered instead", LOG_ERR(answer->error));
+        change(publisher);
+}
+
+/* What came back is what there is, and shows what was dropped. */
+static void read_back(struct dra_publisher *publisher, json_t *object)
+{
+        struct dra_features features = publisher->features;
+        json_t *kept = json_object_get(object, "spec");
+
+        json_object_set(publisher->there, publisher->sent_name, object);
+        json_object_set_new(publisher->accepted, publisher->sent_name,
+                json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));
+        dra_slices_dropped(&features, publisher->sent, kept);
+        if (memcmp(&features, &publisher->features, sizeof(features)) != 0) {
+                publisher->features = features;
+                change(publisher);
+        }
+}
+
+static void on_written(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        if (answer->status == 422) {
+                publisher->call = NULL;
+                refuse(publisher, answer);
+                return;
+        }
+        if (answer->status == 404 && json_object_del(publisher->there, publisher->sent_name) == 0) {
+                publisher->call = NULL; /* somebody deleted it meanwhile */
+                arm(publisher, 0);
+                return;
+        }
+        if (!begin_answer(publisher, answer))
+                return;
+        publisher->backoff.failures = 0;
+        read_back(publisher, answer->object);
+        arm(publisher, 0);
+}
+
+static void on_deleted(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->call = NULL;
+        if (answer->error && answer->status != 404) {
+                put_off(publisher, answer->error, answer->retry_after_ms);
+                return;
+        }
+        json_object_del(publisher->there, publisher->sent_name);
+        arm(publisher, 0);
+}
+
+static void write_slice(struct dra_publisher *publisher, const struct dra_action *action)
+{
+        _free_ char *slices = collection(publisher);
+        _free_ char *path = object_path(slices, action->name);
+        json_t *there = json_object_get(publisher->there, action->name);
+        json_t *object = there ? json_deep_copy(there) : json_object();
+        json_t *spec = json_deep_copy(action->spec);
+
+        json_object_set_new(object_find(spec, "pool", NULL), "generation", json_integer(action->generation));
+        keep_sent(publisher, action->name, spec);
+        set_object(publisher, object, action->name, spec);
+        json_object_del(object_find(object, "metadata", NULL), "managedFields");
+        publisher->call = kube_client_send(
+                publisher->options.client, &(struct kube_request){.method = there ? KUBE_REPLACE : KUBE_CREATE,
+                                                   .path = there ? path : slices,
+                                                   .body = object,
+                                                   .done = on_written,
+                                                   .data = publisher});
+        json_decref(object);
+        json_decref(spec);
+}
+
+static void delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
+{
+        _free_ char *slices = collection(publisher);
+        _free_ char *path = object_path(slices, action->name);
+        const json_t *there = json_object_get(publisher->there, action->name);
+        json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
+                "preconditions", "uid", object_find(there, "metadata", "uid", NULL), "resourceVersion",
+                object_find(there, "metadata", "resourceVersion", NULL));
+
+        keep_sent(publisher, action->name, NULL);
+        publisher->call = kube_client_send(publisher->options.client,
+                &(struct kube_request){
+                        .method = KUBE_DELETE, .path = path, .body = body, .done = on_deleted, .data = publisher});
+        json_decref(body);
+}
+
+/* ---- what is there ---- */
+
+static void on_object(enum kube_change what, json_t *object, void *data)
+{
+        struct dra_publisher *publisher = data;
+        const char *name = object_text(object, "metadata", "name", NULL);
+        const json_t *known = name ? json_object_get(publisher->there, name) : NULL;
+        uint64_t version = version_of(object);
+
+        /* The watch may be behind the answers to our own writes. */
+        if (!name || (known && version > 0 && version < version_of(known)) || (what == KUBE_GONE && !known))
+                return;
+        if (what == KUBE_PRESENT) {
+                json_object_set(publisher->there, name, object);
+        } else {
+                json_object_del(publisher->there, name);
+                free(publisher->owner_uid);
+                publisher->owner_uid = NULL;
+        }
+        if (publisher->is_synced && !publisher->call && publisher->backoff.failures == 0)
+                arm(publisher, 0);
+}
+
+static void on_synced(void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->is_synced = true;
+        if (publisher->had_trouble)
+                publisher->has_version = publisher->has_probed = false;
+        publisher->had_trouble = false;
+        if (!publisher->call)
+                arm(publisher, 0);
+}
+
+static void forget_watch(struct dra_publisher *publisher)
+{
+        publisher->watch = kube_watch_close(publisher->watch);
+        publisher->is_synced = false;
+        json_object_clear(publisher->there);
+}
+
+static void on_trouble(const struct error *error, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->had_trouble = true;
+        publisher->is_at_rest = false;
+        if (error->kind == ERROR_NOT_FOUND) {
+                forget_watch(publisher);
+                publisher->has_api = publisher->has_version = publisher->has_probed = false;
+                if (!publisher->call)
+                        put_off(publisher, error, 0);
+                return;
+        }
+        publisher->options.done(error, publisher->options.data);
+}
+
+static void begin_watch(struct dra_publisher *publisher)
+{
+        _free_ char *path = collection(publisher);
+        _free_ char *selector =
+                xasprintf("spec.driver=%s,spec.nodeName=%s", publisher->options.driver, publisher->options.node);
+
+        publisher->watch = kube_watch_new(publisher->options.client, &(struct kube_watch_options){
+                                                                             .path = path,
+                                                                             .field_selector = selector,
+                                                                             .on_object = on_object,
+                                                                             .on_synced = on_synced,
+                                                                             .on_trouble = on_trouble,
+                                                                             .data = publisher,
+                                                                     });
+}
+
+/* ---- reconcile ---- */
+
+static void drop_layout(struct dra_publisher *publisher)
+{
+        publisher->layout = NULL;
+        arena_done(&publisher->arena);
+        json_decref(publisher->wanted);
+        publisher->wanted = NULL;
+}
+
+static void make_wanted(struct dra_publisher *publisher)
+{
+        const struct dra_slices_options slices = slices_options(publisher);
+        struct dra_options options = publisher->wish;
+
+        options.features.consumable_capacity &= publisher->features.consumable_capacity && !publisher->is_refused;
+        options.features.partitionable_devices &= publisher->features.partitionable_devices && !publisher->is_refused;
+        options.features.device_taints &= publisher->features.device_taints;
+        drop_layout(publisher);
+        publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
+        publisher->wanted = dra_slices_build(publisher->layout, &slices);
+        if (publisher->layout->is_safe && !publisher->has_warned && !publisher->is_refused)
+                log_warn("the API server lacks a feature that sharing needs; the safe layout is offered instead",
+                        LOG_STR("DRAConsumableCapacity", publisher->features.consumable_capacity ? "on" : "off"),
+                        LOG_STR("DRAPartitionableDevices", publisher->features.partitionable_devices ? "on" : "off"));
+        publisher->has_warned = publisher->layout->is_safe;
+}
+
+static void reconcile(struct dra_publisher *publisher)
+{
+        const struct dra_pool pool = {.wanted = publisher->wanted,
+                .there = publisher->there,
+                .accepted = publisher->accepted,
+                .owner_uid = publisher->owner_uid};
+        struct dra_action action = dra_reconcile(&pool);
+
+        switch (action.step) {
+        case DRA_STEP_NONE:
+                publisher->backoff.failures = 0;
+                if (!publisher->is_at_rest) {
+                        publisher->is_at_rest = true;
+                        publisher->options.done(NULL, publisher->options.data);
+                }
+                return;
+        case DRA_STEP_DELETE:
+                delete_slice(publisher, &action);
+                break;
+        case DRA_STEP_REPLACE:
+        case DRA_STEP_CREATE:
+                write_slice(publisher, &action);
+                break;
+        }
+        publisher->is_at_rest = false;
+}
+
+static void go_on(struct dra_publisher *publisher)
+{
+        if (publisher->call || !publisher->inventory)
+                return;
+        if (!publisher->has_api) {
+                ask(publisher, GROUP, on_group);
+        } else if (!publisher->has_version) {
+                ask(publisher, "/version", on_version);
+        } else if (!publisher->owner_uid) {
+                ask_node(publisher);
+        } else if (!publisher->has_probed) {
+                probe(publisher);
+        } else if (!publisher->watch) {
+                begin_watch(publisher);
+        } else if (publisher->is_synced) {
+                if (!publisher->wanted)
+                        make_wanted(publisher);
+                reconcile(publisher);
+        }
+}
+
+/* ---- from outside ---- */
+
+struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *options)
+{
+        struct dra_publisher *publisher = xcalloc(1, sizeof(*publisher));
+
+        publisher->options = *options;
+        publisher->options.node = xstrdup(options->node);
+        publisher->options.driver = xstrdup(options->driver);
+        publisher->there = json_object();
+        publisher->accepted = json_object();
+        publisher->backoff =
+                (struct backoff){options->retry_ms ? options->retry_ms : DRA_RETRY_MS, DRA_RETRY_LIMIT_MS, 0};
+        uv_timer_init(options->loop, &publisher->timer);
+        publisher->timer.data = publisher;
+        return publisher;
+}
+
+void dra_publisher_put(
+        struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options)
+{
+        publisher->inventory = inventory;
+        publisher->wish = *options;
+        publisher->is_refused = false;
+        publisher->backoff.failures = 0;
+        drop_layout(publisher); /* it is of the inventory before */
+        if (publisher->has_probed)
+                make_wanted(publisher);
+        if (!publisher->call)
+                arm(publisher, 0);
+}
+
+static void free_taints(struct dra_publisher *publisher)
+{
+        for (size_t i = 0; i < publisher->n_taints; i++) {
+                free((char *)(uintptr_t)publisher->taints[i].uuid);
+                free((char *)(uintptr_t)publisher->taints[i].key);
+                free((char *)(uintptr_t)publisher->taints[i].value);
+        }
+        free(publisher->taints);
+        publisher->taints = NULL;
+        publisher->n_taints = 0;
+}
+
+void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints)
+{
+        free_taints(publisher);
+        publisher->taints = xcalloc(n_taints, sizeof(*publisher->taints));
+        publisher->n_taints = n_taints;
+        for (size_t i = 0; i < n_taints; i++)
+                publisher->taints[i] = (struct dra_taint){.uuid = xstrdup(taints[i].uuid),
+                        .key = xstrdup(taints[i].key),
+                        .value = xstrdup(taints[i].value),
+                        .effect = taints[i].effect};
+        change(publisher);
+}
+
+const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publisher)
+{
+        return publisher->layout;
+}
+
+struct dra_features dra_publisher_features(const struct dra_publisher *publisher)
+{
+        return publisher->features;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct dra_publisher *publisher = handle->data;
+
+        free_taints(publisher);
+        json_decref(publisher->wanted);
+        json_decref(publisher->there);
+        json_decref(publisher->accepted);
+        json_decref(publisher->sent);
+        free(publisher->sent_name);
+        free(publisher->owner_uid);
+        arena_done(&publisher->arena);
+        free((char *)(uintptr_t)publisher->options.node);
+        free((char *)(uintptr_t)publisher->options.driver);
+        free(publisher);
+}
+
+struct dra_publisher *dra_publisher_close(struct dra_publisher *publisher)
+{
+        if (!publisher)
+                return NULL;
+        publisher->watch = kube_watch_close(publisher->watch);
+        publisher->call = kube_call_cancel(publisher->call);
+        uv_close((uv_handle_t *)&publisher->timer, on_closed);
+        return NULL;
+}

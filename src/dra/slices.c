@@ -1,0 +1,615 @@
+#include "dra/slices.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "gpu/nvml_abi.h"
+#include "kube/object.h"
+
+#define ATTRIBUTE_TEXT_MAX ((size_t)64)
+#define HASH_DIGITS 8
+#define NODE_TEXT_MAX 160 /* of the node in the name of a slice, which has 253 characters at most */
+
+static const char *const api_names[] = {
+        [DRA_API_V1] = "v1", [DRA_API_V1BETA2] = "v1beta2", [DRA_API_V1BETA1] = "v1beta1"};
+static const char *const effects[] = {
+        [DRA_EFFECT_NONE] = "None", [DRA_EFFECT_NO_SCHEDULE] = "NoSchedule", [DRA_EFFECT_NO_EXECUTE] = "NoExecute"};
+
+const char *dra_api_name(enum dra_api api)
+{
+        assert(api < ARRAY_SIZE(api_names));
+        return api_names[api];
+}
+
+/* ---- quantities ---- */
+
+/* As the API server would write it. */
+static json_t *quantity(uint64_t value, bool is_binary)
+{
+        static const char *const binary[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
+        static const char *const decimal[] = {"", "k", "M", "G", "T", "P"};
+        uint64_t step = is_binary ? 1024 : 1000;
+        size_t power = 0;
+        char text[32];
+
+        while (value > 0 && value % step == 0 && power + 1 < ARRAY_SIZE(binary)) {
+                value /= step;
+                power++;
+        }
+        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value, is_binary ? binary[power] : decimal[power]);
+        return json_string_nocheck(text);
+}
+
+/* Of a whole number with or without a suffix. */
+static bool quantity_value(const char *text, uint64_t *ret)
+{
+        static const struct {
+                const char *suffix;
+                uint64_t factor;
+        } suffixes[] = {{"", 1}, {"Ki", UINT64_C(1) << 10}, {"Mi", UINT64_C(1) << 20}, {"Gi", UINT64_C(1) << 30},
+                {"Ti", UINT64_C(1) << 40}, {"Pi", UINT64_C(1) << 50}, {"k", 1000}, {"M", 1000000}, {"G", 1000000000},
+                {"T", UINT64_C(1000000000000)}, {"P", UINT64_C(1000000000000000)}};
+        char digits[24];
+        size_t length = strspn(text, "0123456789");
+
+        if (length == 0 || length >= sizeof(digits))
+                return false;
+        memcpy(digits, text, length);
+        digits[length] = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+                if (strcmp(text + length, suffixes[i].suffix) == 0 &&
+                        text_to_uint(digits, UINT64_MAX / suffixes[i].factor, ret)) {
+                        *ret *= suffixes[i].factor;
+                        return true;
+                }
+        return false;
+}
+
+/* {key: value}. There are tens of thousands of these, and json_pack() takes its time to read a format. */
+static json_t *pair(const char *key, json_t *value)
+{
+        json_t *object = json_object();
+
+        json_object_set_new_nocheck(object, key, value);
+        return object;
+}
+
+/* ---- attributes ---- */
+
+static void put_string(json_t *attributes, const char *name, const char *text)
+{
+        size_t length = 0;
+        size_t more;
+
+        while (text && text[length] && (more = text_utf8_length(text + length)) > 0 &&
+                length + more <= ATTRIBUTE_TEXT_MAX)
+                length += more;
+        if (length > 0)
+                json_object_set_new(attributes, name, pair("string", json_stringn_nocheck(text, length)));
+}
+
+static void put_number(json_t *attributes, const char *name, int64_t value)
+{
+        json_object_set_new(attributes, name, pair("int", json_integer(value)));
+}
+
+static void put_version(json_t *attributes, const char *name, const unsigned int parts[static 3])
+{
+        json_object_set_new(attributes, name, pair("version", json_sprintf("%u.%u.%u", parts[0], parts[1], parts[2])));
+}
+
+/* "580.105.08" has a zero that semantic versions may not have. */
+static bool read_version(const char *text, unsigned int ret[static 3])
+{
+        memset(ret, 0, 3 * sizeof(*ret));
+        for (size_t i = 0; text && i < 3; i++) {
+                char *end;
+
+                if (*text < '0' || *text > '9')
+                        return false;
+                ret[i] = (unsigned int)MIN(strtoul(text, &end, 10), 1000000000UL);
+                if (*end == '\0')
+                        return true;
+                if (*end != '.')
+                        return false;
+                text = end + 1;
+        }
+        return false;
+}
+
+static const char *architecture_name(const struct gpu *gpu)
+{
+        switch (gpu->architecture) {
+        case GPU_ARCHITECTURE_UNKNOWN:
+                return NULL;
+        case GPU_ARCHITECTURE_KEPLER:
+                return "Kepler";
+        case GPU_ARCHITECTURE_MAXWELL:
+                return "Maxwell";
+        case GPU_ARCHITECTURE_PASCAL:
+                return "Pascal";
+        case GPU_ARCHITECTURE_VOLTA:
+                return "Volta";
+        case GPU_ARCHITECTURE_TURING:
+                return "Turing";
+        case GPU_ARCHITECTURE_AMPERE:
+                return "Ampere";
+        case GPU_ARCHITECTURE_ADA:
+                return "Ada Lovelace";
+        case GPU_ARCHITECTURE_HOPPER:
+                return "Hopper";
+        case GPU_ARCHITECTURE_BLACKWELL:
+                return "Blackwell";
+        case GPU_ARCHITECTURE_RUBIN:
+                return "Rubin";
+        }
+        return NULL;
+}
+
+static const char *brand_name(int brand)
+{
+        static const char *const names[] = {
+                [NVML_BRAND_QUADRO] = "Quadro",
+                [NVML_BRAND_TESLA] = "Tesla",
+                [NVML_BRAND_NVS] = "NVS",
+                [NVML_BRAND_GRID] = "Grid",
+                [NVML_BRAND_GEFORCE] = "GeForce",
+                [NVML_BRAND_TITAN] = "Titan",
+                [NVML_BRAND_QUADRO_RTX] = "QuadroRTX",
+                [NVML_BRAND_NVIDIA_RTX] = "NvidiaRTX",
+                [NVML_BRAND_NVIDIA] = "Nvidia",
+                [NVML_BRAND_GEFORCE_RTX] = "GeForceRTX",
+                [NVML_BRAND_TITAN_RTX] = "TitanRTX",
+        };
+
+        return brand >= 0 && (size_t)brand < ARRAY_SIZE(names) ? names[brand] : NULL;
+}
+
+/* NVIDIA's words for whole GPUs and MIG devices, so that their classes select them, and no other device. */
+static const char *type_of(const struct dra_device *device)
+{
+        switch (device->kind) {
+        case DRA_DEVICE_WHOLE:
+                return "gpu";
+        case DRA_DEVICE_SHARED:
+        case DRA_DEVICE_SHARE:
+                return device->mig ? "shared-mig" : "shared-gpu";
+        case DRA_DEVICE_TIMESLICE:
+                return device->mig ? "timeslice-mig" : "timeslice-gpu";
+        case DRA_DEVICE_MIG:
+        case DRA_DEVICE_MIG_CANDIDATE:
+                return "mig";
+        }
+        return NULL;
+}
+
+/* What all devices of |gpu| say of it. */
+static json_t *attributes_of_gpu(const struct inventory *inventory, const struct gpu *gpu)
+{
+        json_t *attributes = json_object();
+        unsigned int version[3];
+
+        put_string(attributes, "productName", gpu->name);
+        put_string(attributes, "brand", brand_name(gpu->brand));
+        put_string(attributes, "architecture", architecture_name(gpu));
+        if (gpu->compute_major >= 0 && gpu->compute_minor >= 0)
+                put_version(attributes, "cudaComputeCapability",
+                        (unsigned int[3]){(unsigned int)gpu->compute_major, (unsigned int)gpu->compute_minor, 0});
+        if (read_version(inventory->driver_version, version))
+                put_version(attributes, "driverVersion", version);
+        if (inventory->cuda_major > 0)
+                put_version(attributes, "cudaDriverVersion",
+                        (unsigned int[3]){
+                                (unsigned int)inventory->cuda_major, (unsigned int)MAX(0, inventory->cuda_minor), 0});
+        put_string(attributes, "resource.kubernetes.io/pciBusID", gpu->bus);
+        put_string(attributes, "resource.kubernetes.io/pcieRoot", gpu->pcie_root);
+        if (gpu->numa_node >= 0)
+                put_number(attributes, "resource.kubernetes.io/numaNode", gpu->numa_node);
+        return attributes;
+}
+
+/* The values of |of_gpu| are in all of them. */
+static json_t *attributes_of(const struct dra_device *device, json_t *of_gpu)
+{
+        json_t *attributes = json_object();
+
+        put_string(attributes, "type", type_of(device));
+        if (!device->profile)
+                put_string(attributes, "uuid", device->uuid);
+        if (device->mig || device->profile) {
+                put_string(attributes, "parentUUID", device->gpu->uuid);
+                put_string(attributes, "profile", device->profile ? device->profile->name : device->mig->profile);
+        }
+        json_object_update(attributes, of_gpu);
+        return attributes;
+}
+
+/* ---- devices ---- */
+
+static json_t *policy_of(const struct dra_capacity *capacity)
+{
+        json_t *preset = quantity(capacity->preset, capacity->is_binary);
+
+        if (capacity->step == 0)
+                return json_pack("{s: o, s: [O]}", "default", preset, "validValues", preset);
+        return json_pack("{s: o, s: {s: o, s: o, s: o}}", "default", preset, "validRange", "min",
+                quantity(capacity->min, capacity->is_binary), "max", quantity(capacity->max, capacity->is_binary),
+                "step", quantity(capacity->step, capacity->is_binary));
+}
+
+static json_t *capacity_of(const struct dra_device *device)
+{
+        json_t *capacities = json_object();
+
+        for (size_t i = 0; i < device->n_capacities; i++) {
+                const struct dra_capacity *capacity = &device->capacities[i];
+                json_t *object = pair("value", quantity(capacity->value, capacity->is_binary));
+
+                if (capacity->has_policy)
+                        json_object_set_new(object, "requestPolicy", policy_of(capacity));
+                json_object_set_new(capacities, capacity->name, object);
+        }
+        return capacities;
+}
+
+static json_t *counters_of(const struct dra_counter *counters, size_t n_counters)
+{
+        json_t *object = json_object();
+
+        for (size_t i = 0; i < n_counters; i++)
+                json_object_set_new_nocheck(
+                        object, counters[i].name, pair("value", quantity(counters[i].value, false)));
+        return object;
+}
+
+static bool is_about(const struct dra_taint *taint, const struct dra_device *device)
+{
+        return strcmp(taint->uuid, device->uuid) == 0 || strcmp(taint->uuid, device->gpu->uuid) == 0;
+}
+
+static json_t *taints_of(const struct dra_slices_options *options, const struct dra_device *device)
+{
+        json_t *taints = json_array();
+
+        for (size_t i = 0; i < options->n_taints; i++) {
+                const struct dra_taint *taint = &options->taints[i];
+                json_t *object;
+
+                if (!is_about(taint, device))
+                        continue;
+                object = json_pack("{s: s, s: s}", "key", taint->key, "effect", effects[taint->effect]);
+                if (*taint->value)
+                        json_object_set_new(object, "value", json_string(taint->value));
+                json_array_append_new(taints, object);
+        }
+        return taints;
+}
+
+static json_t *device_of(const struct dra_slices_options *options, const struct dra_device *device, json_t *of_gpu)
+{
+        json_t *basic =
+                json_pack("{s: o, s: o}", "attributes", attributes_of(device, of_gpu), "capacity", capacity_of(device));
+        json_t *taints = taints_of(options, device);
+        json_t *object;
+
+        if (device->counter_set)
+                json_object_set_new(basic, "consumesCounters",
+                        json_pack("[{s: s, s: o}]", "counterSet", device->counter_set->name, "counters",
+                                counters_of(device->consumes, device->n_consumes)));
+        if (device->allows_multiple)
+                json_object_set_new(basic, "allowMultipleAllocations", json_true());
+        if (options->has_taints && json_array_size(taints) > 0)
+                json_object_set(basic, "taints", taints);
+        json_decref(taints);
+        if (options->api == DRA_API_V1BETA1)
+                return json_pack("{s: s, s: o}", "name", device->name, "basic", basic);
+        object = json_pack("{s: s}", "name", device->name);
+        json_object_update_new(object, basic);
+        return object;
+}
+
+static json_t *set_of(const struct dra_counter_set *set)
+{
+        return json_pack("{s: s, s: o}", "name", set->name, "counters", counters_of(set->counters, set->n_counters));
+}
+
+/* Where taints are not known, nobody may be given it. */
+static bool is_left_out(const struct dra_slices_options *options, const struct dra_device *device)
+{
+        for (size_t i = 0; !options->has_taints && i < options->n_taints; i++)
+                if (options->taints[i].effect != DRA_EFFECT_NONE && is_about(&options->taints[i], device))
+                        return true;
+        return false;
+}
+
+/* ---- slices ---- */
+
+struct pool {
+        const struct dra_layout *layout;
+        const struct dra_slices_options *options;
+        json_t *slices;
+        json_t **of_gpus; /* attributes of each GPU of the inventory; NULL: not made yet */
+        size_t n_gpus;
+        char hash[SHA256_HEX + 1]; /* of driver and node: "a" on "b-c" is not "a-b" on "c" */
+        json_t *sets;              /* of the slice that is being filled; NULL: none yet */
+        json_t *devices;
+        size_t n_counters;
+};
+
+static json_t *name_of(const struct pool *pool)
+{
+        size_t length = MIN(strlen(pool->options->node), (size_t)NODE_TEXT_MAX);
+
+        while (length > 0 && strchr(".-", pool->options->node[length - 1]))
+                length--;
+        return json_sprintf("%05zu-%s-%.*s-%.*s", json_array_size(pool->slices), pool->options->driver, (int)length,
+                pool->options->node, HASH_DIGITS, pool->hash);
+}
+
+/* Ends the slice that is being filled, unless there is nothing in it. */
+static void pool_cut(struct pool *pool)
+{
+        json_t *spec;
+
+        if (!pool->sets && !pool->devices)
+                return;
+        spec = json_pack("{s: s, s: s, s: {s: s, s: i, s: i}}", "driver", pool->options->driver, "nodeName",
+                pool->options->node, "pool", "name", pool->options->node, "generation", 0, "resourceSliceCount", 0);
+        if (pool->sets)
+                json_object_set_new(spec, "sharedCounters", pool->sets);
+        if (pool->devices)
+                json_object_set_new(spec, "devices", pool->devices);
+        json_array_append_new(pool->slices, json_pack("{s: o, s: o}", "name", name_of(pool), "spec", spec));
+        pool->sets = pool->devices = NULL;
+        pool->n_counters = 0;
+}
+
+static void pool_add_set(struct pool *pool, const struct dra_counter_set *set)
+{
+        if (!pool->sets)
+                pool->sets = json_array();
+        json_array_append_new(pool->sets, set_of(set));
+        pool->n_counters += set->n_counters;
+}
+
+static void pool_add_device(struct pool *pool, const struct dra_device *device)
+{
+        json_t **of_gpu = &pool->of_gpus[device->position];
+
+        if (is_left_out(pool->options, device))
+                return;
+        if (!pool->devices)
+                pool->devices = json_array();
+        if (!*of_gpu)
+                *of_gpu = attributes_of_gpu(pool->layout->inventory, device->gpu);
+        json_array_append_new(pool->devices, device_of(pool->options, device, *of_gpu));
+}
+
+static void fill_apart(struct pool *pool)
+{
+        const struct dra_layout *layout = pool->layout;
+        size_t most =
+                layout->n_counter_sets > 0 || pool->options->has_taints ? DRA_SLICE_RICH_DEVICES : DRA_SLICE_DEVICES;
+
+        for (size_t i = 0; i < layout->n_counter_sets; i++) {
+                if (json_array_size(pool->sets) == DRA_SLICE_SETS)
+                        pool_cut(pool);
+                pool_add_set(pool, &layout->counter_sets[i]);
+        }
+        pool_cut(pool);
+        for (size_t i = 0; i < layout->n_devices; i++) {
+                if (json_array_size(pool->devices) == most)
+                        pool_cut(pool);
+                pool_add_device(pool, &layout->devices[i]);
+        }
+        pool_cut(pool);
+}
+
+static const struct dra_counter_set *set_of_gpu(const struct dra_layout *layout, size_t position)
+{
+        for (size_t i = 0; i < layout->n_devices; i++)
+                if (layout->devices[i].position == position && layout->devices[i].counter_set)
+                        return layout->devices[i].counter_set;
+        return NULL;
+}
+
+static size_t count_of_gpu(const struct dra_layout *layout, size_t position)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < layout->n_devices; i++)
+                count += layout->devices[i].position == position;
+        return count;
+}
+
+/* GPU by GPU; what one GPU has beyond a slice's 64 devices is left out. */
+static void fill_together(struct pool *pool)
+{
+        const struct dra_layout *layout = pool->layout;
+
+        for (size_t position = 0; position < layout->inventory->n_gpus; position++) {
+                const struct dra_counter_set *set = set_of_gpu(layout, position);
+                size_t n_counters = set ? set->n_counters : 0;
+
+                if (json_array_size(pool->devices) + count_of_gpu(layout, position) > DRA_SLICE_RICH_DEVICES ||
+                        json_array_size(pool->sets) == DRA_SLICE_SETS ||
+                        pool->n_counters + n_counters > DRA_SLICE_COUNTERS)
+                        pool_cut(pool);
+                if (set)
+                        pool_add_set(pool, set);
+                for (size_t i = 0; i < layout->n_devices; i++)
+                        if (layout->devices[i].position == position &&
+                                json_array_size(pool->devices) < DRA_SLICE_RICH_DEVICES)
+                                pool_add_device(pool, &layout->devices[i]);
+        }
+        pool_cut(pool);
+}
+
+static void pool_init(struct pool *pool, const struct dra_layout *layout, const struct dra_slices_options *options)
+{
+        _free_ char *both = xasprintf("%s/%s", options->driver, options->node);
+
+        *pool = (struct pool){.layout = layout,
+                .options = options,
+                .slices = json_array(),
+                .of_gpus = xcalloc(layout->inventory->n_gpus, sizeof(*pool->of_gpus)),
+                .n_gpus = layout->inventory->n_gpus};
+        sha256_hex(both, strlen(both), pool->hash);
+}
+
+static json_t *pool_finish(struct pool *pool)
+{
+        size_t count = json_array_size(pool->slices);
+        size_t i;
+        json_t *slice;
+
+        json_array_foreach(pool->slices, i, slice) json_object_set_new(
+                object_find(slice, "spec", "pool", NULL), "resourceSliceCount", json_integer((json_int_t)count));
+        for (i = 0; i < pool->n_gpus; i++)
+                json_decref(pool->of_gpus[i]);
+        free(pool->of_gpus);
+        return pool->slices;
+}
+
+json_t *dra_slices_build(const struct dra_layout *layout, const struct dra_slices_options *options)
+{
+        struct pool pool;
+
+        pool_init(&pool, layout, options);
+        if (options->counters_apart || layout->n_counter_sets == 0)
+                fill_apart(&pool);
+        else
+                fill_together(&pool);
+        return pool_finish(&pool);
+}
+
+json_t *dra_slices_probe(const struct dra_slices_options *options)
+{
+        static const struct dra_counter counter = {.name = "unit", .value = 1};
+        static const struct dra_counter_set set = {.name = "probe-counters", .counters = &counter, .n_counters = 1};
+        static const struct dra_capacity slots = {
+                .name = DRA_CAPACITY_SLOTS, .value = 1, .has_policy = true, .preset = 1, .min = 1, .max = 1};
+        static const struct dra_taint taint = {
+                .uuid = "probe", .key = DRA_DRIVER "/probe", .value = "", .effect = DRA_EFFECT_NO_SCHEDULE};
+        struct gpu gpu = inventory_unknown_gpu("probe");
+        const struct inventory inventory = {.gpus = &gpu, .n_gpus = 1};
+        const struct dra_device device = {.name = "probe",
+                .kind = DRA_DEVICE_SHARED,
+                .uuid = "probe",
+                .gpu = &gpu,
+                .allows_multiple = true,
+                .capacities = &slots,
+                .n_capacities = 1,
+                .counter_set = &set,
+                .consumes = &counter,
+                .n_consumes = 1};
+        const struct dra_layout layout = {.inventory = &inventory};
+        struct dra_slices_options with_taint = *options;
+        struct pool pool;
+        json_t *slices;
+        json_t *probe;
+
+        with_taint.has_taints = true;
+        with_taint.taints = &taint;
+        with_taint.n_taints = 1;
+        pool_init(&pool, &layout, &with_taint);
+        if (!options->counters_apart)
+                pool_add_set(&pool, &set);
+        pool_add_device(&pool, &device);
+        pool_cut(&pool);
+        slices = pool_finish(&pool);
+        probe = json_incref(json_array_get(slices, 0));
+        json_decref(slices);
+        return probe;
+}
+
+/* ---- what the server made of it ---- */
+
+static const json_t *basic_of(const json_t *device)
+{
+        const json_t *basic = json_object_get(device, "basic");
+
+        return basic ? basic : device;
+}
+
+static bool has_lost(const json_t *sent, const json_t *kept, const char *key)
+{
+        return json_object_get(sent, key) && !json_object_get(kept, key);
+}
+
+static void device_dropped(struct dra_features *features, const json_t *sent, const json_t *kept)
+{
+        const json_t *kept_capacity = json_object_get(kept, "capacity");
+        const char *name;
+        json_t *capacity;
+
+        if (has_lost(sent, kept, "allowMultipleAllocations"))
+                features->consumable_capacity = false;
+        if (has_lost(sent, kept, "consumesCounters"))
+                features->partitionable_devices = false;
+        if (has_lost(sent, kept, "taints"))
+                features->device_taints = false;
+        json_object_foreach(json_object_get(sent, "capacity"), name,
+                capacity) if (has_lost(capacity, json_object_get(kept_capacity, name), "requestPolicy"))
+                features->consumable_capacity = false;
+}
+
+void dra_slices_dropped(struct dra_features *features, const json_t *spec, const json_t *answered)
+{
+        const json_t *kept = json_object_get(answered, "devices");
+        size_t i;
+        json_t *device;
+
+        if (has_lost(spec, answered, "sharedCounters"))
+                features->partitionable_devices = false;
+        json_array_foreach(json_object_get(spec, "devices"), i, device)
+                device_dropped(features, basic_of(device), basic_of(json_array_get(kept, i)));
+}
+
+static bool is_same_value(const char *key, const json_t *wanted, const json_t *there);
+
+static bool is_same_object(const json_t *wanted, const json_t *there)
+{
+        size_t n_there = json_object_size(there);
+        const char *key;
+        json_t *value;
+
+        if (!json_object_get(wanted, "timeAdded") && json_object_get(there, "timeAdded"))
+                n_there--;
+        if (n_there != json_object_size(wanted))
+                return false;
+        json_object_foreach((json_t *)(uintptr_t)wanted, key,
+                value) if (!is_same_value(key, value, json_object_get(there, key))) return false;
+        return true;
+}
+
+static bool is_same_value(const char *key, const json_t *wanted, const json_t *there)
+{
+        uint64_t a;
+        uint64_t b;
+
+        if (strcmp(key, "generation") == 0)
+                return json_is_integer(there);
+        if (json_is_object(wanted) && json_is_object(there))
+                return is_same_object(wanted, there);
+        if (json_is_array(wanted) && json_is_array(there)) {
+                for (size_t i = 0; i < json_array_size(wanted); i++)
+                        if (!is_same_value("", json_array_get(wanted, i), json_array_get(there, i)))
+                                return false;
+                return json_array_size(wanted) == json_array_size(there);
+        }
+        if (json_is_string(wanted) && json_is_string(there) && quantity_value(json_string_value(wanted), &a) &&
+                quantity_value(json_string_value(there), &b))
+                return a == b;
+        return json_equal(wanted, there);
+}
+
+bool dra_slices_are_same(const json_t *wanted, const json_t *there)
+{
+        return is_same_value("spec", wanted, there);
+}

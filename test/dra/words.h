@@ -1,0 +1,26 @@
+/*
+ * What is to be offered, in words of a command line: time-slicing, dynamic-mig, no-whole, no-mps, safe, shares (safe, in 4 shares).
+ */
+#pragma once
+
+#include "test/unit/dra/simulated.h"
+
+static inline bool has_word(char *const *words, const char *word)
+{
+        for (; *words; words++)
+                if (strcmp(*words, word) == 0)
+                        return true;
+        return false;
+}
+
+static inline void set_options(
+        struct dra_options *options, struct arena *arena, const struct inventory *inventory, char *const *words)
+{
+        options->whole = !has_word(words, "no-whole");
+        options->mps = !has_word(words, "no-mps");
+        options->time_slicing = has_word(words, "time-slicing");
+        options->features.partitionable_devices = !has_word(words, "shares") && !has_word(words, "safe");
+        options->fallback = has_word(words, "shares") ? DRA_FALLBACK_SHARES : DRA_FALLBACK_WHOLE;
+        if (has_word(words, "dynamic-mig"))
+                simulated_mig(options, arena, inventory);
+}
