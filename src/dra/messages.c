@@ -6,7 +6,6 @@
 #include <dra.pb-c.h>
 
 #include "base/text.h"
-
 #include "kubelet/unpack.h"
 
 #define REQUEST_MEMORY ((size_t)256 * 1024) /* DRA_SERVICE_CLAIMS_MAX claims with the longest names take half of it */

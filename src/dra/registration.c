@@ -13,11 +13,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "io/dirwatch.h"
 #include "io/reach.h"
 #include "kubelet/unpack.h"
-
 #include "rpc/server.h"
 
 #define POLL_MS UINT64_C(10000)
@@ -110,8 +108,8 @@ static void handle_notify(struct rpc_call *call, const uint8_t *message, size_t 
         if (registration->is_closing)
                 return;
         if (status->plugin_registered) {
-                log_info("registered DRA driver with kubelet", LOG_STR("driver", registration->driver),
-                        LOG_STR("socket", registration->endpoint));
+                LOG_AT(registration->is_registered ? LOG_DEBUG : LOG_INFO, "registered DRA driver with kubelet",
+                        LOG_STR("driver", registration->driver), LOG_STR("socket", registration->endpoint));
                 registration->is_registered = true;
                 registration->last_failure[0] = '\0';
                 registration->pause_ms = registration->options.retry_ms;

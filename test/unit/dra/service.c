@@ -15,7 +15,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-
 #include "dra/service.h"
 #include "io/lock.h"
 #include "io/loop.h"
