@@ -42,7 +42,7 @@ static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_
         const struct bench *bench = context;
         struct arena scratch = ARENA_INIT;
         struct container_ids *containers;
-        struct allocation allocation;
+        struct allocate_answer answer;
         struct error err;
         size_t count;
         struct allocate_request request = {.tag = ""};
@@ -51,9 +51,9 @@ static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_
                 fail(err.text);
         request.ids = containers[0].ids;
         request.n_ids = containers[0].n_ids;
-        if (allocate(&allocation, &scratch, bench->stock.plan, bench->stock.resource, &request, &err) < 0)
+        if (allocate(&answer, &scratch, bench->stock.plan, bench->stock.resource, &request, &err) < 0)
                 fail(err.text);
-        finish_with(call, convert_allocate_response(&allocation, 1, &scratch));
+        finish_with(call, convert_allocate_response(&answer, 1, &scratch));
         arena_done(&scratch);
 }
 

@@ -130,7 +130,7 @@ check_resources() { # node
         fi
         [ -z "$fine" ] || good "resources: $(joined "$fine")"
         before=$(counts "$1" allocatable | grep -vE "$pattern")
-        [ -z "$before" ] || note "of before, until kubelet starts anew: $(joined "${before//=/: }")"
+        [ -z "$before" ] || note "of a previous plugin, until kubelet restarts: $(joined "${before//=/: }")"
 }
 
 # Sets $pod.

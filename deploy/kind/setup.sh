@@ -145,7 +145,7 @@ install() {
         had=$(kube --namespace warpshare get daemonset warpshare-mps --ignore-not-found -o name)
         manifest | kube apply -f -
         if [ -n "$had" ]; then
-                say "the pods of before are replaced"
+                say "the previous pods are replaced"
                 kube --namespace warpshare delete pods -l app.kubernetes.io/name=warpshare
         fi
         kube --namespace warpshare rollout status daemonset/warpshare-agent --timeout "${timeout}s"
@@ -185,7 +185,7 @@ install_operator() {
                 --set devicePlugin.repository=docker.io/library --set devicePlugin.image=warpshare \
                 --set-string "devicePlugin.version=$version" --wait --timeout "${timeout}s"
         if [ -n "$had" ]; then
-                say "the pods of before are replaced"
+                say "the previous pods are replaced"
                 kube --namespace gpu-operator delete pods -l app=nvidia-device-plugin-daemonset
         fi
         wait_for_counts '^nvidia\.com/gpu(\.shared)?=[1-9]' '^$' GPU "$look"

@@ -544,7 +544,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                 occupy((double)grid_x * block_x * *(uint32_t *)arguments[1] * KERNEL_WORK_FLOPS /
                         (sms * gpu.scenario.gflops * 1e9));
         else {
-                server_tell_fault(&gpu.server);
+                server_report_fault(&gpu.server);
                 gpu.context->broken = CUDA_ERROR_ILLEGAL_ADDRESS;
         }
         return CUDA_SUCCESS;

@@ -90,7 +90,7 @@ int server_look(struct server *server)
         return 0;
 }
 
-void server_tell_fault(const struct server *server)
+void server_report_fault(const struct server *server)
 {
         if (server->fd >= 0)
                 channel_send(server->fd, "FAULT");

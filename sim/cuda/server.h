@@ -22,6 +22,6 @@ int server_connect(struct server *server);
 int server_look(struct server *server);
 
 /* Tells the server that we have caused a fault; it tells all. */
-void server_tell_fault(const struct server *server);
+void server_report_fault(const struct server *server);
 
 void server_leave(struct server *server);

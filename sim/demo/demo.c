@@ -92,7 +92,7 @@ static void kill_daemon(struct demo *demo)
                 demo_fail(demo, "one daemon should have been restarted, and no other");
 }
 
-static void tell_of_equal_parts(struct demo *demo)
+static void show_equal_parts(struct demo *demo)
 {
         printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
                 demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
@@ -107,7 +107,7 @@ static void tell_of_equal_parts(struct demo *demo)
         demo_show_equal_pod(demo);
 }
 
-static void tell_of_each_gpu(struct demo *demo)
+static void show_each_gpu(struct demo *demo)
 {
         demo_heading(
                 demo, "2. Each GPU as a resource of its own (scope: individual), and one container that asks for two");
@@ -120,7 +120,7 @@ static void tell_of_each_gpu(struct demo *demo)
                 demo_show_pod_of_two_gpus(demo);
 }
 
-static void tell_of_declared(struct demo *demo)
+static void show_declared(struct demo *demo)
 {
         demo_heading(
                 demo, "3. Replicas say how many containers fit, and each says what it needs (provisioning: declared)");
@@ -130,7 +130,7 @@ static void tell_of_declared(struct demo *demo)
                 demo_fail(demo, "kubelet should count %zu", demo->offered);
 }
 
-static void tell_of_any_parts(struct demo *demo)
+static void show_any_parts(struct demo *demo)
 {
         demo_heading(demo, "4. The same GPUs with another configuration: 10 parts each, and a pod may have several");
         demo_show_daemons(demo);
@@ -187,12 +187,12 @@ static bool begin(struct demo *demo, enum demo_parts parts, char **argv)
 
 static const struct {
         enum demo_parts parts;
-        void (*tell)(struct demo *demo);
+        void (*report)(struct demo *demo);
 } scenes[] = {
-        {DEMO_EQUAL_PARTS, tell_of_equal_parts},
-        {DEMO_EACH_GPU, tell_of_each_gpu},
-        {DEMO_DECLARED, tell_of_declared},
-        {DEMO_ANY_PARTS, tell_of_any_parts},
+        {DEMO_EQUAL_PARTS, show_equal_parts},
+        {DEMO_EACH_GPU, show_each_gpu},
+        {DEMO_DECLARED, show_declared},
+        {DEMO_ANY_PARTS, show_any_parts},
 };
 
 int main(int argc, char **argv)
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
                 bool is_last = i + 1 == ARRAY_SIZE(scenes);
 
                 if (begin(&demo, scenes[i].parts, argv)) {
-                        scenes[i].tell(&demo);
+                        scenes[i].report(&demo);
                         if (is_last && is_on(argv[KEEP]) && !demo.wrong)
                                 keep(&demo);
                         if ((is_last && is_on(argv[LOG])) || demo.wrong)

@@ -13,10 +13,10 @@
 #define DEMO_RESOURCE "nvidia.com/gpu"
 #define DEMO_GPUS 4U
 #define DEMO_DRIVER "550.163.01"
-#define DEMO_EQUAL 20U /* replicas of a GPU while all parts are equal: a pod has one, and nothing is kept back */
+#define DEMO_EQUAL 20U /* replicas of a GPU while all parts are equal: a pod has one, and nothing is reserved */
 #define DEMO_EQUAL_MIB 1630U
 #define DEMO_REPLICAS 10U /* of a GPU after that */
-#define DEMO_MOST 7U      /* that one pod may ask for: share/grants.h says how many can be advertised then */
+#define DEMO_MOST 7U      /* that one pod may ask for: share/allocations.h says how many can be advertised then */
 #define DEMO_ADVERTISED(gpus) ((size_t)(DEMO_MOST - 1 + (gpus) * (DEMO_REPLICAS - DEMO_MOST + 1)))
 #define DEMO_USABLE_MIB 32285U /* 32,605 MiB but for a reserve of 320 */
 #define DEMO_DECLARED_MIB (DEMO_USABLE_MIB * 6 / 10)

@@ -74,7 +74,7 @@ struct picture {
         } cells[DEMO_EQUAL];
         unsigned int n_cells;
         unsigned int held;
-        unsigned int unhealthy; /* those that are only kept back among them: kubelet knows no difference */
+        unsigned int unhealthy; /* those that are only reserved among them: kubelet knows no difference */
 };
 
 static bool is_struck(const struct demo *demo, const char *gpu)

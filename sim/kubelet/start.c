@@ -77,19 +77,19 @@ static void refuse(struct start *start, const char *text)
         free(start);
 }
 
-static void tell_next(struct start *start);
+static void report_next(struct start *start);
 
-static void on_told(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
+static void on_reported(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
 {
         if (status != RPC_OK)
                 refuse(data, text);
         else
-                tell_next(data);
+                report_next(data);
 }
 
-static void tell(struct start *start, const struct endpoint *endpoint, const struct held *held)
+static void report(struct start *start, const struct endpoint *endpoint, const struct held *held)
 {
-        static const struct rpc_handlers handlers = {.ended = on_told};
+        static const struct rpc_handlers handlers = {.ended = on_reported};
         V1beta1__PreStartContainerRequest request = V1BETA1__PRE_START_CONTAINER_REQUEST__INIT;
         struct rpc_message *message;
 
@@ -101,7 +101,7 @@ static void tell(struct start *start, const struct endpoint *endpoint, const str
         rpc_message_unref(message);
 }
 
-static void tell_next(struct start *start)
+static void report_next(struct start *start)
 {
         while (start->at != &start->pod->held) {
                 const struct held *held = container_of(start->at, struct held, link);
@@ -111,7 +111,7 @@ static void tell_next(struct start *start)
                 if (!endpoint->wants_start)
                         continue;
                 if (endpoint->peer)
-                        tell(start, endpoint, held);
+                        report(start, endpoint, held);
                 else
                         refuse(start, ENDPOINT_STOPPED);
                 return;
@@ -124,5 +124,5 @@ void container_start(struct kubelet *kubelet, const struct pod *pod, kubelet_ans
         struct start *start = xcalloc(1, sizeof(*start));
 
         *start = (struct start){kubelet, pod, pod->held.next, answered, data};
-        tell_next(start);
+        report_next(start);
 }

@@ -440,14 +440,14 @@ static void split(struct request *request, char *line)
 bool command_befall(const struct daemon *daemon, const char *name, struct strbuf *out)
 {
         const struct mps_scenario *scenario = &daemon->scenario;
-        const struct mps_fault *told = mps_scenario_fault(scenario, name, MPS_FAULT_ANSWER);
+        const struct mps_fault *reported = mps_scenario_fault(scenario, name, MPS_FAULT_ANSWER);
 
         if (scenario->daemon == MPS_DAEMON_GARBAGE) {
                 strbuf_puts(out, "\x01\xff\xfe\x1b[31m%s%n 99999999999999999999 -1 nan\n\n\t\x80");
                 return true;
         }
-        if (told) {
-                strbuf_printf(out, "%s\n", told->answer);
+        if (reported) {
+                strbuf_printf(out, "%s\n", reported->answer);
                 return true;
         }
         return mps_scenario_fault(scenario, name, MPS_FAULT_IGNORE) != NULL;

@@ -64,7 +64,7 @@ static void befall(const struct mps_scenario *scenario)
 }
 
 /* The parent ends when the daemon listens. Returns in the daemon. */
-static void go_to_background(int *told)
+static void go_to_background(int *reported)
 {
         int ends[2];
         char answer = 1;
@@ -79,7 +79,7 @@ static void go_to_background(int *told)
         setsid();
         if (fork() > 0)
                 _exit(0);
-        *told = ends[1];
+        *reported = ends[1];
 }
 
 static void cut_standard_files(void)
@@ -94,13 +94,13 @@ static void cut_standard_files(void)
 static int run_daemon(struct daemon *daemon, enum mode mode)
 {
         struct error err = {0};
-        int told = -1;
+        int reported = -1;
         const char success = 0;
 
         befall(&daemon->scenario);
         daemon->foreground = mode == MODE_FOREGROUND;
         if (mode == MODE_BACKGROUND)
-                go_to_background(&told);
+                go_to_background(&reported);
         signal(SIGPIPE, SIG_IGN);
         if (daemon_open(daemon, &err) < 0) {
                 if (err.text[0])
@@ -109,9 +109,9 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
         }
         if (mode == MODE_BACKGROUND) {
                 cut_standard_files();
-                if (write(told, &success, 1) != 1)
+                if (write(reported, &success, 1) != 1)
                         return 1;
-                close(told);
+                close(reported);
         }
         return daemon_run(daemon);
 }

@@ -92,7 +92,7 @@ static int open_doors(struct daemon *daemon, struct error *err)
                 if (fd < 0)
                         return -1;
                 watch_add(daemon, &daemon->doors[i], fd, on_door);
-                daemon->doors[i].paused = daemon->scenario.daemon == MPS_DAEMON_DEAF;
+                daemon->doors[i].paused = daemon->scenario.daemon == MPS_DAEMON_UNRESPONSIVE;
         }
         return 0;
 }

@@ -137,7 +137,7 @@ static bool read_server(struct mps_scenario *scenario, const char *value)
 static bool read_daemon(struct mps_scenario *scenario, const char *value)
 {
         static const struct word words[] = {{"works", MPS_DAEMON_WORKS}, {"exits", MPS_DAEMON_EXITS},
-                {"garbage", MPS_DAEMON_GARBAGE}, {"slow", MPS_DAEMON_SLOW}, {"deaf", MPS_DAEMON_DEAF}, {NULL}};
+                {"garbage", MPS_DAEMON_GARBAGE}, {"slow", MPS_DAEMON_SLOW}, {"deaf", MPS_DAEMON_UNRESPONSIVE}, {NULL}};
         unsigned int mode = 0;
 
         if (!read_word(value, words, &mode, &scenario->daemon_number))

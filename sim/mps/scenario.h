@@ -35,7 +35,13 @@ struct mps_fault {
 };
 
 enum mps_server_mode { MPS_SERVER_WORKS, MPS_SERVER_EXITS, MPS_SERVER_HANGS, MPS_SERVER_FAULT };
-enum mps_daemon_mode { MPS_DAEMON_WORKS, MPS_DAEMON_EXITS, MPS_DAEMON_GARBAGE, MPS_DAEMON_SLOW, MPS_DAEMON_DEAF };
+enum mps_daemon_mode {
+        MPS_DAEMON_WORKS,
+        MPS_DAEMON_EXITS,
+        MPS_DAEMON_GARBAGE,
+        MPS_DAEMON_SLOW,
+        MPS_DAEMON_UNRESPONSIVE
+};
 
 struct mps_scenario {
         unsigned int version; /* of the driver: 535, 550, … */

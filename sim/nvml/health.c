@@ -166,7 +166,7 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
                 *value = model->architecture >= NVML_DEVICE_ARCH_HOPPER;
                 return model->memory_slices;
         case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
-                *value = versions_tell_profiles_without_mig(versions);
+                *value = versions_report_profiles_without_mig(versions);
                 return model->memory_slices;
         case NVML_FI_DEV_POWER_AVERAGE:
         case NVML_FI_DEV_POWER_INSTANT:
@@ -174,7 +174,7 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
                 return true;
         case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
                 *value = gpu->recovery_action;
-                return versions_tell_recovery_actions(versions);
+                return versions_report_recovery_actions(versions);
         default:
                 return !call->gpu->mig_current && field_of_rows(gpu, id, value);
         }

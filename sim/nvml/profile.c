@@ -13,7 +13,7 @@ static struct call call_profile(const char *name, nvmlDevice_t device)
 
         if (!call.result &&
                 (!call.config->model->memory_slices ||
-                        (!call.gpu->mig_current && !versions_tell_profiles_without_mig(&call.world->versions))))
+                        (!call.gpu->mig_current && !versions_report_profiles_without_mig(&call.world->versions))))
                 call.result = NVML_ERROR_NOT_SUPPORTED;
         return call;
 }

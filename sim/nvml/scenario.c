@@ -229,12 +229,12 @@ int scenario_parse(struct scenario **ret, const char *name, const char *text, si
         return 0;
 }
 
-bool versions_tell_profiles_without_mig(const struct scenario_versions *versions)
+bool versions_report_profiles_without_mig(const struct scenario_versions *versions)
 {
         return strtoul(versions->driver, NULL, 10) >= 550;
 }
 
-bool versions_tell_recovery_actions(const struct scenario_versions *versions)
+bool versions_report_recovery_actions(const struct scenario_versions *versions)
 {
         return strtoul(versions->driver, NULL, 10) >= 550;
 }

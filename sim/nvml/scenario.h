@@ -151,7 +151,7 @@ static inline void scenario_freep(struct scenario **scenario)
 }
 
 /* The driver tells MIG profiles while MIG is off, too: R550 and newer do (field 199), R535 cannot. */
-bool versions_tell_profiles_without_mig(const struct scenario_versions *versions);
+bool versions_report_profiles_without_mig(const struct scenario_versions *versions);
 
 /* The driver has field 230: R550 and newer. */
-bool versions_tell_recovery_actions(const struct scenario_versions *versions);
+bool versions_report_recovery_actions(const struct scenario_versions *versions);

@@ -70,7 +70,7 @@ struct agent {
         int status;
 
         struct keeper_crashes crashes; /* of those before, in this container */
-        bool has_told_crash;
+        bool has_reported_crash;
         struct restart restarts; /* so far */
         uv_timer_t restart;
         struct complaint bad_restart;
@@ -110,7 +110,7 @@ static void on_holdings_closed(void *data UNUSED)
 {
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_agent_deadline(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
 
@@ -120,7 +120,7 @@ static void on_deadline(uv_timer_t *timer)
         _exit(agent->status);
 }
 
-static void stop(struct agent *agent, int status)
+static void agent_stop(struct agent *agent, int status)
 {
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
 
@@ -135,7 +135,7 @@ static void stop(struct agent *agent, int status)
         uv_close((uv_handle_t *)&agent->restart, NULL);
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
-        uv_timer_start(&agent->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
@@ -156,28 +156,28 @@ static bool must_leave(const struct agent *agent)
                agent_config_is_settled(agent->configs);
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_agent_retry(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
 
         gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
 }
 
-/* MPS daemons, grants and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
+/* MPS daemons, allocations and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
         if (plugins_is_serving(agent->plugins))
                 ledger_apply(agent->ledger, plan);
 }
 
-static void follow(struct agent *agent, const struct rollout *next)
+static void agent_follow(struct agent *agent, const struct rollout *next)
 {
         if (plugins_is_serving(agent->plugins))
                 agent_rollout_follow(agent->rollout, next);
 }
 
 /* First the plugins: there every unit is healthy again until the inventory's own health follows, and the ledger reads it. */
-static void apply(struct agent *agent, const struct plan *plan)
+static void agent_apply(struct agent *agent, const struct plan *plan)
 {
         plugins_apply(agent->plugins, plan);
         apply_holdings(agent, plan);
@@ -200,7 +200,7 @@ static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
         const struct plan *plan = agent->current->rollout->plan;
 
-        apply(agent, plan);
+        agent_apply(agent, plan);
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
@@ -210,13 +210,13 @@ static void keep_current(struct agent *agent, const struct inventory *inventory)
         }
 }
 
-static void refuse(struct agent *agent, struct inventory *inventory, const struct error *err)
+static void agent_refuse(struct agent *agent, struct inventory *inventory, const struct error *err)
 {
         inventory_free(agent->refused);
         agent->refused = inventory;
         if (must_leave(agent)) {
                 log_error("no plan can be made", LOG_ERR(err));
-                stop(agent, EXIT_FAILED);
+                agent_stop(agent, EXIT_FAILED);
                 return;
         }
         node_report_refused(agent->report, err->text);
@@ -228,15 +228,15 @@ static void refuse(struct agent *agent, struct inventory *inventory, const struc
         if (agent->current)
                 keep_current(agent, inventory);
         agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, RETRY_MAX_MS) : RETRY_MS;
-        uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+        uv_timer_start(&agent->retry, on_agent_retry, agent->retry_ms, 0);
 }
 
 static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
         generation_serve(next, agent_rollout_judge(agent->rollout, next->plan));
-        follow(agent, next->rollout);
-        apply(agent, next->rollout->plan);
+        agent_follow(agent, next->rollout);
+        agent_apply(agent, next->rollout->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
         agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
@@ -259,22 +259,22 @@ static void apply_again(struct agent *agent, const struct plan *plan)
         plugins_apply_again(agent->plugins, plan);
 }
 
-static void on_change_told(const struct rollout_pending *pending, bool is_pending, void *data)
+static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
 {
         struct agent *agent = data;
 
         if (is_pending)
-                node_events_tell(agent->events, NODE_EVENT_CHANGE_PENDING,
+                node_events_report(agent->events, NODE_EVENT_CHANGE_PENDING,
                         "%s: %s stays \"%s\" and becomes \"%s\" when its containers have ended: %s", pending->resource,
                         pending->unit, pending->from, pending->to, pending->holders);
         else
-                node_events_tell(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now", pending->resource,
-                        pending->unit, pending->to);
+                node_events_report(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now",
+                        pending->resource, pending->unit, pending->to);
 }
 
-static void serve(struct agent *agent, struct rollout *next)
+static void agent_serve(struct agent *agent, struct rollout *next)
 {
-        follow(agent, next);
+        agent_follow(agent, next);
         apply_again(agent, next->plan);
         generation_serve(agent->current, next);
 }
@@ -299,11 +299,11 @@ static void on_held(void *data)
         if (agent->stopping || !agent->current || !plugins_is_serving(agent->plugins))
                 return;
         next = agent_rollout_judge(agent->rollout, agent->current->plan);
-        agent_rollout_tell(agent->rollout, next);
+        agent_rollout_report(agent->rollout, next);
         if (rollout_is_same(agent->current->rollout, next))
                 rollout_free(next);
         else
-                serve(agent, next);
+                agent_serve(agent, next);
 }
 
 /* ---- what the monitor says ---- */
@@ -315,7 +315,7 @@ static const struct inventory *newest_inventory(const struct agent *agent)
         return agent->current ? agent->current->inventory : NULL;
 }
 
-static void on_inventory(struct inventory *inventory, void *data)
+static void on_agent_inventory(struct inventory *inventory, void *data)
 {
         struct agent *agent = data;
         const struct inventory *before = newest_inventory(agent);
@@ -337,19 +337,19 @@ static void on_inventory(struct inventory *inventory, void *data)
                 return;
         }
         if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
-                refuse(agent, inventory, &err);
+                agent_refuse(agent, inventory, &err);
                 return;
         }
         if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
-                next->inventory = NULL; /* which refuse() keeps */
+                next->inventory = NULL; /* which agent_refuse() keeps */
                 generation_free(next);
-                refuse(agent, inventory, &err);
+                agent_refuse(agent, inventory, &err);
                 return;
         }
         put_in_force(agent, next);
 }
 
-static void on_unavailable(const char *reason, void *data)
+static void on_agent_unavailable(const char *reason, void *data)
 {
         struct agent *agent = data;
 
@@ -358,14 +358,14 @@ static void on_unavailable(const char *reason, void *data)
                 return;
         if (must_leave(agent)) {
                 log_error("NVML cannot be used (failOnInitError: false would wait)", LOG_STR("reason", reason));
-                stop(agent, EXIT_FAILED);
+                agent_stop(agent, EXIT_FAILED);
                 return;
         }
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
         node_report_unavailable(agent->report, reason);
 }
 
-static void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
+static void on_agent_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
 {
         struct agent *agent = data;
 
@@ -390,7 +390,7 @@ static void on_unheard(const char *reason, void *data)
         }
 }
 
-static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+static void on_agent_hang(const struct gpu_hang *hang, bool has_returned, void *data)
 {
         struct agent *agent = data;
 
@@ -425,11 +425,11 @@ static void publish_labels(struct agent *agent)
 /* What was read and built meanwhile is served from now on; what was promised and held is what the agent before has left. */
 static void report_crash(struct agent *agent)
 {
-        if (agent->crashes.total && !agent->has_told_crash)
-                node_events_tell(agent->events, NODE_EVENT_AGENT_RESTARTED,
+        if (agent->crashes.total && !agent->has_reported_crash)
+                node_events_report(agent->events, NODE_EVENT_AGENT_RESTARTED,
                         "the agent was ended by signal %d (%s) and started again; %u times since its container started",
                         agent->crashes.signal, strsignal(agent->crashes.signal), agent->crashes.total);
-        agent->has_told_crash = true;
+        agent->has_reported_crash = true;
 }
 
 /* What the agent before has written stays where this one cannot write; it is tried again. */
@@ -441,7 +441,7 @@ static void publish_current(struct agent *agent)
                 return;
         complain(&agent->bad_plan, "the CDI specifications of the plan cannot be written, will try again", &err);
         agent->retry_ms = RETRY_MS;
-        uv_timer_start(&agent->retry, on_retry, agent->retry_ms, 0);
+        uv_timer_start(&agent->retry, on_agent_retry, agent->retry_ms, 0);
 }
 
 static void take_over(struct agent *agent)
@@ -449,10 +449,10 @@ static void take_over(struct agent *agent)
         publish_current(agent);
         node_events_serve(agent->events, true);
         report_crash(agent);
-        agent_hangs_tell_all(agent->monitor, agent->events);
+        agent_hangs_report_all(agent->monitor, agent->events);
         agent_rollout_serve(agent->rollout, true);
         if (agent->current)
-                serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
+                agent_serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
         agent_config_serve(agent->configs, true);
         node_report_serve(agent->report, true);
         publish_labels(agent);
@@ -485,7 +485,7 @@ static void on_stranded(void *data)
 {
         log_error("kubelet's directory was removed on the host and cannot be seen from this container any more; "
                   "exiting, so that a new container sees the new one");
-        stop(data, EXIT_FAILED);
+        agent_stop(data, EXIT_FAILED);
 }
 
 /* ---- reload ---- */
@@ -500,7 +500,7 @@ static void warn_of_late_options(const struct config *before, const struct confi
                 log_warn("a new device discovery strategy takes effect at the next start");
 }
 
-static void reload(struct agent *agent)
+static void agent_reload(struct agent *agent)
 {
         struct settings *settings;
         struct error err;
@@ -523,23 +523,23 @@ static void reload(struct agent *agent)
 
 static void on_config_changed(void *data)
 {
-        reload(data);
+        agent_reload(data);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_agent_signal(uv_signal_t *handle, int number)
 {
         struct agent *agent = handle->data;
 
         log_info("signal received", LOG_STR("signal", strsignal(number)));
         if (number != SIGHUP) {
-                stop(agent, 0);
+                agent_stop(agent, 0);
                 return;
         }
         complaint_settle(&agent->bad_config); /* who asks is answered */
         complaint_settle(&agent->bad_plan);
         agent_api_refresh(agent->api);
         agent_config_refresh(agent->configs);
-        reload(agent);
+        agent_reload(agent);
         gpu_monitor_rescan(agent->monitor); /* also where the configuration is refused */
 }
 
@@ -568,7 +568,7 @@ static void consider_restart(struct agent *agent)
         log_info("restarting in the same process");
         signals_hold();
         agent->restarting = true;
-        stop(agent, EXIT_FAILED);
+        agent_stop(agent, EXIT_FAILED);
 }
 
 static void on_restart(uv_timer_t *timer)
@@ -594,7 +594,7 @@ static void measure_resource(const struct agent *agent, const struct resource *r
         const struct device_list *list = plugins_list(agent->plugins, resource->name);
 
         ret->resource = resource;
-        ret->n_grants = ledger_allocations(agent->ledger, resource->name, scratch, &ret->grants);
+        ret->n_allocations = ledger_allocations(agent->ledger, resource->name, scratch, &ret->allocations);
         ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
         if (!list || list->resource != resource)
                 return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */
@@ -698,7 +698,7 @@ static int listen_to_signals(struct agent *agent, struct error *err)
 
                 agent->signals[i].data = agent;
                 if (rc == 0)
-                        rc = uv_signal_start(&agent->signals[i], on_signal, numbers[i]);
+                        rc = uv_signal_start(&agent->signals[i], on_agent_signal, numbers[i]);
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
@@ -707,18 +707,18 @@ static int listen_to_signals(struct agent *agent, struct error *err)
 }
 
 /* All else that speaks to the API server has requests that were waiting for this. */
-static void on_connected(void *data)
+static void on_agent_connected(void *data)
 {
         struct agent *agent = data;
 
         agent_labels_connected(agent->labels, agent_api_client(agent->api));
 }
 
-static void on_tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+static void on_report_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
         const struct agent *agent = data;
 
-        ledger_tell_pods(agent->ledger, unit, event, text);
+        ledger_report_pods(agent->ledger, unit, event, text);
 }
 
 static void report_to_cluster(struct agent *agent, const struct config *config)
@@ -729,14 +729,14 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
                 .watch = agent->node,
                 .events = agent->events,
                 .config = config,
-                .tell_pods = on_tell_pods,
+                .report_pods = on_report_pods,
                 .data = agent,
         };
 
         agent->report = node_report_new(&options);
 }
 
-static int start(struct agent *agent, struct error *err)
+static int agent_start(struct agent *agent, struct error *err)
 {
         const struct config *config = agent->settings->config;
         struct ledger_options ledger = {.loop = &agent->loop,
@@ -746,10 +746,12 @@ static int start(struct agent *agent, struct error *err)
                 .repeat = on_repeat,
                 .is_healthy = is_healthy,
                 .data = agent};
-        struct agent_rollout_options rollout = {
-                .loop = &agent->loop, .mps_directory = config->mps_directory, .on_told = on_change_told, .data = agent};
+        struct agent_rollout_options rollout = {.loop = &agent->loop,
+                .mps_directory = config->mps_directory,
+                .on_reported = on_change_reported,
+                .data = agent};
         const struct agent_api_options api = {
-                .loop = &agent->loop, .config = config, .connected = on_connected, .data = agent};
+                .loop = &agent->loop, .config = config, .connected = on_agent_connected, .data = agent};
         struct kube_client *client;
         struct plugins_options plugins = {
                 .loop = &agent->loop,
@@ -763,11 +765,11 @@ static int start(struct agent *agent, struct error *err)
                 .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
                 .discovery = node_platform_choice(config),
                 .policy = &agent->settings->policy,
-                .on_inventory = on_inventory,
-                .on_unavailable = on_unavailable,
-                .on_health = on_health,
+                .on_inventory = on_agent_inventory,
+                .on_unavailable = on_agent_unavailable,
+                .on_health = on_agent_health,
                 .on_unheard = on_unheard,
-                .on_hang = on_hang,
+                .on_hang = on_agent_hang,
                 .on_stale_library = on_stale_library,
                 .data = agent,
         };
@@ -847,7 +849,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                         LOG_STR("signal", strsignal(crashes->signal)), LOG_UINT("times", crashes->total),
                         LOG_INT("lived_ms", crashes->lived_ms));
         report_config(agent.settings->config);
-        if (start(&agent, &err) < 0) {
+        if (agent_start(&agent, &err) < 0) {
                 /* Nothing is served yet, and a thread may be inside the driver: the process goes as it is. */
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);

@@ -48,7 +48,7 @@ struct generation *generation_free(struct generation *generation)
 {
         if (!generation)
                 return NULL;
-        rollout_free(generation->rollout_before);
+        rollout_free(generation->rollout_previous);
         rollout_free(generation->rollout);
         if (generation->plan)
                 plan_done(generation->plan);
@@ -61,7 +61,7 @@ struct generation *generation_free(struct generation *generation)
 
 void generation_serve(struct generation *generation, struct rollout *next)
 {
-        rollout_free(generation->rollout_before);
-        generation->rollout_before = generation->rollout;
+        rollout_free(generation->rollout_previous);
+        generation->rollout_previous = generation->rollout;
         generation->rollout = next;
 }

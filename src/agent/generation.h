@@ -13,10 +13,10 @@ struct generation {
         struct settings *settings;
         struct inventory *inventory;
         struct arena arena;
-        struct plan *plan;              /* what the config wants */
-        bool is_published;              /* its CDI specifications are there */
-        struct rollout *rollout;        /* what of it is served now; NULL until it is in force */
-        struct rollout *rollout_before; /* kubelet may still ask for it; NULL: none of this generation */
+        struct plan *plan;                /* what the config wants */
+        bool is_published;                /* its CDI specifications are there */
+        struct rollout *rollout;          /* what of it is served now; NULL until it is in force */
+        struct rollout *rollout_previous; /* kubelet may still ask for it; NULL: none of this generation */
 };
 
 /*

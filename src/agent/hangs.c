@@ -18,12 +18,12 @@ static const char *effect(const struct gpu_hang *hang)
         return "another thread monitors the GPUs";
 }
 
-static void tell(const struct gpu_hang *hang, struct node_events *events, uint64_t now_ms)
+static void hangs_report(const struct gpu_hang *hang, struct node_events *events, uint64_t now_ms)
 {
         char text[TEXT_SIZE];
 
         hang_print(&hang->call, text, sizeof(text));
-        node_events_tell(events, NODE_EVENT_NVML_CALL_HANGS, "%s has not returned for %" PRIu64 " s: %s", text,
+        node_events_report(events, NODE_EVENT_NVML_CALL_HANGS, "%s has not returned for %" PRIu64 " s: %s", text,
                 hang_seconds(&hang->call, now_ms), effect(hang));
 }
 
@@ -38,23 +38,24 @@ void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct n
                 log_error("a call into NVML does not return", LOG_STR("event", node_event_reason(event)),
                         LOG_STR("call", hang->call.call), LOG_STR("gpu", gpu),
                         LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)), LOG_STR("effect", effect(hang)));
-                tell(hang, events, now_ms);
+                hangs_report(hang, events, now_ms);
                 return;
         }
         log_info("the call into NVML has returned", LOG_STR("event", node_event_reason(event)),
                 LOG_STR("call", hang->call.call), LOG_STR("gpu", gpu),
                 LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)));
         hang_print(&hang->call, text, sizeof(text));
-        node_events_tell(events, event, "%s has returned after %" PRIu64 " s", text, hang_seconds(&hang->call, now_ms));
+        node_events_report(
+                events, event, "%s has returned after %" PRIu64 " s", text, hang_seconds(&hang->call, now_ms));
 }
 
-void agent_hangs_tell_all(const struct gpu_monitor *monitor, struct node_events *events)
+void agent_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events)
 {
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         size_t n_hangs = gpu_monitor_hangs(monitor, hangs);
 
         for (size_t i = 0; i < n_hangs; i++)
-                tell(&hangs[i], events, call_trace_now_ms());
+                hangs_report(&hangs[i], events, call_trace_now_ms());
 }
 
 char *agent_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)

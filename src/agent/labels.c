@@ -19,7 +19,7 @@ struct agent_labels {
         int64_t started;
 };
 
-static void on_done(const struct error *error, void *data)
+static void on_labels_done(const struct error *error, void *data)
 {
         struct agent_labels *labels = data;
 
@@ -60,7 +60,7 @@ struct agent_labels *agent_labels_new(
                                                               : NULL,
                 .pod = config->pod_name,
                 .refresh_ms = LABELS_REFRESH_MS,
-                .done = on_done,
+                .done = on_labels_done,
         };
 
         if (!can_publish(config->labels_output, client))

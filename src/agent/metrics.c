@@ -64,7 +64,7 @@ static void put_resources(struct exposition *to, const struct agent_metrics *met
                 const struct agent_metrics_resource *resource = &metrics->resources[i];
 
                 put_device_count(to, resource, "healthy", resource->devices.healthy);
-                put_device_count(to, resource, "reserved", resource->devices.hidden);
+                put_device_count(to, resource, "reserved", resource->devices.reserved);
                 put_device_count(to, resource, "unhealthy", resource->devices.unhealthy);
         }
         exposition_family(to, "warpshare_resource_units", EXPOSITION_GAUGE, "Units of the resource.");
@@ -130,62 +130,65 @@ static void put_units(struct exposition *to, const struct agent_metrics *metrics
         }
 }
 
-/* ---- families with one value a grant ---- */
+/* ---- families with one value an allocation ---- */
 
-static double grant_replicas(const struct ledger_allocation *grant)
+static double allocation_replicas(const struct ledger_allocation *allocation)
 {
-        return (double)grant->grant->n_devices;
+        return (double)allocation->allocation->n_devices;
 }
 
-static double grant_limit(const struct ledger_allocation *grant)
+static double allocation_limit(const struct ledger_allocation *allocation)
 {
-        return (double)grant->limit_mib * MIB;
+        return (double)allocation->limit_mib * MIB;
 }
 
-static double grant_threads(const struct ledger_allocation *grant)
+static double allocation_threads(const struct ledger_allocation *allocation)
 {
-        return grant->threads_permille / 1000.0;
+        return allocation->threads_permille / 1000.0;
 }
 
-static double grant_since(const struct ledger_allocation *grant)
+static double allocation_since(const struct ledger_allocation *allocation)
 {
-        return (double)grant->grant->since;
+        return (double)allocation->allocation->since;
 }
 
 static const struct {
         const char *name;
         const char *help;
-        double (*value)(const struct ledger_allocation *grant);
-} grant_families[] = {
-        {"warpshare_allocation_replicas", "Replicas that the container holds.", grant_replicas},
+        double (*value)(const struct ledger_allocation *allocation);
+} allocation_families[] = {
+        {"warpshare_allocation_replicas", "Replicas that the container holds.", allocation_replicas},
         {"warpshare_allocation_memory_limit_bytes",
-                "Device memory that the container may use on the unit; 0: no limit.", grant_limit},
+                "Device memory that the container may use on the unit; 0: no limit.", allocation_limit},
         {"warpshare_allocation_active_thread_ratio",
-                "Part of the unit's threads that the container may use, from 0 to 1.", grant_threads},
+                "Part of the unit's threads that the container may use, from 0 to 1.", allocation_threads},
         {"warpshare_allocation_since_seconds",
-                "When the container got its replicas, in seconds since the epoch; 0: unknown.", grant_since},
+                "When the container got its replicas, in seconds since the epoch; 0: unknown.", allocation_since},
 };
 
-static void put_grant(struct exposition *to, const char *resource, const struct ledger_allocation *grant, double value)
+static void put_allocation(
+        struct exposition *to, const char *resource, const struct ledger_allocation *allocation, double value)
 {
         static const struct holder nobody;
-        const struct holder *holder = grant->holder ? grant->holder : &nobody;
+        const struct holder *holder = allocation->holder ? allocation->holder : &nobody;
 
         exposition_sample(to,
-                EXPOSITION_LABELS({"resource", resource}, {"unit", grant->grant->unit},
-                        {"allocation", grant->grant->id}, {"namespace", holder->pod_namespace}, {"pod", holder->pod},
-                        {"container", holder->container}, {"tier", mps_tier_name(grant->tier)}),
+                EXPOSITION_LABELS({"resource", resource}, {"unit", allocation->allocation->unit},
+                        {"allocation", allocation->allocation->id}, {"namespace", holder->pod_namespace},
+                        {"pod", holder->pod}, {"container", holder->container},
+                        {"tier", mps_tier_name(allocation->tier)}),
                 value);
 }
 
-static void put_grants(struct exposition *to, const struct agent_metrics *metrics)
+static void put_allocations(struct exposition *to, const struct agent_metrics *metrics)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(grant_families); i++) {
-                exposition_family(to, grant_families[i].name, EXPOSITION_GAUGE, grant_families[i].help);
+        for (size_t i = 0; i < ARRAY_SIZE(allocation_families); i++) {
+                exposition_family(to, allocation_families[i].name, EXPOSITION_GAUGE, allocation_families[i].help);
                 for (size_t j = 0; j < metrics->n_resources; j++)
-                        for (size_t k = 0; k < metrics->resources[j].n_grants; k++)
-                                put_grant(to, metrics->resources[j].resource->name, &metrics->resources[j].grants[k],
-                                        grant_families[i].value(&metrics->resources[j].grants[k]));
+                        for (size_t k = 0; k < metrics->resources[j].n_allocations; k++)
+                                put_allocation(to, metrics->resources[j].resource->name,
+                                        &metrics->resources[j].allocations[k],
+                                        allocation_families[i].value(&metrics->resources[j].allocations[k]));
         }
 }
 
@@ -207,16 +210,18 @@ static void put_faults(struct exposition *to, const struct mps_faults *faults)
 
 /* Containers of one pod, and init containers with its name unknown, are one series. */
 static void put_fault_pod(struct exposition *to, struct map *seen, struct arena *arena,
-        const struct mps_daemon_status *daemon, const struct ledger_allocation *grant)
+        const struct mps_daemon_status *daemon, const struct ledger_allocation *allocation)
 {
-        const struct holder *holder = grant->holder;
+        const struct holder *holder = allocation->holder;
 
         if (!holder || !holder->pod ||
-                !map_add(seen, arena_printf(arena, "%s|%s|%s", grant->grant->unit, holder->pod_namespace, holder->pod),
+                !map_add(seen,
+                        arena_printf(
+                                arena, "%s|%s|%s", allocation->allocation->unit, holder->pod_namespace, holder->pod),
                         arena))
                 return;
         exposition_sample(to,
-                EXPOSITION_LABELS({"daemon", daemon->name}, {"unit", grant->grant->unit},
+                EXPOSITION_LABELS({"daemon", daemon->name}, {"unit", allocation->allocation->unit},
                         {"namespace", holder->pod_namespace}, {"pod", holder->pod}),
                 1);
 }
@@ -229,14 +234,15 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
         exposition_family(to, "warpshare_mps_fault_pod", EXPOSITION_GAUGE,
                 "1 for each pod that holds replicas of a unit while the MPS daemon of the unit is at fault.");
         for (size_t i = 0; metrics->ledger.mps && i < metrics->n_resources; i++)
-                for (size_t j = 0; j < metrics->resources[i].n_grants; j++) {
-                        const struct ledger_allocation *grant = &metrics->resources[i].grants[j];
+                for (size_t j = 0; j < metrics->resources[i].n_allocations; j++) {
+                        const struct ledger_allocation *allocation = &metrics->resources[i].allocations[j];
                         const struct mps_daemon_status *daemon =
-                                grant->grant->unit ? mps_status_find_unit(metrics->ledger.mps, grant->grant->unit)
-                                                   : NULL;
+                                allocation->allocation->unit
+                                        ? mps_status_find_unit(metrics->ledger.mps, allocation->allocation->unit)
+                                        : NULL;
 
                         if (daemon && daemon->state == MPS_FAULT)
-                                put_fault_pod(to, &seen, &arena, daemon, grant);
+                                put_fault_pod(to, &seen, &arena, daemon, allocation);
                 }
 }
 
@@ -251,37 +257,37 @@ static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
         put_fault_pods(to, metrics);
 }
 
-/* ---- the guard ---- */
+/* ---- the limit monitor ---- */
 
 /* The same process may have more memory than it was granted and more threads: series have no two samples. */
-struct finding_count {
-        const struct guard_finding *finding;
+struct violation_count {
+        const struct limit_violation *violation;
         unsigned int count;
 };
 
 /* All that its labels say. */
-static const char *finding_key(struct arena *arena, const struct guard_finding *finding)
+static const char *violation_key(struct arena *arena, const struct limit_violation *violation)
 {
-        return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)finding->kind, finding->daemon,
-                finding->unit ? finding->unit : "", finding->pod ? finding->pod : "",
-                finding->pod_uid ? finding->pod_uid : "", finding->container_id ? finding->container_id : "",
-                (int)finding->client);
+        return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)violation->kind, violation->daemon,
+                violation->unit ? violation->unit : "", violation->pod ? violation->pod : "",
+                violation->pod_uid ? violation->pod_uid : "", violation->container_id ? violation->container_id : "",
+                (int)violation->client);
 }
 
-static void put_finding(struct exposition *to, struct arena *arena, const struct finding_count *counted)
+static void put_violation(struct exposition *to, struct arena *arena, const struct violation_count *counted)
 {
-        const struct guard_finding *finding = counted->finding;
-        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        const struct limit_violation *violation = counted->violation;
+        const char *slash = violation->pod ? strchr(violation->pod, '/') : NULL;
         char pid[16];
 
-        snprintf(pid, sizeof(pid), "%d", (int)finding->client);
+        snprintf(pid, sizeof(pid), "%d", (int)violation->client);
         exposition_sample(to,
-                EXPOSITION_LABELS({"kind", guard_kind_name(finding->kind)}, {"daemon", finding->daemon},
-                        {"unit", finding->unit},
+                EXPOSITION_LABELS({"kind", limit_violation_kind_name(violation->kind)}, {"daemon", violation->daemon},
+                        {"unit", violation->unit},
                         {"namespace",
-                                slash ? arena_strndup(arena, finding->pod, (size_t)(slash - finding->pod)) : NULL},
-                        {"pod", slash ? slash + 1 : finding->pod}, {"pod_uid", finding->pod_uid},
-                        {"container_id", finding->container_id}, {"pid", finding->client ? pid : NULL}),
+                                slash ? arena_strndup(arena, violation->pod, (size_t)(slash - violation->pod)) : NULL},
+                        {"pod", slash ? slash + 1 : violation->pod}, {"pod_uid", violation->pod_uid},
+                        {"container_id", violation->container_id}, {"pid", violation->client ? pid : NULL}),
                 counted->count);
 }
 
@@ -289,16 +295,16 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(map_done) struct map by_key = MAP_INIT;
-        struct finding_count *counts = ARENA_ARRAY(&arena, struct finding_count, metrics->ledger.n_standing);
+        struct violation_count *counts = ARENA_ARRAY(&arena, struct violation_count, metrics->ledger.n_standing);
         size_t n_counts = 0;
 
         for (size_t i = 0; i < metrics->ledger.n_standing; i++) {
-                const char *key = finding_key(&arena, metrics->ledger.standing[i]);
-                struct finding_count *counted = map_find(&by_key, key);
+                const char *key = violation_key(&arena, metrics->ledger.standing[i]);
+                struct violation_count *counted = map_find(&by_key, key);
 
                 if (!counted) {
                         counted = &counts[n_counts++];
-                        counted->finding = metrics->ledger.standing[i];
+                        counted->violation = metrics->ledger.standing[i];
                         map_add(&by_key, key, counted);
                 }
                 counted->count++;
@@ -306,17 +312,18 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
         exposition_family(to, "warpshare_limit_violations", EXPOSITION_GAUGE,
                 "Limit violations at present: a process uses more than its container's allocation.");
         for (size_t i = 0; i < n_counts; i++)
-                put_finding(to, &arena, &counts[i]);
+                put_violation(to, &arena, &counts[i]);
 }
 
-static void put_guard(struct exposition *to, const struct agent_metrics *metrics)
+static void put_violations(struct exposition *to, const struct agent_metrics *metrics)
 {
         put_standing(to, metrics);
         exposition_family(to, "warpshare_limit_violations_total", EXPOSITION_COUNTER,
                 "Limit violations that appeared since the agent started.");
-        for (size_t kind = 0; kind < GUARD_KINDS; kind++)
-                exposition_sample(to, EXPOSITION_LABELS({"kind", guard_kind_name((enum guard_kind)kind)}),
-                        (double)metrics->ledger.findings_total[kind]);
+        for (size_t kind = 0; kind < LIMIT_VIOLATION_KINDS; kind++)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"kind", limit_violation_kind_name((enum limit_violation_kind)kind)}),
+                        (double)metrics->ledger.violations_total[kind]);
         exposition_family(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
                 "MPS clients that the limit monitor has terminated since the agent started.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
@@ -395,9 +402,9 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_resources(&exposition, metrics);
         put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
-        put_grants(&exposition, metrics);
+        put_allocations(&exposition, metrics);
         put_mps(&exposition, metrics);
-        put_guard(&exposition, metrics);
+        put_violations(&exposition, metrics);
         put_events(&exposition, &metrics->events);
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 "Waits for NVML's health events that failed, since the agent started.");

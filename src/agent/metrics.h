@@ -14,8 +14,8 @@ struct agent_metrics_resource {
         const struct resource *resource;
         struct device_list_counts devices;
         const bool *healthy; /* by unit */
-        const struct ledger_allocation *grants;
-        size_t n_grants;
+        const struct ledger_allocation *allocations;
+        size_t n_allocations;
 };
 
 struct agent_metrics {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 
 void report_config(const struct config *config)
 {
@@ -30,14 +30,14 @@ void report_inventory(const struct inventory *inventory)
 
 static void report_reserve(const struct resource *resource)
 {
-        size_t reserved = grants_reserved(resource);
+        size_t reserved = allocations_n_reserved(resource);
 
         if (reserved)
-                LOG_AT(grants_reserved_is_much(resource) ? LOG_WARN : LOG_INFO,
+                LOG_AT(allocations_reserved_is_much(resource) ? LOG_WARN : LOG_INFO,
                         "replicas are reserved, so that each request finds one unit with room",
                         LOG_STR("resource", resource->name), LOG_UINT("advertised", resource->n_devices - reserved),
                         LOG_UINT("reserved", reserved), LOG_UINT("maxPerRequest", resource->max_per_request),
-                        LOG_STR("way_out", GRANTS_LEVER));
+                        LOG_STR("way_out", ALLOCATIONS_LEVER));
 }
 
 void report_plan(const struct plan *plan)

@@ -16,7 +16,7 @@
 #define WRITE_RETRY_MAX_MS UINT64_C(60000)
 
 /* One entry of what was pending, to tell what has changed. */
-struct told {
+struct reported {
         char *resource;
         char *unit;
         char *to;
@@ -35,14 +35,14 @@ struct agent_rollout {
 
         /* What was promised. */
         struct arena arena;
-        struct mps_terms_list terms;
+        struct sharing_policy_list policies;
         const char *const *names;
         size_t n_names;
         bool is_known;
-        bool is_told; /* what is held, once at least */
+        bool is_reported; /* what is held, once at least */
 
-        struct told *told;
-        size_t n_told;
+        struct reported *reported;
+        size_t n_reported;
 };
 
 /* ---- the record ---- */
@@ -53,19 +53,19 @@ static void read_record(struct agent_rollout *rollout)
         struct error err;
 
         arena_done(&rollout->arena);
-        rollout->terms = (struct mps_terms_list){0};
+        rollout->policies = (struct sharing_policy_list){0};
         rollout->names = NULL;
         rollout->n_names = 0;
         rollout->is_known = false;
         free(TAKE_PTR(rollout->recorded));
-        if (file_read_private(rollout->record, MPS_TERMS_TEXT_MAX, &text, &err) < 0) {
+        if (file_read_private(rollout->record, SHARING_POLICY_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
                         log_warn("the record of sharing policies cannot be read", LOG_STR("file", rollout->record),
                                 LOG_ERR(&err));
                 return;
         }
-        if (mps_terms_read(&rollout->terms, &rollout->names, &rollout->n_names, &rollout->arena, text.data, text.size,
-                    &err) < 0) {
+        if (sharing_policy_read(&rollout->policies, &rollout->names, &rollout->n_names, &rollout->arena, text.data,
+                    text.size, &err) < 0) {
                 log_warn("the record of sharing policies is ignored", LOG_STR("file", rollout->record), LOG_ERR(&err));
                 return;
         }
@@ -76,7 +76,7 @@ static void read_record(struct agent_rollout *rollout)
 /* Before anybody is served by it. A node that has no place for it has no MPS either. */
 static void write_record(struct agent_rollout *rollout)
 {
-        _free_ char *text = mps_terms_write(&rollout->terms, rollout->names, rollout->n_names);
+        _free_ char *text = sharing_policy_write(&rollout->policies, rollout->names, rollout->n_names);
         struct error err;
 
         rollout->write_ms = rollout->write_ms ? MIN(rollout->write_ms * 2, WRITE_RETRY_MAX_MS) : WRITE_RETRY_MS;
@@ -85,7 +85,7 @@ static void write_record(struct agent_rollout *rollout)
                 return;
         }
         if (file_write_private(rollout->record, text, strlen(text), &err) < 0) {
-                if (rollout->terms.count > 0 || err.kind != ERROR_NOT_FOUND)
+                if (rollout->policies.count > 0 || err.kind != ERROR_NOT_FOUND)
                         complain(&rollout->bad_record,
                                 "the record of sharing policies cannot be written, will try again", &err);
                 else
@@ -105,7 +105,7 @@ static void promise(struct agent_rollout *rollout, const struct plan *plan)
 
         for (size_t i = 0; i < plan->n_resources; i++)
                 names[i] = arena_strdup(&arena, plan->resources[i].name);
-        mps_terms_of(&rollout->terms, &arena, plan);
+        sharing_policy_of(&rollout->policies, &arena, plan);
         rollout->names = names;
         rollout->n_names = plan->n_resources;
         rollout->is_known = true;
@@ -116,19 +116,19 @@ static void promise(struct agent_rollout *rollout, const struct plan *plan)
 
 /* ---- what is told ---- */
 
-static struct told *find_told(const struct agent_rollout *rollout, const struct rollout_pending *pending)
+static struct reported *find_reported(const struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
-        for (size_t i = 0; i < rollout->n_told; i++) {
-                struct told *told = &rollout->told[i];
+        for (size_t i = 0; i < rollout->n_reported; i++) {
+                struct reported *reported = &rollout->reported[i];
 
-                if (strcmp(told->resource, pending->resource) == 0 && strcmp(told->unit, pending->unit) == 0 &&
-                        strcmp(told->to, pending->to) == 0)
-                        return told;
+                if (strcmp(reported->resource, pending->resource) == 0 && strcmp(reported->unit, pending->unit) == 0 &&
+                        strcmp(reported->to, pending->to) == 0)
+                        return reported;
         }
         return NULL;
 }
 
-static void tell(struct agent_rollout *rollout, const struct rollout_pending *pending, bool is_pending)
+static void rollout_report(struct agent_rollout *rollout, const struct rollout_pending *pending, bool is_pending)
 {
         if (is_pending)
                 log_info("change pending event=ChangePending", LOG_STR("resource", pending->resource),
@@ -137,49 +137,50 @@ static void tell(struct agent_rollout *rollout, const struct rollout_pending *pe
         else
                 log_info("change carried out event=ChangeCompleted", LOG_STR("resource", pending->resource),
                         LOG_STR("unit", pending->unit), LOG_STR("to", pending->to));
-        if (rollout->options.on_told)
-                rollout->options.on_told(pending, is_pending, rollout->options.data);
+        if (rollout->options.on_reported)
+                rollout->options.on_reported(pending, is_pending, rollout->options.data);
 }
 
-static bool is_pending_still(const struct told *told, const struct rollout *next)
+static bool is_pending_still(const struct reported *reported, const struct rollout *next)
 {
         for (size_t i = 0; i < next->n_pending; i++)
-                if (strcmp(told->resource, next->pending[i].resource) == 0 &&
-                        strcmp(told->unit, next->pending[i].unit) == 0)
+                if (strcmp(reported->resource, next->pending[i].resource) == 0 &&
+                        strcmp(reported->unit, next->pending[i].unit) == 0)
                         return true;
         return false;
 }
 
-static void forget_told(struct agent_rollout *rollout)
+static void forget_reported(struct agent_rollout *rollout)
 {
-        for (size_t i = 0; i < rollout->n_told; i++) {
-                free(rollout->told[i].resource);
-                free(rollout->told[i].unit);
-                free(rollout->told[i].to);
+        for (size_t i = 0; i < rollout->n_reported; i++) {
+                free(rollout->reported[i].resource);
+                free(rollout->reported[i].unit);
+                free(rollout->reported[i].to);
         }
-        free(TAKE_PTR(rollout->told));
-        rollout->n_told = 0;
+        free(TAKE_PTR(rollout->reported));
+        rollout->n_reported = 0;
 }
 
-void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *current)
+void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current)
 {
-        for (size_t i = 0; i < rollout->n_told; i++) {
-                const struct told *told = &rollout->told[i];
+        for (size_t i = 0; i < rollout->n_reported; i++) {
+                const struct reported *reported = &rollout->reported[i];
                 const struct rollout_pending over = {
-                        .resource = told->resource, .unit = told->unit, .to = told->to, .holders = ""};
+                        .resource = reported->resource, .unit = reported->unit, .to = reported->to, .holders = ""};
 
-                if (!is_pending_still(told, current))
-                        tell(rollout, &over, false);
+                if (!is_pending_still(reported, current))
+                        rollout_report(rollout, &over, false);
         }
         for (size_t i = 0; i < current->n_pending; i++)
-                if (!find_told(rollout, &current->pending[i]))
-                        tell(rollout, &current->pending[i], true);
-        forget_told(rollout);
-        rollout->told = xcalloc(current->n_pending, sizeof(*rollout->told));
+                if (!find_reported(rollout, &current->pending[i]))
+                        rollout_report(rollout, &current->pending[i], true);
+        forget_reported(rollout);
+        rollout->reported = xcalloc(current->n_pending, sizeof(*rollout->reported));
         for (size_t i = 0; i < current->n_pending; i++)
-                rollout->told[rollout->n_told++] = (struct told){.resource = xstrdup(current->pending[i].resource),
-                        .unit = xstrdup(current->pending[i].unit),
-                        .to = xstrdup(current->pending[i].to)};
+                rollout->reported[rollout->n_reported++] =
+                        (struct reported){.resource = xstrdup(current->pending[i].resource),
+                                .unit = xstrdup(current->pending[i].unit),
+                                .to = xstrdup(current->pending[i].to)};
 }
 
 /* ---- judgement ---- */
@@ -189,7 +190,7 @@ void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *cur
  * stays as it is. So it goes as with NVIDIA's plugin, which does not look either. Daemons of MPS still let their clients finish.
  */
 static struct rollout *judge_blindly(
-        struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_before *before)
+        struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_previous *previous)
 {
         const char *folder = ledger_list_folder(rollout->options.ledger);
 
@@ -199,7 +200,7 @@ static struct rollout *judge_blindly(
                          "container event=ChangeUnchecked",
                         LOG_STR("folder", folder ? folder : "(--pod-resources-socket is empty)"));
         rollout->was_unchecked = true;
-        return rollout_new(wanted, before, NULL, 0);
+        return rollout_new(wanted, previous, NULL, 0);
 }
 
 struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted)
@@ -208,18 +209,18 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         struct rollout_held *held;
         size_t n_held;
         enum ledger_word word = ledger_held(rollout->options.ledger, &scratch, &held, &n_held);
-        struct rollout_before before;
+        struct rollout_previous previous;
         struct rollout *judged;
 
-        rollout->is_told |= word != LEDGER_NOT_TOLD;
-        before = (struct rollout_before){
-                .terms = &rollout->terms,
+        rollout->is_reported |= word != LEDGER_UNKNOWN;
+        previous = (struct rollout_previous){
+                .policies = &rollout->policies,
                 .names = rollout->names,
                 .n_names = rollout->n_names,
                 .is_known = rollout->is_known,
-                .all_is_held = !rollout->is_told,
+                .all_is_held = !rollout->is_reported,
         };
-        judged = rollout_new(wanted, &before, held, n_held);
+        judged = rollout_new(wanted, &previous, held, n_held);
         if (word != LEDGER_STALE) {
                 rollout->was_unchecked = false;
                 return judged;
@@ -227,10 +228,10 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         if (!judged->own)
                 return judged;
         rollout_free(judged);
-        return judge_blindly(rollout, wanted, &before);
+        return judge_blindly(rollout, wanted, &previous);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_rollout_timer(uv_timer_t *timer)
 {
         struct agent_rollout *rollout = timer->data;
 
@@ -238,7 +239,7 @@ static void on_timer(uv_timer_t *timer)
                 write_record(rollout);
         if (!rollout->is_waiting) {
                 if (rollout->write_ms)
-                        uv_timer_start(timer, on_timer, rollout->write_ms, 0);
+                        uv_timer_start(timer, on_rollout_timer, rollout->write_ms, 0);
                 return;
         }
         if (++rollout->reviews == REVIEWS)
@@ -250,15 +251,15 @@ void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *n
 {
         promise(rollout, next->plan);
         if (!next->own) {
-                agent_rollout_tell(rollout, next);
+                agent_rollout_report(rollout, next);
                 rollout->is_waiting = false;
                 uv_timer_stop(&rollout->timer);
                 if (rollout->write_ms)
-                        uv_timer_start(&rollout->timer, on_timer, rollout->write_ms, 0);
+                        uv_timer_start(&rollout->timer, on_rollout_timer, rollout->write_ms, 0);
         } else {
                 rollout->is_waiting = true;
                 rollout->reviews = 0;
-                uv_timer_start(&rollout->timer, on_timer, 0, REVIEW_MS);
+                uv_timer_start(&rollout->timer, on_rollout_timer, 0, REVIEW_MS);
         }
 }
 
@@ -268,7 +269,7 @@ void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving)
                 read_record(rollout);
         } else {
                 uv_timer_stop(&rollout->timer);
-                forget_told(rollout);
+                forget_reported(rollout);
         }
 }
 
@@ -280,17 +281,17 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
 
         rollout->options = *options;
         rollout->options.mps_directory = NULL;
-        rollout->record = xasprintf("%s/" MPS_TERMS_FILE, options->mps_directory);
+        rollout->record = xasprintf("%s/" SHARING_POLICY_FILE, options->mps_directory);
         uv_timer_init(options->loop, &rollout->timer);
         rollout->timer.data = rollout;
         return rollout;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_rollout_closed(uv_handle_t *handle)
 {
         struct agent_rollout *rollout = handle->data;
 
-        forget_told(rollout);
+        forget_reported(rollout);
         arena_done(&rollout->arena);
         free(rollout->record);
         free(rollout->recorded);
@@ -300,5 +301,5 @@ static void on_closed(uv_handle_t *handle)
 void agent_rollout_close(struct agent_rollout *rollout)
 {
         if (rollout)
-                uv_close((uv_handle_t *)&rollout->timer, on_closed);
+                uv_close((uv_handle_t *)&rollout->timer, on_rollout_closed);
 }

@@ -3,7 +3,7 @@
  * (share/rollout.h), remembers it, tells of it, and sees to it that it is judged again until nothing waits.
  *
  * What was promised under MPS is in <MPS directory>/terms.json, so that an agent that starts in the middle of a change leaves the
- * daemons alone that are in use. Without that file what is held under MPS counts as held by the terms that are wanted.
+ * daemons alone that are in use. Without that file what is held under MPS counts as held under the sharing policy that is wanted.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct agent_rollout_options {
         const char *mps_directory; /* as mounted here; need not outlive the call */
         struct ledger *ledger;     /* is asked again and again while anything waits */
         /* |is_pending|: the change waits now; else it is carried out. For the cluster: the log has it already. */
-        void (*on_told)(const struct rollout_pending *pending, bool is_pending, void *data);
+        void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
         void *data;
 };
 
@@ -39,4 +39,4 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next);
 
 /* Says what of |current| is pending that was not, and what is no longer. For when kubelet has told who holds what. */
-void agent_rollout_tell(struct agent_rollout *rollout, const struct rollout *current);
+void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current);

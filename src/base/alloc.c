@@ -15,7 +15,7 @@ struct arena_chunk {
         _Alignas(16) char bytes[];
 };
 
-static void *check(void *pointer)
+static void *alloc_check(void *pointer)
 {
         if (!pointer) {
                 static const char text[] = "out of memory\n";
@@ -28,22 +28,22 @@ static void *check(void *pointer)
 
 void *xmalloc(size_t size)
 {
-        return check(malloc(size ? size : 1));
+        return alloc_check(malloc(size ? size : 1));
 }
 
 void *xcalloc(size_t count, size_t size)
 {
-        return check(calloc(count ? count : 1, size ? size : 1));
+        return alloc_check(calloc(count ? count : 1, size ? size : 1));
 }
 
 void *xrealloc(void *pointer, size_t size)
 {
-        return check(realloc(pointer, size ? size : 1));
+        return alloc_check(realloc(pointer, size ? size : 1));
 }
 
 char *xstrdup(const char *text)
 {
-        return check(strdup(text));
+        return alloc_check(strdup(text));
 }
 
 char *xasprintf(const char *format, ...)
@@ -55,7 +55,7 @@ char *xasprintf(const char *format, ...)
         if (vasprintf(&text, format, args) < 0)
                 text = NULL;
         va_end(args);
-        return check(text);
+        return alloc_check(text);
 }
 
 void arena_done(struct arena *arena)
@@ -76,7 +76,7 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
         void *object;
 
         if (__builtin_mul_overflow(count, size, &total) || total > SIZE_MAX / 2)
-                check(NULL);
+                alloc_check(NULL);
         total = (total + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
         if (total > arena->left || !arena->chunks) { /* nothing may be asked of an empty arena */
                 size_t chunk_size = MAX(total, CHUNK_SIZE);
@@ -120,7 +120,7 @@ char *arena_vprintf(struct arena *arena, const char *format, va_list args)
         va_copy(again, args);
         length = vsnprintf(NULL, 0, format, args);
         if (length < 0)
-                check(NULL);
+                alloc_check(NULL);
         text = arena_alloc(arena, 1, (size_t)length + 1);
         vsnprintf(text, (size_t)length + 1, format, again);
         va_end(again);

@@ -34,7 +34,7 @@ struct cursor {
         size_t left; /* without the reserve */
         bool is_json;
         bool is_full;
-        bool is_told; /* that it is full: a text ends with CUT */
+        bool is_reported; /* that it is full: a text ends with CUT */
 };
 
 /* All of them, or none. */
@@ -64,12 +64,12 @@ static void put_closing(struct cursor *cursor, const char *text)
 }
 
 /* After a text that comes from outside. */
-static void tell_cut(struct cursor *cursor)
+static void report_cut(struct cursor *cursor)
 {
-        if (!cursor->is_full || cursor->is_told)
+        if (!cursor->is_full || cursor->is_reported)
                 return;
         put_closing(cursor, CUT);
-        cursor->is_told = true;
+        cursor->is_reported = true;
 }
 
 /*
@@ -100,7 +100,7 @@ static void put_message(struct cursor *cursor, const char *text)
 {
         while (*text && !cursor->is_full)
                 text += put_escaped(cursor, text);
-        tell_cut(cursor);
+        report_cut(cursor);
 }
 
 static void put_quoted(struct cursor *cursor, const char *text)
@@ -115,7 +115,7 @@ static void put_quoted(struct cursor *cursor, const char *text)
                 }
                 text += put_escaped(cursor, text);
         }
-        tell_cut(cursor);
+        report_cut(cursor);
         put_closing(cursor, "\"");
         cursor->left -= MIN(cursor->left, (size_t)1); /* what was not taken of the reserve */
 }
@@ -233,7 +233,7 @@ static void put_klog_block(struct cursor *cursor, const char *text)
                 text += *text == '\n';
         }
         if (cursor->is_full) {
-                tell_cut(cursor);
+                report_cut(cursor);
                 put_closing(cursor, "\n");
         }
         put_closing(cursor, " >");
@@ -269,7 +269,7 @@ size_t log_format_line(char *line, size_t size, enum log_format format, const st
 
         assert(size >= LOG_LINE_LEAST);
         put[format](&cursor, event);
-        if (format != LOG_JSON && cursor.is_full && !cursor.is_told)
+        if (format != LOG_JSON && cursor.is_full && !cursor.is_reported)
                 put_closing(&cursor, " " CUT);
         put_closing(&cursor, "\n");
         return (size_t)(cursor.at - line);

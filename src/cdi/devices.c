@@ -208,7 +208,7 @@ int devices_check(const struct cdi_context *context, const struct spec *spec, st
         return error_set(err, ERROR_NOT_FOUND, "CDI: no unit has a device: %s", why);
 }
 
-/* ---- the devices of before ---- */
+/* ---- the previous devices ---- */
 
 static bool is_owned(const struct cdi_context *context, const struct now *now, const char *path)
 {

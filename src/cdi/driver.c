@@ -69,7 +69,7 @@ static const char *folder_of(struct arena *arena, const char *path)
         return length > 1 ? arena_strndup(arena, path, length - 1) : "/";
 }
 
-static const char *join(struct arena *arena, const char *folder, const char *name)
+static const char *driver_join(struct arena *arena, const char *folder, const char *name)
 {
         return arena_printf(arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
 }
@@ -148,13 +148,13 @@ static void add_host_links(const struct finder *finder, const char *folder, cons
         char soname[SONAME_SIZE];
         const char *path;
 
-        if (!end || !read_soname(finder, join(finder->arena, folder, name), soname) || strcmp(soname, name) == 0)
+        if (!end || !read_soname(finder, driver_join(finder->arena, folder, name), soname) || strcmp(soname, name) == 0)
                 return;
-        path = join(finder->arena, folder, soname);
+        path = driver_join(finder->arena, folder, soname);
         if (is_link(finder, path))
                 driver_add_link(finder->driver, name, path);
         path = arena_printf(finder->arena, "%s.so",
-                join(finder->arena, folder, arena_strndup(finder->arena, name, (size_t)(end - name))));
+                driver_join(finder->arena, folder, arena_strndup(finder->arena, name, (size_t)(end - name))));
         if (is_link(finder, path) && strcmp(file_base_name(path), soname) != 0)
                 driver_add_link(finder->driver, arena_strdup(finder->arena, soname), path);
 }
@@ -179,13 +179,13 @@ static void add_known_links(const struct finder *finder, const char *folder, con
         for (size_t i = 0; i < ARRAY_SIZE(known); i++)
                 if (strlen(known[i].library) == length && strncmp(known[i].library, name, length) == 0)
                         driver_add_link(finder->driver, known[i].target ? known[i].target : name,
-                                join(finder->arena, folder, known[i].link));
+                                driver_join(finder->arena, folder, known[i].link));
 }
 
 /* A library as found in |folder|; it is mounted as the file that it is. */
 static void add_library(const struct finder *finder, const char *folder, const char *name)
 {
-        const char *found = join(finder->arena, folder, name);
+        const char *found = driver_join(finder->arena, folder, name);
         const char *path = roots_resolve(finder->roots, finder->arena, found);
 
         if (!path || !S_ISREG(roots_type(finder->roots, path)))
@@ -225,7 +225,7 @@ static void add_all_libraries(const struct finder *finder)
                 if (roots_list(finder->roots->driver, folder, finder->arena, &names, is_cuda_library, finder->suffix))
                         add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
                 add_libraries(finder, folder, is_of_version, finder->suffix);
-                add_libraries(finder, join(finder->arena, folder, "vdpau"), is_of_version, finder->suffix);
+                add_libraries(finder, driver_join(finder->arena, folder, "vdpau"), is_of_version, finder->suffix);
                 add_libraries(finder, folder, is_other_library, finder->search);
         }
 }
@@ -258,7 +258,7 @@ static bool has_version(const struct finder *finder, const char **ret_other)
                 for (size_t j = 0; j < count; j++) {
                         if (ends_with(names[j], finder->suffix))
                                 return true;
-                        *ret_other = join(finder->arena, finder->folders[i], names[j]);
+                        *ret_other = driver_join(finder->arena, finder->folders[i], names[j]);
                 }
         }
         return false;
@@ -324,8 +324,8 @@ static void add_xorg(const struct finder *finder)
 
         for (size_t i = 0; i < ARRAY_SIZE(bases); i++)
                 for (size_t j = 0; j < ARRAY_SIZE(folders); j++)
-                        add_libraries(
-                                finder, join(finder->arena, bases[i], folders[j]), is_xorg_module, finder->suffix);
+                        add_libraries(finder, driver_join(finder->arena, bases[i], folders[j]), is_xorg_module,
+                                finder->suffix);
 }
 
 /* The first of |folders| that has |name|: mounted at |target|, or where it was found. */
@@ -333,7 +333,7 @@ static void add_first(const struct finder *finder, const char *const *folders, s
         const char *target, unsigned int type)
 {
         for (size_t i = 0; i < n_folders; i++) {
-                const char *found = join(finder->arena, folders[i], name);
+                const char *found = driver_join(finder->arena, folders[i], name);
                 const char *path = roots_resolve(finder->roots, finder->arena, found);
 
                 if (!path || roots_type(finder->roots, path) != type)
@@ -358,8 +358,8 @@ static void add_configuration(const struct finder *finder)
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
         for (size_t i = 0; i < ARRAY_SIZE(vulkan); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), vulkan[i], join(finder->arena, "/etc", vulkan[i]),
-                        S_IFREG);
+                add_first(finder, folders, ARRAY_SIZE(folders), vulkan[i],
+                        driver_join(finder->arena, "/etc", vulkan[i]), S_IFREG);
 }
 
 static void add_programs(const struct finder *finder)

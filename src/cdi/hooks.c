@@ -5,8 +5,8 @@
 #define MAX_HEAD 3 /* the program's name, "hook", the hook's name */
 
 /* A hook with |n_args| arguments of its own. */
-static void add(const struct cdi_context *context, struct spec_edits *edits, const char *hook, const char *const *args,
-        size_t n_args)
+static void hooks_add(const struct cdi_context *context, struct spec_edits *edits, const char *hook,
+        const char *const *args, size_t n_args)
 {
         const struct config *config = context->config;
         const char *configured = *config->cdi_hook_path ? config->cdi_hook_path : "/usr/bin/nvidia-cdi-hook";
@@ -38,7 +38,7 @@ static void add_with_list(const struct cdi_context *context, struct spec_edits *
                 args[2 * i + 1] = values[i];
         }
         if (n_values)
-                add(context, edits, hook, args, 2 * n_values);
+                hooks_add(context, edits, hook, args, 2 * n_values);
 }
 
 void hooks_add_links(
@@ -62,11 +62,11 @@ void hooks_add_cuda_compat(const struct cdi_context *context, struct spec_edits 
         const char *version =
                 arena_printf(context->arena, "--host-driver-version=%s", context->plan->inventory->driver_version);
 
-        add(context, edits, "enable-cuda-compat", &version, 1);
+        hooks_add(context, edits, "enable-cuda-compat", &version, 1);
 }
 
 void hooks_add_guards(const struct cdi_context *context, struct spec_edits *edits)
 {
-        add(context, edits, "disable-device-node-modification", NULL, 0);
-        add(context, edits, "update-application-profile", NULL, 0);
+        hooks_add(context, edits, "disable-device-node-modification", NULL, 0);
+        hooks_add(context, edits, "update-application-profile", NULL, 0);
 }

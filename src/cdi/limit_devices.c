@@ -68,7 +68,7 @@ bool limit_devices_add(const struct cdi_context *context, struct spec *spec)
         return true;
 }
 
-/* ---- the devices of before ---- */
+/* ---- the previous devices ---- */
 
 static void keep_variables(struct spec *spec, const char *name, const json_t *variables)
 {

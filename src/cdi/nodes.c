@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 
 /* The driver's own nodes first: with the driver in a container, those are the ones that it makes. */
-static bool find(const struct cdi_context *context, const char *path, struct stat *ret_info, const char **ret_host_root)
+static bool cdi_nodes_find(
+        const struct cdi_context *context, const char *path, struct stat *ret_info, const char **ret_host_root)
 {
         const char *const here[] = {context->roots.driver, context->roots.system};
         const char *const host[] = {context->roots.driver_host, context->roots.dev_host};
@@ -29,7 +30,7 @@ bool nodes_exist(const struct cdi_context *context, const char *path)
         const char *host_root;
         struct stat info;
 
-        return find(context, path, &info, &host_root);
+        return cdi_nodes_find(context, path, &info, &host_root);
 }
 
 bool nodes_add(const struct cdi_context *context, struct spec_edits *edits, const char *path)
@@ -37,7 +38,7 @@ bool nodes_add(const struct cdi_context *context, struct spec_edits *edits, cons
         const char *host_root;
         struct stat info;
 
-        if (!find(context, path, &info, &host_root))
+        if (!cdi_nodes_find(context, path, &info, &host_root))
                 return false;
         spec_add_node(edits,
                 &(struct spec_node){

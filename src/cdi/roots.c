@@ -73,7 +73,7 @@ static void go_up(struct walk *walk)
 }
 
 /* Puts what the link says before the rest. */
-static bool follow(struct walk *walk, const char *link)
+static bool roots_follow(struct walk *walk, const char *link)
 {
         char target[PATH_MAX];
         ssize_t length = readlink(link, target, sizeof(target) - 1);
@@ -89,7 +89,7 @@ static bool follow(struct walk *walk, const char *link)
         return true;
 }
 
-static bool step(struct walk *walk, const char *name)
+static bool roots_step(struct walk *walk, const char *name)
 {
         char path[PATH_MAX];
         struct stat info;
@@ -105,7 +105,7 @@ static bool step(struct walk *walk, const char *name)
                 lstat(path, &info) < 0)
                 return false;
         if (S_ISLNK(info.st_mode))
-                return follow(walk, path);
+                return roots_follow(walk, path);
         strbuf_printf(&walk->done, "/%s", name);
         return true;
 }
@@ -118,7 +118,7 @@ const char *roots_resolve(const struct roots *roots, struct arena *arena, const 
 
         strbuf_puts(&walk.rest, path);
         while (take_component(&walk, name))
-                if (!step(&walk, name))
+                if (!roots_step(&walk, name))
                         goto out;
         if (walk.rest.data[strspn(walk.rest.data, "/")] == '\0')
                 resolved = arena_strdup(arena, walk.done.size ? walk.done.data : "/");

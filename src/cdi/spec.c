@@ -78,7 +78,7 @@ bool spec_is_name(const char *name)
         return true;
 }
 
-static struct spec_edits *find(const struct spec *spec, const char *name)
+static struct spec_edits *spec_find(const struct spec *spec, const char *name)
 {
         for (size_t i = 0; i < spec->n_devices; i++)
                 if (strcmp(spec->devices[i]->name, name) == 0)
@@ -93,7 +93,7 @@ struct spec_edits *spec_common(struct spec *spec)
 
 struct spec_edits *spec_device(struct spec *spec, const char *name)
 {
-        struct spec_edits *edits = find(spec, name);
+        struct spec_edits *edits = spec_find(spec, name);
 
         if (edits || spec->n_devices == SPEC_MAX_DEVICES || !spec_is_name(name))
                 return edits;
@@ -105,7 +105,7 @@ struct spec_edits *spec_device(struct spec *spec, const char *name)
 
 bool spec_has(const struct spec *spec, const char *name)
 {
-        return find(spec, name);
+        return spec_find(spec, name);
 }
 
 size_t spec_count(const struct spec *spec)
@@ -129,7 +129,7 @@ static bool has_equal(const json_t *list, const json_t *value)
 }
 
 /* Takes |value|; NULL is what jansson makes of a string that is not UTF-8. */
-static void add(struct spec_edits *edits, enum list list, json_t *value)
+static void spec_add(struct spec_edits *edits, enum list list, json_t *value)
 {
         if (!value)
                 edits->is_bad = true;
@@ -161,7 +161,7 @@ void spec_annotate(struct spec_edits *device, const char *name, const char *valu
 
 void spec_add_env(struct spec_edits *edits, const char *assignment)
 {
-        add(edits, LIST_ENV, json_string(assignment));
+        spec_add(edits, LIST_ENV, json_string(assignment));
 }
 
 void spec_add_node(struct spec_edits *edits, const struct spec_node *node)
@@ -171,22 +171,22 @@ void spec_add_node(struct spec_edits *edits, const struct spec_node *node)
 
         if (json && node->gid)
                 json_object_set_new(json, "gid", json_integer(node->gid));
-        add(edits, LIST_NODES, json);
+        spec_add(edits, LIST_NODES, json);
         if (node->gid && node->needs_group)
-                add(edits, LIST_GIDS, json_integer(node->gid));
+                spec_add(edits, LIST_GIDS, json_integer(node->gid));
 }
 
 void spec_add_mount(
         struct spec_edits *edits, const char *host_path, const char *container_path, const char *const *options)
 {
-        add(edits, LIST_MOUNTS,
+        spec_add(edits, LIST_MOUNTS,
                 json_pack("{s:s, s:s, s:o}", "hostPath", host_path, "containerPath", container_path, "options",
                         pack_texts(options)));
 }
 
 void spec_add_hook(struct spec_edits *edits, const char *path, const char *const *args, const char *env)
 {
-        add(edits, LIST_HOOKS,
+        spec_add(edits, LIST_HOOKS,
                 json_pack("{s:s, s:s, s:o, s:[s]}", "hookName", "createContainer", "path", path, "args",
                         pack_texts(args), "env", env));
 }

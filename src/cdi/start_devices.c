@@ -25,12 +25,12 @@ static bool has_content(const char *path, const struct strbuf *content)
 }
 
 int start_device_write(
-        const char *root, const char *grant, const char *const *variables, size_t n_variables, struct error *err)
+        const char *root, const char *allocation, const char *const *variables, size_t n_variables, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR_MPS, CDI_CLASS_MPS);
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
-        _free_ char *path = xasprintf("%s/" PREFIX "%s" SUFFIX, root, grant);
-        struct spec_edits *edits = spec_device(spec, grant);
+        _free_ char *path = xasprintf("%s/" PREFIX "%s" SUFFIX, root, allocation);
+        struct spec_edits *edits = spec_device(spec, allocation);
 
         for (size_t i = 0; edits && i < n_variables; i++)
                 spec_add_env(edits, variables[i]);
@@ -44,7 +44,7 @@ int start_device_write(
 }
 
 /* "g12ab" of "<PREFIX>g12ab.json"; NULL: not a file of these. */
-static char *grant_of(const char *file)
+static char *allocation_of(const char *file)
 {
         size_t length = strlen(file);
 
@@ -54,36 +54,37 @@ static char *grant_of(const char *file)
         return xasprintf("%.*s", (int)(length - strlen(PREFIX) - strlen(SUFFIX)), file + strlen(PREFIX));
 }
 
-void start_devices_each(const char *root, void (*visit)(const char *path, const char *grant, void *data), void *data)
+void start_devices_each(
+        const char *root, void (*visit)(const char *path, const char *allocation, void *data), void *data)
 {
         DIR *folder = opendir(root);
         const struct dirent *entry;
 
         while (folder && (entry = readdir(folder))) {
-                _free_ char *grant = grant_of(entry->d_name);
-                _free_ char *path = grant ? xasprintf("%s/%s", root, entry->d_name) : NULL;
+                _free_ char *allocation = allocation_of(entry->d_name);
+                _free_ char *path = allocation ? xasprintf("%s/%s", root, entry->d_name) : NULL;
 
                 if (path)
-                        visit(path, grant, data);
+                        visit(path, allocation, data);
         }
         if (folder)
                 closedir(folder);
 }
 
 struct sweep {
-        bool (*is_kept)(const char *grant, void *data);
+        bool (*is_kept)(const char *allocation, void *data);
         void *data;
 };
 
-static void sweep_one(const char *path, const char *grant, void *data)
+static void sweep_one(const char *path, const char *allocation, void *data)
 {
         const struct sweep *sweep = data;
 
-        if (!sweep->is_kept(grant, sweep->data))
+        if (!sweep->is_kept(allocation, sweep->data))
                 unlink(path);
 }
 
-void start_devices_sweep(const char *root, bool (*is_kept)(const char *grant, void *data), void *data)
+void start_devices_sweep(const char *root, bool (*is_kept)(const char *allocation, void *data), void *data)
 {
         start_devices_each(root, sweep_one, &(struct sweep){is_kept, data});
 }

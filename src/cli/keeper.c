@@ -111,7 +111,7 @@ static int start_child(struct keeper *keeper, struct error *err)
 }
 
 /* All that have ended, since orphans of a container are PID 1's. True when the child is one of them. */
-static bool reap(const struct keeper *keeper, int *ret_status)
+static bool keeper_reap(const struct keeper *keeper, int *ret_status)
 {
         bool is_over = false;
         int status;
@@ -131,7 +131,7 @@ static int await_child(struct keeper *keeper)
 {
         int status = 0;
 
-        while (!reap(keeper, &status)) {
+        while (!keeper_reap(keeper, &status)) {
                 int number = wait_signal(keeper, -1);
 
                 if (number == SIGCHLD)
@@ -171,7 +171,7 @@ static bool wait_for_next(const struct keeper *keeper)
                         return true;
                 if (asks_to_stop(number))
                         return false;
-                (void)reap(keeper, &status);
+                (void)keeper_reap(keeper, &status);
         }
 }
 

@@ -77,7 +77,7 @@ static void print_json(const struct labels *labels)
         json_decref(json);
 }
 
-static void print(const struct labels *labels, const char *output)
+static void cmd_labels_print(const struct labels *labels, const char *output)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         size_t width = strlen("LABEL");
@@ -99,7 +99,7 @@ static void print(const struct labels *labels, const char *output)
                         *labels->items[i].value ? labels->items[i].value : "\"\"");
 }
 
-static int show(const struct config *config, const char *output, struct arena *arena, struct error *err)
+static int labels_show(const struct config *config, const char *output, struct arena *arena, struct error *err)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct labels_warnings warnings = {0};
@@ -120,7 +120,7 @@ static int show(const struct config *config, const char *output, struct arena *a
         source.machine_file = config->discovery_flags.machine_type_file;
         labels_make(&labels, arena, &source, &warnings);
         labels_warnings_done(&warnings);
-        print(&labels, output);
+        cmd_labels_print(&labels, output);
         if (plan)
                 plan_done(plan);
         return 0;
@@ -133,7 +133,8 @@ struct removed {
         bool has_failed;
 };
 
-static void tell_removal(enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
+static void report_removal(
+        enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
 {
         static const char *const words[] = {[LABELS_REMOVED] = "removed",
                 [LABELS_LEFT] = "left",
@@ -152,7 +153,7 @@ static int remove_all(const struct config *config, const char *const *values)
         struct api_visit visit;
 
         api_visit_begin(&visit, config);
-        labels_remove(&visit, config, values[NAMESPACE], removed.is_dry, tell_removal, &removed);
+        labels_remove(&visit, config, values[NAMESPACE], removed.is_dry, report_removal, &removed);
         api_visit_end(&visit);
         return removed.has_failed ? EXIT_FAILED : 0;
 }
@@ -173,5 +174,6 @@ int command_labels(int argc, char **argv)
                 return command_line_fail(&command_labels_line, &err);
         if (strcmp(values[REMOVE], "true") == 0)
                 return remove_all(config, values);
-        return show(config, values[OUTPUT], &arena, &err) < 0 ? command_line_fail(&command_labels_line, &err) : 0;
+        return labels_show(config, values[OUTPUT], &arena, &err) < 0 ? command_line_fail(&command_labels_line, &err)
+                                                                     : 0;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config/config_file.h"
-#include "config/node_mark.h"
+#include "config/node_taint.h"
 #include "config/option.h"
 #include "config/word.h"
 
@@ -36,7 +36,7 @@ static bool merged_is(const struct merge *merge, const char *flag, const char *v
         return strcmp(merged(merge, flag), value) == 0;
 }
 
-static const char *copy(const struct merge *merge, struct arena *arena, const char *flag)
+static const char *config_copy(const struct merge *merge, struct arena *arena, const char *flag)
 {
         return arena_strdup(arena, merged(merge, flag));
 }
@@ -84,7 +84,7 @@ static int check_mps_root(const struct option_set *options, struct config *confi
 {
         if (!config->sharing.mps || *config->mps_root)
                 return 0;
-        if (options->only_looks) {
+        if (options->is_read_only) {
                 config->mps_root = "/run/nvidia/mps";
                 if (warn)
                         warn("sharing.mps: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs --mps-root, MPS_ROOT or "
@@ -98,7 +98,7 @@ static int check_mps_root(const struct option_set *options, struct config *confi
                 config->path, config->sharing.mps->line);
 }
 
-static int check_node_marks(const struct config *config, struct arena *arena, struct error *err)
+static int check_node_taint_and_condition(const struct config *config, struct arena *arena, struct error *err)
 {
         struct node_taint taint;
 
@@ -111,36 +111,36 @@ static int check_node_marks(const struct config *config, struct arena *arena, st
 
 static void set_paths(struct config *config, const struct merge *merge, struct arena *arena)
 {
-        config->driver_root = copy(merge, arena, "driver-root");
-        config->dev_root = copy(merge, arena, "dev-root");
+        config->driver_root = config_copy(merge, arena, "driver-root");
+        config->dev_root = config_copy(merge, arena, "dev-root");
         if (!*config->dev_root)
                 config->dev_root = config->driver_root;
-        config->driver_root_ctr = copy(merge, arena, "driver-root-ctr-path");
-        config->mps_root = copy(merge, arena, "mps-root");
-        config->mps_directory = copy(merge, arena, "mps-directory");
+        config->driver_root_ctr = config_copy(merge, arena, "driver-root-ctr-path");
+        config->mps_root = config_copy(merge, arena, "mps-root");
+        config->mps_directory = config_copy(merge, arena, "mps-directory");
         config->mps_pipes_writable = merged_is(merge, "mps-pipes-writable", "true");
-        config->mps_control = copy(merge, arena, "mps-control");
-        config->pod_resources = copy(merge, arena, "pod-resources-socket");
-        config->cdi_annotation_prefix = copy(merge, arena, "cdi-annotation-prefix");
-        config->cdi_hook_path = copy(merge, arena, "nvidia-cdi-hook-path");
+        config->mps_control = config_copy(merge, arena, "mps-control");
+        config->pod_resources = config_copy(merge, arena, "pod-resources-socket");
+        config->cdi_annotation_prefix = config_copy(merge, arena, "cdi-annotation-prefix");
+        config->cdi_hook_path = config_copy(merge, arena, "nvidia-cdi-hook-path");
         config->cdi_feature_flags = elements(merge, arena, "cdi-feature-flags");
         config->cdi_disable_hooks = elements(merge, arena, "cdi-disable-hooks");
-        config->cdi_root = copy(merge, arena, "cdi-root");
-        config->kubelet_socket = copy(merge, arena, "kubelet-socket");
-        config->nvml_library = copy(merge, arena, "nvml-library");
-        config->system_root = copy(merge, arena, "system-root");
-        config->metrics_address = copy(merge, arena, "metrics-address");
-        config->node_name = copy(merge, arena, "node-name");
-        config->kubeconfig = copy(merge, arena, "kubeconfig");
-        config->node_condition = copy(merge, arena, "node-condition");
-        config->node_taint = copy(merge, arena, "node-taint");
-        config->pod_name = copy(merge, arena, "pod-name");
+        config->cdi_root = config_copy(merge, arena, "cdi-root");
+        config->kubelet_socket = config_copy(merge, arena, "kubelet-socket");
+        config->nvml_library = config_copy(merge, arena, "nvml-library");
+        config->system_root = config_copy(merge, arena, "system-root");
+        config->metrics_address = config_copy(merge, arena, "metrics-address");
+        config->node_name = config_copy(merge, arena, "node-name");
+        config->kubeconfig = config_copy(merge, arena, "kubeconfig");
+        config->node_condition = config_copy(merge, arena, "node-condition");
+        config->node_taint = config_copy(merge, arena, "node-taint");
+        config->pod_name = config_copy(merge, arena, "pod-name");
         config->labels_output = (enum labels_output)choice(merge, "labels-output");
         config->events = (enum events_about)choice(merge, "events");
         config->config_annotations = merged_is(merge, "config-annotations", "true");
-        config->labels_file = copy(merge, arena, "labels-file");
-        config->log_level = copy(merge, arena, "log-level");
-        config->log_format = copy(merge, arena, "log-format");
+        config->labels_file = config_copy(merge, arena, "labels-file");
+        config->log_level = config_copy(merge, arena, "log-level");
+        config->log_format = config_copy(merge, arena, "log-format");
 }
 
 static void set_policy(struct config *config, const struct merge *merge, struct arena *arena)
@@ -179,7 +179,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         struct config_file file;
         struct merge merge = {.options = options};
 
-        config->path = text ? arena_strdup(arena, text->name) : copy(&merge, arena, "config-file");
+        config->path = text ? arena_strdup(arena, text->name) : config_copy(&merge, arena, "config-file");
         if (text ? config_file_parse(&file, text, options, arena, warn, warn_data, err) < 0
                  : config_file_read(&file, config->path, options, arena, warn, warn_data, err) < 0)
                 return -1;
@@ -187,7 +187,8 @@ int config_build_text(const struct option_set *options, const struct config_text
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);
-        if (check_mps_root(options, config, warn, warn_data, err) < 0 || check_node_marks(config, arena, err) < 0)
+        if (check_mps_root(options, config, warn, warn_data, err) < 0 ||
+                check_node_taint_and_condition(config, arena, err) < 0)
                 return -1;
         *ret = config;
         return 0;

@@ -65,14 +65,14 @@ enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
-/* What is done about an MPS client that has more than its grant: ledger/guard.h. */
+/* What is done about an MPS client that has more than its allocation: ledger/limit_monitor.h. */
 enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
 
 /*
  * How a share is enforced, weakest first.
  *
  *   default    the control daemon's own limits, the same for every client: no client can raise them
- *   verified   variables of the container below those; a tenant can drop them, so the guard compares
+ *   verified   variables of the container below those; a tenant can drop them, so the limit monitor compares
  *   partition  static SM partitions (driver r590): whole SM chunks that nobody else has
  *   namespace  an MPS namespace a container (driver r615)
  */
@@ -246,7 +246,7 @@ struct config {
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */
         const char *node_condition;  /* its type; "": none */
-        const char *node_taint;      /* config/node_mark.h; "": none */
+        const char *node_taint;      /* config/node_taint.h; "": none */
         const char *pod_name;        /* "": unknown */
         enum labels_output labels_output;
         enum events_about events;

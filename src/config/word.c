@@ -51,7 +51,7 @@ const char *const restart_words[] = {"auto", "always", "never", NULL};
 const char *const events_words[] = {[EVENTS_NONE] = "none", [EVENTS_NODE] = "node", [EVENTS_PODS] = "pods", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 
-static bool find(const char *const *words, const char *text, size_t length, size_t *ret_position)
+static bool word_find(const char *const *words, const char *text, size_t length, size_t *ret_position)
 {
         for (size_t i = 0; words && words[i]; i++) {
                 if (strlen(words[i]) != length || memcmp(words[i], text, length) != 0)
@@ -69,11 +69,11 @@ int word_check(const char *text, size_t length, const char *const *choices, cons
         int shown = (int)MIN(length, (size_t)100);
         size_t position;
 
-        if (find(choices, text, length, ret_position))
+        if (word_find(choices, text, length, ret_position))
                 return 0;
         for (size_t i = 0; choices[i]; i++)
                 strbuf_printf(&list, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
-        if (find(unsupported, text, length, &position))
+        if (word_find(unsupported, text, length, &position))
                 return error_set(err, ERROR_UNSUPPORTED, "'%.*s' is not supported by this version, use %s", shown, text,
                         list.data);
         return error_set(err, ERROR_INVALID, "'%.*s' is not a known value, use %s", shown, text, list.data);

@@ -15,7 +15,7 @@
 
 /* ---- the environment ---- */
 
-static int fail(const char *name, const char *value, const char *form, struct error *err)
+static int granted_fail(const char *name, const char *value, const char *form, struct error *err)
 {
         return error_set(err, ERROR_INVALID, "%s: '%.64s' is not %s", name, value, form);
 }
@@ -47,7 +47,7 @@ static int read_threads(struct granted *granted, granted_env_fn *env, void *data
                 if (!value)
                         continue;
                 if (!mps_value_threads(value, &read))
-                        return fail(names[i], value, "a percentage above 0 and at most 100", err);
+                        return granted_fail(names[i], value, "a percentage above 0 and at most 100", err);
                 lower(&permille, read);
         }
         granted->threads_permille = (unsigned int)permille;
@@ -62,9 +62,9 @@ static int read_memory(
         uint64_t value = 0;
 
         if (list && !mps_value_memory(list, ordinal, uuid, &granted->memory_mib))
-                return fail("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", list, "a list like 0=1630M", err);
+                return granted_fail("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", list, "a list like 0=1630M", err);
         if (mib && !text_to_uint(mib, MIB_MAX, &value))
-                return fail("WARPSHARE_MEMORY_LIMIT_MIB", mib, "a number of MiB", err);
+                return granted_fail("WARPSHARE_MEMORY_LIMIT_MIB", mib, "a number of MiB", err);
         lower(&granted->memory_mib, value);
         return 0;
 }
@@ -84,7 +84,7 @@ int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordin
         if (read_threads(&granted, env, data, err) < 0 || read_memory(&granted, env, data, ordinal, uuid, err) < 0)
                 return -1;
         if (sms && !text_to_uint(sms, 4096, &count))
-                return fail("WARPSHARE_SMS", sms, "a number of SMs", err);
+                return granted_fail("WARPSHARE_SMS", sms, "a number of SMs", err);
         granted.sms = (unsigned int)count;
         copy_word(granted.tier, sizeof(granted.tier), get(env, data, "WARPSHARE_TIER"));
         copy_word(granted.replicas, sizeof(granted.replicas), get(env, data, "WARPSHARE_REPLICAS"));
@@ -102,8 +102,8 @@ uint64_t granted_memory_ceiling(const struct granted *granted)
 
 /* ---- the verdict ---- */
 
-static void find(struct granted_verdict *verdict, bool broken, const char *format, ...) PRINTF_LIKE(3, 4);
-static void find(struct granted_verdict *verdict, bool broken, const char *format, ...)
+static void granted_find(struct granted_verdict *verdict, bool broken, const char *format, ...) PRINTF_LIKE(3, 4);
+static void granted_find(struct granted_verdict *verdict, bool broken, const char *format, ...)
 {
         struct granted_finding *finding;
         va_list args;
@@ -126,13 +126,13 @@ static void judge_mps(
         if (!granted->mps)
                 return;
         if (mps < 0 && !measured->socket)
-                find(verdict, true, "MPS: there is no control daemon's socket in '%s'",
+                granted_find(verdict, true, "MPS: there is no control daemon's socket in '%s'",
                         *granted->pipe ? granted->pipe : "/tmp/nvidia-mps");
         else if (mps < 0)
-                find(verdict, false,
+                granted_find(verdict, false,
                         "MPS: this driver does not report whether it is in use; a control daemon's socket is there");
         else if (mps == 0)
-                find(verdict, true,
+                granted_find(verdict, true,
                         "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
                         "answers%s%s)",
                         *granted->pipe ? " in " : ": CUDA_MPS_PIPE_DIRECTORY is not set", granted->pipe);
@@ -147,18 +147,18 @@ static void judge_memory(
         if (granted->memory_mib == 0)
                 return;
         if (!memory) {
-                find(verdict, false, "memory: the limit of %" PRIu64 " MiB was not tried", granted->memory_mib);
+                granted_find(verdict, false, "memory: the limit of %" PRIu64 " MiB was not tried", granted->memory_mib);
                 return;
         }
         got = memory->granted >> 20;
         if (got > granted->memory_mib)
-                find(verdict, true, "memory: %" PRIu64 " MiB could be allocated, the limit is %" PRIu64 " MiB", got,
-                        granted->memory_mib);
+                granted_find(verdict, true, "memory: %" PRIu64 " MiB could be allocated, the limit is %" PRIu64 " MiB",
+                        got, granted->memory_mib);
         else if (!memory->refused)
-                find(verdict, false, "memory: tried up to %" PRIu64 " MiB only, the limit is %" PRIu64 " MiB", got,
-                        granted->memory_mib);
+                granted_find(verdict, false, "memory: tried up to %" PRIu64 " MiB only, the limit is %" PRIu64 " MiB",
+                        got, granted->memory_mib);
         else if (got + GRANTED_CONTEXT_MIB < granted->memory_mib)
-                find(verdict, true,
+                granted_find(verdict, true,
                         "memory: only %" PRIu64 " of %" PRIu64
                         " MiB could be allocated (CUDA's context takes its part, but not "
                         "more than %" PRIu64 " MiB; of the GPU %" PRIu64 " MiB were free)",
@@ -177,26 +177,29 @@ static void judge_sms(
         struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
 {
         unsigned int at_once = measured->places->at_once;
-        unsigned int told = measured->facts->affinity_sms ? measured->facts->affinity_sms : measured->facts->sms;
+        unsigned int reported = measured->facts->affinity_sms ? measured->facts->affinity_sms : measured->facts->sms;
 
         verdict->sms = granted_sms(granted, measured->unit_sms);
         if (granted->sms == 0 && granted->threads_permille == 0)
                 return;
         if (verdict->sms == 0) {
-                find(verdict, false,
+                granted_find(verdict, false,
                         "SMs: how many SMs %u.%u %% are is unknown, since NVML is not available to report how many "
                         "the GPU has",
                         granted->threads_permille / 10, granted->threads_permille % 10);
                 return;
         }
         if (at_once > verdict->sms + GRANTED_SM_TOLERANCE)
-                find(verdict, true, "SMs: %u could be used at one time, %u are allocated", at_once, verdict->sms);
-        else if (MAX(at_once, told) + GRANTED_SM_TOLERANCE < verdict->sms)
-                find(verdict, true, "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated",
-                        at_once, told, verdict->sms);
+                granted_find(
+                        verdict, true, "SMs: %u could be used at one time, %u are allocated", at_once, verdict->sms);
+        else if (MAX(at_once, reported) + GRANTED_SM_TOLERANCE < verdict->sms)
+                granted_find(verdict, true,
+                        "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated", at_once,
+                        reported, verdict->sms);
         else if (at_once + GRANTED_SM_TOLERANCE < verdict->sms)
-                find(verdict, false, "SMs: %u of %u were free at the time of measuring, neighbours had the others",
-                        at_once, verdict->sms);
+                granted_find(verdict, false,
+                        "SMs: %u of %u were free at the time of measuring, neighbours had the others", at_once,
+                        verdict->sms);
 }
 
 void granted_judge(struct granted_verdict *ret, const struct granted *granted, const struct granted_measured *measured)
@@ -206,5 +209,5 @@ void granted_judge(struct granted_verdict *ret, const struct granted *granted, c
         judge_memory(ret, granted, measured);
         judge_sms(ret, granted, measured);
         if (!granted->mps)
-                find(ret, false, "the environment names no share");
+                granted_find(ret, false, "the environment names no share");
 }

@@ -62,7 +62,7 @@ static void watch(struct worker_result *result, const struct worker_options *opt
 }
 
 /* The end of the child is the end of its pipe, but a moment may lie between them. */
-static void reap(struct worker_result *result, pid_t child)
+static void worker_reap(struct worker_result *result, pid_t child)
 {
         uint64_t deadline = now_ms() + KILL_PATIENCE_MS;
         int status = 0;
@@ -120,7 +120,7 @@ int worker_run(struct worker_result *ret, const struct worker_options *options, 
                 return -1;
         }
         watch(&result, options, reader);
-        reap(&result, child);
+        worker_reap(&result, child);
         *ret = result;
         return 0;
 }

@@ -66,8 +66,9 @@ static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED
         char v1[] = "v1.DRAPlugin", v1beta1[] = "v1beta1.DRAPlugin", health[] = "v1alpha1.DRAResourceHealth";
         char type[] = "DRAPlugin";
         char *versions[] = {v1, v1beta1, health};
-        Pluginregistration__PluginInfo info = PLUGINREGISTRATION__PLUGIN_INFO__INIT;
+        Pluginregistration__PluginInfo info;
 
+        pluginregistration__plugin_info__init(&info);
         info.type = type;
         info.name = registration->driver;
         info.endpoint = registration->endpoint;

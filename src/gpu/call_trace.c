@@ -31,7 +31,7 @@ void call_trace_done(struct call_trace *trace)
 }
 
 /* With the lock. 0: disarmed. A descriptor of ours and a valid time: it cannot fail. */
-static void arm(const struct call_trace *trace, uint64_t due_ms)
+static void call_trace_arm(const struct call_trace *trace, uint64_t due_ms)
 {
         const struct itimerspec due = {
                 .it_value = {.tv_sec = (time_t)(due_ms / 1000), .tv_nsec = (long)(due_ms % 1000) * 1000000}};
@@ -65,7 +65,7 @@ bool call_trace_begin(struct call_trace *trace, const char *call, uint64_t extra
                 trace->info.call = call;
                 trace->info.since_ms = call_trace_now_ms();
                 trace->due_ms = trace->info.since_ms + extra_ms + trace->limit_ms;
-                arm(trace, trace->due_ms);
+                call_trace_arm(trace, trace->due_ms);
         }
         uv_mutex_unlock(&trace->lock);
         return !is_dismissed;
@@ -73,17 +73,17 @@ bool call_trace_begin(struct call_trace *trace, const char *call, uint64_t extra
 
 void call_trace_end(struct call_trace *trace)
 {
-        bool is_told;
+        bool is_reported;
 
         if (!trace)
                 return;
         uv_mutex_lock(&trace->lock);
         trace->due_ms = 0;
-        arm(trace, 0);
-        is_told = trace->is_told;
-        trace->is_told = false;
+        call_trace_arm(trace, 0);
+        is_reported = trace->is_reported;
+        trace->is_reported = false;
         uv_mutex_unlock(&trace->lock);
-        if (is_told)
+        if (is_reported)
                 trace->ended(trace->data);
 }
 
@@ -114,7 +114,7 @@ bool call_trace_over(struct call_trace *trace, struct call_info *ret)
         over = is_over(trace);
         if (over) {
                 *ret = trace->info;
-                trace->is_told = true;
+                trace->is_reported = true;
         }
         uv_mutex_unlock(&trace->lock);
         return over;
@@ -128,7 +128,7 @@ bool call_trace_dismiss(struct call_trace *trace, void (*inherit)(void *data), v
         over = is_over(trace);
         if (over) {
                 trace->is_dismissed = true;
-                trace->is_told = false;
+                trace->is_reported = false;
                 trace->timer = -1;
                 inherit(data);
         }

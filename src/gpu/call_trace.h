@@ -48,7 +48,7 @@ struct call_trace {
         uint64_t due_ms;   /* when the call has lasted too long; 0: no call is running */
         int timer;         /* descriptor, or -1 */
         bool is_dismissed;
-        bool is_told; /* somebody waits to hear of the end of this call */
+        bool is_reported; /* somebody waits to hear of the end of this call */
         void (*ended)(void *data);
         void *data;
 };

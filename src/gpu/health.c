@@ -107,15 +107,15 @@ static bool is_relapse(const struct health *health, uint64_t now_ms)
         return health->returned_at_ms != HEALTH_NEVER && now_ms - health->returned_at_ms < HEALTH_RELAPSE_MS;
 }
 
-/* A healthy unit becomes a suspect; a suspect starts its way back from zero. */
+/* A healthy unit becomes unhealthy; an unhealthy one starts its way back from zero. */
 static bool set_back(struct health *health, const char *reason, uint64_t now_ms)
 {
-        bool is_news = !health->suspect || strncmp(health->reason, reason, sizeof(health->reason) - 1) != 0;
+        bool is_news = !health->unhealthy || strncmp(health->reason, reason, sizeof(health->reason) - 1) != 0;
 
-        if (!health->suspect)
+        if (!health->unhealthy)
                 health->required = is_relapse(health, now_ms) ? MIN(health->required * 2, HEALTH_MAX_GOOD_PROBES)
                                                               : HEALTH_GOOD_PROBES;
-        health->suspect = true;
+        health->unhealthy = true;
         health->good = 0;
         health->xid = 0;
         snprintf(health->reason, sizeof(health->reason), "%s", reason);
@@ -152,11 +152,11 @@ bool health_fail(struct health *health, const char *reason, uint64_t now_ms)
 }
 
 /* The further apart the longer it takes. */
-static void probe_later(struct health *health, bool was_suspect, uint64_t now_ms)
+static void probe_later(struct health *health, bool was_unhealthy, uint64_t now_ms)
 {
         uint64_t longest = health->first_interval_ms * HEALTH_MAX_INTERVAL;
 
-        probe_after(health, was_suspect ? MIN(health->interval_ms * 2, longest) : health->first_interval_ms, now_ms);
+        probe_after(health, was_unhealthy ? MIN(health->interval_ms * 2, longest) : health->first_interval_ms, now_ms);
 }
 
 /* A good probe that proves nothing: the reason is again that of what is waited for. */
@@ -176,14 +176,14 @@ static bool stay_held(struct health *health, uint64_t now_ms)
 bool health_probe(struct health *health, enum health_finding finding, const char *failure, uint64_t now_ms)
 {
         if (!health_is_good(finding)) {
-                bool was_suspect = health->suspect;
+                bool was_unhealthy = health->unhealthy;
                 bool is_news = set_back(health, failure, now_ms);
 
                 health->was_gone = health->was_gone || finding == HEALTH_GONE;
-                probe_later(health, was_suspect, now_ms);
+                probe_later(health, was_unhealthy, now_ms);
                 return is_news;
         }
-        if (!health->suspect)
+        if (!health->unhealthy)
                 return false;
         if (finding == HEALTH_CLEARED || health->was_gone)
                 health_release(health);
@@ -193,7 +193,7 @@ bool health_probe(struct health *health, enum health_finding finding, const char
                 probe_after(health, health->first_interval_ms, now_ms);
                 return false;
         }
-        health->suspect = false;
+        health->unhealthy = false;
         health->reason[0] = '\0';
         health->xid = 0;
         health->probe_at_ms = HEALTH_NEVER;
@@ -201,9 +201,9 @@ bool health_probe(struct health *health, enum health_finding finding, const char
         return true;
 }
 
-void health_look_soon(struct health *health, uint64_t now_ms)
+void health_poll_soon(struct health *health, uint64_t now_ms)
 {
-        if (!health->suspect)
+        if (!health->unhealthy)
                 return;
         health->interval_ms = health->first_interval_ms;
         health->probe_at_ms = now_ms;

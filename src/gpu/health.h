@@ -3,11 +3,11 @@
  *
  *                ┌──(an Xid that counts, a failed reading, a failed probe)──┐
  *                │                                                          ▼
- *             HEALTHY                                                    SUSPECT ◄──(bad probe, another Xid: from zero)
+ *             HEALTHY                                                    UNHEALTHY ◄──(bad probe, another Xid: from zero)
  *                ▲                                                          │
  *                └────────(|required| good probes, one after the other)─────┘
  *
- * A suspect is probed every |probe_ms|; a bad probe doubles the interval, up to 32 times |probe_ms|, and a good one sets it
+ * An unhealthy unit is probed every |probe_ms|; a bad probe doubles the interval, up to 32 times |probe_ms|, and a good one sets it
  * back. The way back takes 3 good probes. A unit that falls again within 10 minutes of its return has its count doubled, at
  * most to 48, so that a board that flaps is away for a minute rather than for three seconds; one that held out for longer
  * starts at 3 again. The reason is always that of the latest setback.
@@ -95,7 +95,7 @@ static inline bool health_is_good(enum health_finding finding)
 
 /* The health of one unit: a GPU or a MIG device. */
 struct health {
-        bool suspect;
+        bool unhealthy;
         bool was_gone;     /* since the last good probe */
         uint64_t held_for; /* the Xid that asks for more than good probes; 0: none */
         char reason[200];  /* of the latest setback; empty while healthy */
@@ -108,7 +108,7 @@ struct health {
         uint64_t first_interval_ms;
 };
 
-/* |probe_ms|: between probes of a suspect; 0: 1,000. */
+/* |probe_ms|: between probes of an unhealthy unit; 0: 1,000. */
 void health_init(struct health *health, uint64_t probe_ms);
 
 /* Each takes the time of now, monotonic, and returns true when there is something to tell: the unit went or came, or the
@@ -124,7 +124,7 @@ bool health_fail(struct health *health, const char *reason, uint64_t now_ms);
 bool health_probe(struct health *health, enum health_finding finding, const char *failure, uint64_t now_ms);
 
 /* The cause of a setback is over, as far as can be told without a probe: the next one is due now. */
-void health_look_soon(struct health *health, uint64_t now_ms);
+void health_poll_soon(struct health *health, uint64_t now_ms);
 
 /* The driver was unloaded or replaced, and with it went what it knew of the GPU: good probes count again. */
 void health_release(struct health *health);

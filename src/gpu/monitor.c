@@ -61,7 +61,7 @@ static void free_monitor(struct gpu_monitor *monitor)
         free(monitor);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_monitor_handle_closed(uv_handle_t *handle)
 {
         struct gpu_monitor *monitor = handle->data;
         void (*closed)(void *data) = monitor->closed;
@@ -80,9 +80,9 @@ static void close_handles(struct gpu_monitor *monitor)
         for (size_t i = 0; i < monitor->n_dismissed; i++)
                 worker_leave(monitor->dismissed[i]);
         monitor->n_dismissed = 0;
-        uv_close((uv_handle_t *)&monitor->poll, on_handle_closed);
-        uv_close((uv_handle_t *)&monitor->async, on_handle_closed);
-        uv_close((uv_handle_t *)&monitor->hold, on_handle_closed);
+        uv_close((uv_handle_t *)&monitor->poll, on_monitor_handle_closed);
+        uv_close((uv_handle_t *)&monitor->async, on_monitor_handle_closed);
+        uv_close((uv_handle_t *)&monitor->hold, on_monitor_handle_closed);
 }
 
 static void leave_worker(struct gpu_monitor *monitor)
@@ -94,19 +94,19 @@ static void leave_worker(struct gpu_monitor *monitor)
 /* ---- what is told ---- */
 
 /* A callback may close the monitor: the rest of the mail is then nobody's. */
-static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_ill)
+static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_unhealthy)
 {
         const struct gpu_monitor_options *to = &monitor->options;
 
         for (size_t i = 0; i < mail->n_notes && !monitor->is_closing; i++) {
                 const struct mail_note *note = &mail->notes[i];
 
-                if (!note->healthy || !only_ill)
+                if (!note->healthy || !only_unhealthy)
                         to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
         }
 }
 
-static void remember(struct gpu_monitor *monitor, const struct mail *mail)
+static void monitor_remember(struct gpu_monitor *monitor, const struct mail *mail)
 {
         struct mail *known = &monitor->known;
 
@@ -122,11 +122,11 @@ static void remember(struct gpu_monitor *monitor, const struct mail *mail)
                 mail_put_unavailable(known, mail->unavailable);
 }
 
-static void deliver(struct gpu_monitor *monitor, struct mail *mail)
+static void monitor_deliver(struct gpu_monitor *monitor, struct mail *mail)
 {
         const struct gpu_monitor_options *to = &monitor->options;
 
-        remember(monitor, mail);
+        monitor_remember(monitor, mail);
         if (mail->inventory && !monitor->is_closing)
                 to->on_inventory(TAKE_PTR(mail->inventory), to->data);
         deliver_notes(monitor, mail, false);
@@ -162,7 +162,7 @@ static void answer_from_memory(struct gpu_monitor *monitor)
         mail_done(&known);
 }
 
-static void tell_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang, bool has_returned)
+static void report_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang, bool has_returned)
 {
         const struct gpu_monitor_options *to = &monitor->options;
 
@@ -266,11 +266,11 @@ static void consider_call(struct gpu_monitor *monitor)
                 monitor->is_hung = true;
                 monitor->hung = hang;
         }
-        tell_hang(monitor, &hang, false);
+        report_hang(monitor, &hang, false);
         answer_from_memory(monitor);
 }
 
-static void on_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+static void on_monitor_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct gpu_monitor *monitor = poll->data;
         uint64_t count;
@@ -285,7 +285,7 @@ static void end_hang(struct gpu_monitor *monitor)
         if (!monitor->is_hung)
                 return; /* it returned before anybody was told */
         monitor->is_hung = false;
-        tell_hang(monitor, &monitor->hung, true);
+        report_hang(monitor, &monitor->hung, true);
 }
 
 static void ask_anew(struct gpu_monitor *monitor)
@@ -341,7 +341,7 @@ static void hold(struct gpu_monitor *monitor, const struct call_info *call)
 }
 
 /* The threads that were dismissed and have ended: what they were asking may be asked again. */
-static void reap(struct gpu_monitor *monitor)
+static void monitor_reap(struct gpu_monitor *monitor)
 {
         bool any = false;
 
@@ -360,7 +360,7 @@ static void reap(struct gpu_monitor *monitor)
                 monitor->calls[i] = monitor->calls[monitor->n_dismissed];
                 any = true;
                 hold(monitor, &hang.call);
-                tell_hang(monitor, &hang, true);
+                report_hang(monitor, &hang, true);
         }
         if (!any)
                 return;
@@ -378,13 +378,13 @@ static void on_async(uv_async_t *async)
         if (!monitor->worker)
                 return;
         news = worker_take(monitor->worker);
-        deliver(monitor, &news.mail);
+        monitor_deliver(monitor, &news.mail);
         mail_done(&news.mail);
         if (news.has_returned)
                 end_hang(monitor);
         for (size_t i = 0; news.has_opened && i < monitor->n_dismissed; i++)
                 worker_let_close(monitor->dismissed[i]);
-        reap(monitor);
+        monitor_reap(monitor);
         if (monitor->is_hung)
                 answer_from_memory(monitor);
         if (news.has_ended && monitor->worker) {
@@ -407,7 +407,7 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
 
 static void on_uevent(void *data)
 {
-        gpu_monitor_look(data);
+        gpu_monitor_poll(data);
 }
 
 static int open_timer(struct gpu_monitor *monitor, uv_loop_t *loop, struct error *err)
@@ -422,7 +422,7 @@ static int open_timer(struct gpu_monitor *monitor, uv_loop_t *loop, struct error
                 return error_errno(err, -result, "watch the timer of calls into NVML");
         monitor->poll.data = monitor;
         monitor->open_handles++;
-        uv_poll_start(&monitor->poll, UV_READABLE, on_timer);
+        uv_poll_start(&monitor->poll, UV_READABLE, on_monitor_timer);
         return 0;
 }
 
@@ -446,9 +446,9 @@ int gpu_monitor_new(
         monitor->open_handles += 2;
         if (open_timer(monitor, loop, err) < 0 || new_worker(monitor, &monitor->worker, err) < 0) {
                 if (monitor->open_handles > 2)
-                        uv_close((uv_handle_t *)&monitor->poll, on_handle_closed);
-                uv_close((uv_handle_t *)&monitor->async, on_handle_closed);
-                uv_close((uv_handle_t *)&monitor->hold, on_handle_closed);
+                        uv_close((uv_handle_t *)&monitor->poll, on_monitor_handle_closed);
+                uv_close((uv_handle_t *)&monitor->async, on_monitor_handle_closed);
+                uv_close((uv_handle_t *)&monitor->hold, on_monitor_handle_closed);
                 return -1;
         }
         worker_start(monitor->worker);
@@ -458,7 +458,7 @@ int gpu_monitor_new(
         return 0;
 }
 
-static void ask(struct gpu_monitor *monitor, const struct worker_requests *requests)
+static void monitor_ask(struct gpu_monitor *monitor, const struct worker_requests *requests)
 {
         if (monitor->worker)
                 worker_ask(monitor->worker, requests);
@@ -469,16 +469,16 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor)
         const struct worker_requests requests = {.rescan = true};
 
         monitor->owes_answer = true;
-        ask(monitor, &requests);
+        monitor_ask(monitor, &requests);
         if (monitor->is_hung)
                 uv_async_send(&monitor->async); /* answered from memory, and not from inside this call */
 }
 
-void gpu_monitor_look(struct gpu_monitor *monitor)
+void gpu_monitor_poll(struct gpu_monitor *monitor)
 {
-        const struct worker_requests requests = {.look = true};
+        const struct worker_requests requests = {.poll = true};
 
-        ask(monitor, &requests);
+        monitor_ask(monitor, &requests);
 }
 
 void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)
@@ -486,7 +486,7 @@ void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_pol
         const struct worker_requests requests = {.has_policy = true, .policy = *policy};
 
         monitor->policy = *policy;
-        ask(monitor, &requests);
+        monitor_ask(monitor, &requests);
 }
 
 uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
@@ -514,7 +514,7 @@ void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), 
         monitor->closed = closed;
         monitor->closed_data = data;
         monitor->uevents = uevent_watch_close(monitor->uevents);
-        ask(monitor, &stop);
+        monitor_ask(monitor, &stop);
         if (monitor->is_hung)
                 leave_worker(monitor);
 }

@@ -122,7 +122,7 @@ uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor);
 size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS]);
 
 /* Something happened on the machine: like a rescan that is not answered if nothing changed. */
-void gpu_monitor_look(struct gpu_monitor *monitor);
+void gpu_monitor_poll(struct gpu_monitor *monitor);
 
 /*
  * Asks the thread to end and returns at once; no callback but |closed| comes any more. |closed| is called on the loop's

@@ -33,8 +33,8 @@ struct worker {
         char *system_root;
         char *driver_root;
         uint64_t retry_ms;
-        bool has_told_unheard;
-        char *told; /* the reason that was told last; NULL: NVML works */
+        bool has_unheard_report;
+        char *reported; /* the reason that was told last; NULL: NVML works */
 };
 
 static void unref(struct worker *worker)
@@ -48,12 +48,12 @@ static void unref(struct worker *worker)
         free(worker->library);
         free(worker->system_root);
         free(worker->driver_root);
-        free(worker->told);
+        free(worker->reported);
         free(worker);
 }
 
 /* With the lock. */
-static void tell_loop(struct worker *worker)
+static void report_loop(struct worker *worker)
 {
         if (worker->async)
                 uv_async_send(worker->async);
@@ -71,7 +71,7 @@ static void post(struct worker *worker, struct mail *mail)
         }
         uv_mutex_lock(&worker->lock);
         mail_merge(&worker->news.mail, mail);
-        tell_loop(worker);
+        report_loop(worker);
         uv_mutex_unlock(&worker->lock);
 }
 
@@ -79,12 +79,12 @@ static void raise_flag(struct worker *worker, bool *flag)
 {
         uv_mutex_lock(&worker->lock);
         if (!*flag)
-                tell_loop(worker);
+                report_loop(worker);
         *flag = true;
         uv_mutex_unlock(&worker->lock);
 }
 
-static void on_call_ended(void *data)
+static void on_monitor_worker_call_ended(void *data)
 {
         struct worker *worker = data;
 
@@ -120,7 +120,7 @@ static bool sleep_ms(struct worker *worker, uint64_t ms)
         bool is_asked;
 
         uv_mutex_lock(&worker->lock);
-        while (!(is_asked = requests->stop || requests->rescan || requests->look || requests->has_policy ||
+        while (!(is_asked = requests->stop || requests->rescan || requests->poll || requests->has_policy ||
                             requests->has_skips)) {
                 uint64_t now = uv_hrtime();
 
@@ -140,14 +140,14 @@ static void wait_for(struct worker *worker, const bool *flag)
         uv_mutex_unlock(&worker->lock);
 }
 
-static void tell_unavailable(struct worker *worker, const char *reason)
+static void report_unavailable(struct worker *worker, const char *reason)
 {
         struct mail mail = MAIL_INIT;
 
         watch_put_out(&worker->watch, reason, &mail);
-        if (mail.inventory || !worker->told || strcmp(worker->told, reason) != 0) {
-                free(worker->told);
-                worker->told = xstrdup(reason);
+        if (mail.inventory || !worker->reported || strcmp(worker->reported, reason) != 0) {
+                free(worker->reported);
+                worker->reported = xstrdup(reason);
                 mail_put_unavailable(&mail, reason);
         }
         post(worker, &mail);
@@ -160,12 +160,12 @@ static void note_unheard(struct worker *worker, struct mail *mail)
         bool is_unheard = watch->unheard[0];
 
         atomic_store(&worker->failed_waits, watch->wait_failures);
-        if (is_unheard != worker->has_told_unheard)
+        if (is_unheard != worker->has_unheard_report)
                 mail_put_unheard(mail, watch->unheard);
-        worker->has_told_unheard = is_unheard;
+        worker->has_unheard_report = is_unheard;
 }
 
-static int step(struct worker *worker, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
+static int monitor_worker_step(struct worker *worker, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
 {
         if (watch_listen(&worker->watch, ret_sleep_ms, mail, err) < 0)
                 return -1;
@@ -181,8 +181,8 @@ static void follow_requests(struct worker *worker, const struct worker_requests 
 
         if (requests->has_policy)
                 watch_set_policy(&worker->watch, &requests->policy);
-        if (requests->look)
-                watch_look(&worker->watch);
+        if (requests->poll)
+                watch_poll(&worker->watch);
         if (requests->has_skips)
                 watch_set_skips(&worker->watch, &requests->skips, &mail);
         post(worker, &mail);
@@ -205,7 +205,7 @@ static int keep_watch(struct worker *worker, struct error *err)
                 if (requests.rescan)
                         result = watch_refresh(watch, true, &mail, err);
                 else
-                        result = step(worker, &sleep, &mail, err);
+                        result = monitor_worker_step(worker, &sleep, &mail, err);
                 post(worker, &mail);
                 if (result == 0 && sleep)
                         (void)sleep_ms(worker, sleep);
@@ -214,7 +214,7 @@ static int keep_watch(struct worker *worker, struct error *err)
         return result;
 }
 
-static void tell_if_stale(struct worker *worker)
+static void report_if_stale(struct worker *worker)
 {
         struct mail mail = {.is_stale = true};
 
@@ -222,19 +222,19 @@ static void tell_if_stale(struct worker *worker)
                 post(worker, &mail);
 }
 
-static int open_watch(struct worker *worker, bool tell, struct error *err)
+static int open_watch(struct worker *worker, bool report, struct error *err)
 {
         struct watch *watch = &worker->watch;
         struct mail mail = MAIL_INIT;
-        int result = watch_open(watch, tell, &mail, err);
+        int result = watch_open(watch, report, &mail, err);
 
         post(worker, &mail);
         raise_flag(worker, &worker->news.has_opened);
         if (result == 0)
                 result = watch_begin(watch, &mail, err);
         if (result == 0) {
-                free(worker->told);
-                worker->told = NULL;
+                free(worker->reported);
+                worker->reported = NULL;
         }
         post(worker, &mail);
         mail_done(&mail);
@@ -257,8 +257,8 @@ static bool search_and_watch(struct worker *worker)
                 return false;
         watch_close(watch);
         if (result < 0)
-                tell_unavailable(worker, err.text);
-        tell_if_stale(worker);
+                report_unavailable(worker, err.text);
+        report_if_stale(worker);
         return result == 0 && watch->is_outdated;
 }
 
@@ -280,7 +280,7 @@ static void search(struct worker *worker)
         }
 }
 
-static void run(void *argument)
+static void monitor_worker_run(void *argument)
 {
         struct worker *worker = argument;
 
@@ -305,7 +305,7 @@ static int start_thread(struct worker *worker)
 
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        result = uv_thread_create(&worker->thread, run, worker);
+        result = uv_thread_create(&worker->thread, monitor_worker_run, worker);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         return result;
 }
@@ -334,7 +334,7 @@ int worker_new(struct worker **ret, const struct worker_options *options, struct
         atomic_init(&worker->references, 2);
         worker->async = options->async;
         worker->retry_ms = options->retry_ms;
-        call_trace_init(&worker->trace, options->timer, options->hang_ms, on_call_ended, worker);
+        call_trace_init(&worker->trace, options->timer, options->hang_ms, on_monitor_worker_call_ended, worker);
         init_watch(worker, options->watch);
         result = start_thread(worker);
         if (result < 0) {
@@ -372,7 +372,7 @@ void worker_ask(struct worker *worker, const struct worker_requests *requests)
         uv_mutex_lock(&worker->lock);
         to->stop = to->stop || requests->stop;
         to->rescan = to->rescan || requests->rescan;
-        to->look = to->look || requests->look;
+        to->poll = to->poll || requests->poll;
         if (requests->has_policy)
                 to->policy = requests->policy;
         to->has_policy = to->has_policy || requests->has_policy;
@@ -416,7 +416,7 @@ static void inherit(void *data)
         const struct bequest *bequest = data;
 
         watch_inherit(&bequest->heir->watch, &bequest->from->watch, bequest->with_ears);
-        bequest->heir->has_told_unheard = bequest->from->has_told_unheard;
+        bequest->heir->has_unheard_report = bequest->from->has_unheard_report;
         atomic_store(&bequest->heir->failed_waits, atomic_load(&bequest->from->failed_waits));
 }
 

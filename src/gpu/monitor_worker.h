@@ -22,7 +22,7 @@
 struct worker_requests {
         bool stop; /* never taken back */
         bool rescan;
-        bool look;
+        bool poll;
         bool has_policy;
         bool has_skips;
         struct health_policy policy;

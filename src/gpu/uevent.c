@@ -77,7 +77,7 @@ static int receive(int fd)
         return uevent_is_about_gpus(data, (size_t)size);
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events UNUSED)
+static void on_uevent_readable(uv_poll_t *poll, int status, int events UNUSED)
 {
         struct uevent_watch *watch = container_of(poll, struct uevent_watch, poll);
         bool is_news = false;
@@ -124,12 +124,12 @@ int uevent_watch_new(
                 return error_errno(err, -result, "listen to the kernel's device events");
         }
         watch->socket = TAKE_FD(fd);
-        uv_poll_start(&watch->poll, UV_READABLE, on_readable);
+        uv_poll_start(&watch->poll, UV_READABLE, on_uevent_readable);
         *ret = watch;
         return 0;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_uevent_closed(uv_handle_t *handle)
 {
         free(container_of((uv_poll_t *)handle, struct uevent_watch, poll));
 }
@@ -138,7 +138,7 @@ struct uevent_watch *uevent_watch_close(struct uevent_watch *watch)
 {
         if (watch) {
                 /* First the handle, which lets go of the descriptor: once closed, its number is any other thread's. */
-                uv_close((uv_handle_t *)&watch->poll, on_closed);
+                uv_close((uv_handle_t *)&watch->poll, on_uevent_closed);
                 close(watch->socket);
         }
         return NULL;

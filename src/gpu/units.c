@@ -31,7 +31,7 @@ struct units units_copy(const struct units *units)
         return copy;
 }
 
-static const struct unit_state *find(const struct units *units, const char *uuid)
+static const struct unit_state *units_find(const struct units *units, const char *uuid)
 {
         for (size_t g = 0; g < units->n_groups; g++)
                 for (size_t u = 0; u < units->groups[g].n_units; u++)
@@ -42,7 +42,7 @@ static const struct unit_state *find(const struct units *units, const char *uuid
 
 static void init_unit(struct unit_state *unit, const struct units *before, const char *uuid, uint64_t probe_ms)
 {
-        const struct unit_state *known = find(before, uuid);
+        const struct unit_state *known = units_find(before, uuid);
 
         *unit = (struct unit_state){
                 .uuid = xstrdup(uuid),
@@ -73,8 +73,8 @@ static void init_group(
         for (size_t i = 0; gpu->failure && i < group->n_units; i++) {
                 struct unit_state *unit = &group->units[i];
 
-                /* One that is a suspect already has its probes, which find the same. */
-                if (!unit->health.suspect)
+                /* One that is unhealthy already has its probes, which find the same. */
+                if (!unit->health.unhealthy)
                         unit->is_news = health_fail(&unit->health, gpu->failure, now_ms);
         }
 }

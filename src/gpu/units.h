@@ -22,7 +22,7 @@ struct unit_state {
 struct unit_group {
         struct unit_state *units;
         size_t n_units;
-        bool must_look; /* something happened that a probe has to explain */
+        bool must_poll; /* something happened that a probe has to explain */
 };
 
 struct units {

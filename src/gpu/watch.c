@@ -55,7 +55,7 @@ static struct watch_ears copy_ears(const struct watch_ears *ears)
 void watch_inherit(struct watch *heir, struct watch *from, bool with_ears)
 {
         heir->is_heir = true;
-        heir->must_tell = true; /* what |from| had put into its mail is lost with it */
+        heir->must_report = true; /* what |from| had put into its mail is lost with it */
         heir->policy = from->policy;
         heir->platform = from->platform;
         heir->inventory = from->inventory ? inventory_copy(from->inventory) : NULL;
@@ -79,15 +79,15 @@ void watch_inherit(struct watch *heir, struct watch *from, bool with_ears)
 
 /* ---- telling ---- */
 
-static void tell_news(struct watch *watch, bool all, struct mail *mail)
+static void report_news(struct watch *watch, bool all, struct mail *mail)
 {
         for (size_t g = 0; g < watch->units.n_groups; g++) {
                 for (size_t u = 0; u < watch->units.groups[g].n_units; u++) {
                         struct unit_state *unit = &watch->units.groups[g].units[u];
 
-                        if (unit->is_news || (all && unit->health.suspect))
-                                mail_put_note(
-                                        mail, unit->uuid, !unit->health.suspect, unit->health.reason, unit->health.xid);
+                        if (unit->is_news || (all && unit->health.unhealthy))
+                                mail_put_note(mail, unit->uuid, !unit->health.unhealthy, unit->health.reason,
+                                        unit->health.xid);
                         unit->is_news = false;
                 }
         }
@@ -96,12 +96,12 @@ static void tell_news(struct watch *watch, bool all, struct mail *mail)
 void watch_put_out(struct watch *watch, const char *reason, struct mail *mail)
 {
         watch->was_away = true;
-        if (!watch->inventory || (watch->is_out && !watch->must_tell))
+        if (!watch->inventory || (watch->is_out && !watch->must_report))
                 return;
-        if (watch->must_tell)
+        if (watch->must_report)
                 mail_put_inventory(mail, inventory_copy(watch->inventory));
         watch->is_out = true;
-        watch->must_tell = false;
+        watch->must_report = false;
         for (size_t g = 0; g < watch->units.n_groups; g++)
                 for (size_t u = 0; u < watch->units.groups[g].n_units; u++)
                         mail_put_note(mail, watch->units.groups[g].units[u].uuid, false, reason, 0);
@@ -229,12 +229,12 @@ static bool keep_inventory(struct watch *watch, struct inventory *fresh)
         return is_news;
 }
 
-static void tell_inventory(struct watch *watch, bool all, struct mail *mail)
+static void report_inventory(struct watch *watch, bool all, struct mail *mail)
 {
         if (all)
                 mail_put_inventory(mail, inventory_copy(watch->inventory));
-        tell_news(watch, all, mail);
-        watch->must_tell = watch->is_out = false;
+        report_news(watch, all, mail);
+        watch->must_report = watch->is_out = false;
 }
 
 static void fix(struct watch *watch, enum platform platform, struct mail *mail)
@@ -244,14 +244,14 @@ static void fix(struct watch *watch, enum platform platform, struct mail *mail)
         watch_close(watch);
         watch->platform = platform;
         is_news = keep_inventory(watch, platform_inventory(platform));
-        tell_inventory(watch, is_news || watch->must_tell || watch->is_out, mail);
+        report_inventory(watch, is_news || watch->must_report || watch->is_out, mail);
 }
 
 static int refresh(struct watch *watch, struct mail *mail, struct error *err)
 {
         struct inventory *fresh = NULL;
         bool is_news;
-        bool tell;
+        bool report;
 
         if (read_inventory(watch, &fresh, err) < 0)
                 return -1;
@@ -261,7 +261,7 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
                 return 0;
         }
         is_news = keep_inventory(watch, fresh);
-        tell = is_news || watch->must_tell || watch->is_out;
+        report = is_news || watch->must_report || watch->is_out;
         watch->refresh_at_ms = MIN(watch_now_ms() + watch->options->refresh_ms, watch->recount_at_ms);
         if (is_news || !watch->ears.set)
                 watch_register_anew(watch);
@@ -269,15 +269,15 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
          * fault has an event. */
         if (health_policy_has_checks(&watch->policy))
                 watch_probe_all(watch);
-        tell_inventory(watch, tell, mail);
+        report_inventory(watch, report, mail);
         return 0;
 }
 
-int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct error *err)
+int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct error *err)
 {
-        watch->must_tell = watch->must_tell || tell;
+        watch->must_report = watch->must_report || report;
         /* Where the kernel does not show its GPUs, who asks gets NVML's count of now. */
-        watch->is_outdated = is_outdated(watch) || (tell && !watch->gpus.known);
+        watch->is_outdated = is_outdated(watch) || (report && !watch->gpus.known);
         return watch->is_outdated ? 0 : refresh(watch, mail, err);
 }
 
@@ -304,14 +304,14 @@ static int open_library(struct watch *watch, struct error *err)
         return 0;
 }
 
-int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *err)
+int watch_open(struct watch *watch, bool report, struct mail *mail, struct error *err)
 {
         const struct watch_options *options = watch->options;
 
         watch->sweep_at_ms = 0;
         watch->wait_errors = 0;
         watch->is_outdated = false;
-        watch->must_tell = watch->must_tell || tell;
+        watch->must_report = watch->must_report || report;
         watch->platform = platform_detect(options->discovery, &options->paths, options->library, options->can_load);
         if (watch_is_fixed(watch)) {
                 fix(watch, watch->platform, mail);
@@ -322,7 +322,7 @@ int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *
                 return -1;
         }
         watch_hear(watch);
-        tell_news(watch, false, mail);
+        report_news(watch, false, mail);
         return 0;
 }
 
@@ -342,7 +342,7 @@ int watch_begin(struct watch *watch, struct mail *mail, struct error *err)
 
 /* ---- requests ---- */
 
-void watch_look(struct watch *watch)
+void watch_poll(struct watch *watch)
 {
         watch->refresh_at_ms = MIN(watch->refresh_at_ms, watch_now_ms() + SETTLE_MS);
 }
@@ -362,9 +362,9 @@ void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail
                 if (skipped && (!was_skipped || strcmp(skipped->reason, was_skipped->reason) != 0))
                         units_fail(group, skipped->reason, now);
                 for (size_t u = 0; !skipped && was_skipped && u < group->n_units; u++)
-                        health_look_soon(&group->units[u].health, now);
+                        health_poll_soon(&group->units[u].health, now);
         }
-        tell_news(watch, false, mail);
+        report_news(watch, false, mail);
 }
 
 void watch_set_policy(struct watch *watch, const struct health_policy *policy)
@@ -415,7 +415,7 @@ int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail,
 {
         if (watch_wait(watch, time_left(watch), ret_sleep_ms, err) < 0)
                 return -1;
-        tell_news(watch, false, mail);
+        report_news(watch, false, mail);
         return 0;
 }
 
@@ -423,8 +423,8 @@ int watch_do_due(struct watch *watch, struct mail *mail, struct error *err)
 {
         uint64_t now = watch_now_ms();
 
-        watch_do_looks(watch);
-        tell_news(watch, false, mail);
+        watch_poll_due(watch);
+        report_news(watch, false, mail);
         if ((watch->refresh_at_ms <= now || needs_reading(watch, now)) && watch_refresh(watch, false, mail, err) < 0)
                 return -1;
         if (next_due(watch) <= now && watch->set_error.kind != ERROR_NONE)
@@ -432,6 +432,6 @@ int watch_do_due(struct watch *watch, struct mail *mail, struct error *err)
         for (size_t i = 0; i < watch->units.n_groups; i++)
                 if (probe_at(watch, i) <= now)
                         watch_probe(watch, i, false, now);
-        tell_news(watch, false, mail);
+        report_news(watch, false, mail);
         return 0;
 }

@@ -69,7 +69,7 @@ struct watch {
         char unheard[200];         /* why no events arrive, once that is worth telling; empty: they do */
 
         bool is_outdated; /* close it and open it again */
-        bool must_tell;   /* the inventory, though it may be no news */
+        bool must_report; /* the inventory, though it may be no news */
         bool was_away;    /* the driver was replaced, or could not be used, since the library was opened */
         bool is_out;      /* all units were told to be unhealthy, since NVML cannot be used */
         uint64_t empty_since_ms;
@@ -100,11 +100,11 @@ void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail
 
 /*
  * Opens the library, without a question to a GPU; an heir then hears of what came meanwhile. An error leaves it closed. After it comes
- * watch_begin(), which reads the inventory and registers for events. The inventory is put into |mail| when it is news, when |tell|
+ * watch_begin(), which reads the inventory and registers for events. The inventory is put into |mail| when it is news, when |report|
  * says so, and when NVML is back. When there is no GPU the watch is open, and there is nothing to step through; but GPUs that
  * are all gone at once are taken for a driver that is not ready, an error, until that has lasted for |empty_ms|.
  */
-int watch_open(struct watch *watch, bool tell, struct mail *mail, struct error *err) MUST_USE;
+int watch_open(struct watch *watch, bool report, struct mail *mail, struct error *err) MUST_USE;
 int watch_begin(struct watch *watch, struct mail *mail, struct error *err) MUST_USE;
 void watch_close(struct watch *watch);
 
@@ -128,13 +128,13 @@ void watch_put_out(struct watch *watch, const char *reason, struct mail *mail);
 bool watch_is_stale(struct watch *watch);
 
 /* Something happened on the machine: read the inventory again, and look at the driver, once it has settled. */
-void watch_look(struct watch *watch);
+void watch_poll(struct watch *watch);
 
 /* Also probes what nobody looked at while there were no checks. */
 void watch_set_policy(struct watch *watch, const struct health_policy *policy);
 
 /* Reads the inventory again, and puts it into |mail| under the same conditions. An error ends the watch: close it. */
-int watch_refresh(struct watch *watch, bool tell, struct mail *mail, struct error *err) MUST_USE;
+int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct error *err) MUST_USE;
 
 /*
  * A step of the watch in two parts, each of which puts what became known into |mail|; an error ends the watch.

@@ -7,16 +7,16 @@
 
 #define DRAIN_MAX 256U     /* events handled before probes and commands have their turn */
 #define SWEEP_MS 5000U     /* between probes of all GPUs while waiting fails */
-#define TELL_MS 5000U      /* of failed waits that no single GPU is to blame for, until that is told */
+#define REPORT_MS 5000U    /* of failed waits that no single GPU is to blame for, until that is told */
 #define ERROR_SLEEP_MS 10U /* after the first failed wait; doubles up to the next */
 #define ERROR_SLEEP_MAX_MS 1000U
 
 /* Xids judge; the others only say when to look: the driver's layout changed, or a GPU is in trouble. */
-#define EVENTS_LOOK                                                                                                    \
+#define EVENTS_POLL                                                                                                    \
         (NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                                \
                 NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
                 NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR | NVML_EVENT_TYPE_GPU_RECOVERY_ACTION)
-#define EVENTS_WANTED (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE | EVENTS_LOOK)
+#define EVENTS_WANTED (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE | EVENTS_POLL)
 
 /* ---- registering ---- */
 
@@ -128,7 +128,7 @@ void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now
                 bool is_due = !forced && unit->health.probe_at_ms <= now;
                 struct probe_result own = whole;
 
-                if (!is_due && unit->health.suspect)
+                if (!is_due && unit->health.unhealthy)
                         continue;
                 if (health_is_good(own.finding) && i > 0)
                         own = probe_mig_device(watch->nvml, unit->uuid);
@@ -172,13 +172,13 @@ static void handle_xid(struct watch *watch, size_t group, const nvmlEventData_t 
         switch (health_policy_effect(&watch->policy, event->eventData)) {
         case XID_IGNORED:
                 break;
-        case XID_LOOK:
-                watch->units.groups[group].must_look = true;
+        case XID_CHECK:
+                watch->units.groups[group].must_poll = true;
                 break;
         case XID_UNHEALTHY:
                 if (!units_xid(&watch->units, group, event->gpuInstanceId, event->computeInstanceId, event->eventData,
                             watch_now_ms()))
-                        watch_look(watch);
+                        watch_poll(watch);
                 break;
         }
 }
@@ -188,11 +188,11 @@ static void handle_event(struct watch *watch, const nvmlEventData_t *event)
         size_t group = find_group(watch, event->device);
 
         if (event->eventType == NVML_EVENT_TYPE_MIG_CONFIG_CHANGE || group == watch->units.n_groups)
-                watch_look(watch);
+                watch_poll(watch);
         else if (event->eventType == NVML_EVENT_TYPE_XID_CRITICAL_ERROR)
                 handle_xid(watch, group, event);
-        else if (event->eventType & EVENTS_LOOK && health_policy_has_checks(&watch->policy))
-                watch->units.groups[group].must_look = true;
+        else if (event->eventType & EVENTS_POLL && health_policy_has_checks(&watch->policy))
+                watch->units.groups[group].must_poll = true;
 }
 
 static nvmlReturn_t wait_event(struct watch *watch, nvmlEventData_t *event, unsigned int timeout_ms)
@@ -236,7 +236,7 @@ static void fail_unheard(struct watch *watch, size_t position, const char *reaso
         if (!health_policy_has_checks(&watch->policy))
                 return;
         for (size_t i = 0; i < group->n_units; i++)
-                if (!group->units[i].health.suspect && health_fail(&group->units[i].health, reason, watch_now_ms()))
+                if (!group->units[i].health.unhealthy && health_fail(&group->units[i].health, reason, watch_now_ms()))
                         group->units[i].is_news = true;
 }
 
@@ -249,7 +249,7 @@ static void register_gpus(struct watch *watch, struct watch_ears *ears)
                 if (skips_find(&watch->skips, gpu->uuid) || find_ear(ears, gpu->uuid))
                         continue;
                 ask_gpu(watch, i);
-                if (watch->units.groups[i].units[0].health.suspect &&
+                if (watch->units.groups[i].units[0].health.unhealthy &&
                         (gpu->failure || !health_is_good(probe_gpu(watch->nvml, gpu->uuid, false).finding)))
                         continue;
                 if (register_gpu(watch, ears, i, &err) < 0)
@@ -292,7 +292,7 @@ void watch_register_anew(struct watch *watch)
 
 /* ---- waiting ---- */
 
-void watch_do_looks(struct watch *watch)
+void watch_poll_due(struct watch *watch)
 {
         if (watch->must_sweep) {
                 watch->must_sweep = false;
@@ -300,9 +300,9 @@ void watch_do_looks(struct watch *watch)
                 watch_register(watch);
         }
         for (size_t i = 0; i < watch->units.n_groups; i++) {
-                if (!watch->units.groups[i].must_look)
+                if (!watch->units.groups[i].must_poll)
                         continue;
-                watch->units.groups[i].must_look = false;
+                watch->units.groups[i].must_poll = false;
                 watch_probe(watch, i, true, watch_now_ms());
         }
 }
@@ -319,7 +319,7 @@ static void note_unheard(struct watch *watch, nvmlReturn_t code, uint64_t lasted
 {
         struct error err;
 
-        if (lasted_ms < MIN((uint64_t)TELL_MS, watch->options->unheard_ms))
+        if (lasted_ms < MIN((uint64_t)REPORT_MS, watch->options->unheard_ms))
                 return;
         (void)!nvml_fail(watch->nvml, code, "no health events arrive: nvmlEventSetWait", &err);
         snprintf(watch->unheard, sizeof(watch->unheard), "%.*s", (int)sizeof(watch->unheard) - 1, err.text);

@@ -46,7 +46,7 @@ static inline bool watch_error_is_fatal(nvmlReturn_t code)
 }
 
 /* Probes what an event, or waits that fail, gave cause to look at. */
-void watch_do_looks(struct watch *watch);
+void watch_poll_due(struct watch *watch);
 
 /* Handles the events that are there, without waiting. */
 void watch_hear(struct watch *watch);

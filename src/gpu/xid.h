@@ -32,7 +32,7 @@ enum xid_class {
 
 enum xid_effect {
         XID_IGNORED,
-        XID_LOOK, /* probe the GPU now, and let that decide */
+        XID_CHECK, /* probe the GPU now, and let that decide */
         XID_UNHEALTHY,
 };
 

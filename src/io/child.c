@@ -24,14 +24,14 @@ struct child {
         struct strbuf output;
         struct child_result result;
         bool is_reaped;
-        bool is_told; /* or nobody wants to hear it */
+        bool is_reported; /* or nobody wants to hear it */
         void (*on_end)(const struct child_result *result, void *data);
         void *data;
 };
 
 /* ---- ending ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_child_closed(uv_handle_t *handle)
 {
         struct child *child = handle->data;
 
@@ -46,7 +46,7 @@ static void on_closed(uv_handle_t *handle)
 static void close_handle(uv_handle_t *handle)
 {
         if (!uv_is_closing(handle))
-                uv_close(handle, on_closed);
+                uv_close(handle, on_child_closed);
 }
 
 /* No more output, no deadline. The process handle stays until the child is reaped: without it a zombie would. */
@@ -58,10 +58,10 @@ static void close_what_is_over(struct child *child)
                 close_handle((uv_handle_t *)&child->process);
 }
 
-static void tell(struct child *child)
+static void child_report(struct child *child)
 {
-        if (!child->is_told) {
-                child->is_told = true;
+        if (!child->is_reported) {
+                child->is_reported = true;
                 child->result.output = child->output.data;
                 child->result.length = child->output.size;
                 child->on_end(&child->result, child->data);
@@ -81,7 +81,7 @@ static void give_up(struct child *child)
         kill_group(child);
         child->result.status = -1;
         child->result.signal = SIGKILL;
-        tell(child);
+        child_report(child);
 }
 
 /* ---- what it says ---- */
@@ -111,7 +111,7 @@ static enum got read_output(struct child *child)
         }
 }
 
-static void on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+static void on_child_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct child *child = poll->data;
 
@@ -132,16 +132,16 @@ static void on_reaped(uv_process_t *process, int64_t status, int signal)
         struct child *child = process->data;
 
         child->is_reaped = true;
-        if (!child->is_told) {
+        if (!child->is_reported) {
                 child->result.status = signal ? -1 : (int)status;
                 child->result.signal = signal;
                 if (!child->result.too_long)
                         (void)read_output(child);
         }
-        tell(child);
+        child_report(child);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_child_deadline(uv_timer_t *timer)
 {
         struct child *child = timer->data;
 
@@ -151,7 +151,7 @@ static void on_deadline(uv_timer_t *timer)
 
 void child_cancel(struct child *child)
 {
-        child->is_told = true;
+        child->is_reported = true;
         kill_group(child);
         close_what_is_over(child);
 }
@@ -178,7 +178,7 @@ static int open_input(const struct child_options *options, int *ret, struct erro
         return 0;
 }
 
-/* From here on on_closed() frees the child, whatever happens. */
+/* From here on on_child_closed() frees the child, whatever happens. */
 static void init_handles(struct child *child, uv_loop_t *loop)
 {
         int rc = uv_timer_init(loop, &child->timer);
@@ -213,13 +213,13 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
         rc = spawn(loop, &child->process,
                 &(struct spawn_options){options->argv, options->environment, input, output, on_reaped});
         if (rc < 0) {
-                child->is_told = child->is_reaped = true;
+                child->is_reported = child->is_reaped = true;
                 close_what_is_over(child);
                 return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }
-        uv_poll_start(&child->poll, UV_READABLE, on_readable);
+        uv_poll_start(&child->poll, UV_READABLE, on_child_readable);
         if (options->timeout_ms)
-                uv_timer_start(&child->timer, on_deadline, options->timeout_ms, 0);
+                uv_timer_start(&child->timer, on_child_deadline, options->timeout_ms, 0);
         *ret = child;
         return 0;
 }

@@ -67,11 +67,11 @@ static void on_coalesced(uv_check_t *check)
         watch->changed(watch->data);
 }
 
-static void on_event(uv_fs_event_t *event, const char *name, int events, int status);
-static void on_poll(uv_timer_t *timer);
+static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events, int status);
+static void on_dirwatch_poll(uv_timer_t *timer);
 
 /* Makes the kernel's watch follow what is at the path now. */
-static void follow(struct dirwatch *watch)
+static void dirwatch_follow(struct dirwatch *watch)
 {
         struct file_identity now = file_identity_of(watch->directory);
 
@@ -86,11 +86,11 @@ static void follow(struct dirwatch *watch)
         watch->event->data = watch;
         watch->watched = now;
         /* Out of inotify watches: the polls go on, only slower. */
-        if (uv_fs_event_start(watch->event, on_event, watch->directory, 0) < 0)
+        if (uv_fs_event_start(watch->event, on_dirwatch_event, watch->directory, 0) < 0)
                 forget_event(watch);
 }
 
-static void on_event(uv_fs_event_t *event, const char *name, int events, int status UNUSED)
+static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events, int status UNUSED)
 {
         struct dirwatch *watch = event->data;
         const char *slash = strrchr(watch->directory, '/');
@@ -101,24 +101,25 @@ static void on_event(uv_fs_event_t *event, const char *name, int events, int sta
          */
         if ((events & UV_RENAME) && name && strcmp(name, slash ? slash + 1 : watch->directory) == 0) {
                 forget_event(watch);
-                follow(watch);
+                dirwatch_follow(watch);
         }
         if (uv_timer_get_due_in(&watch->poll) > CHANGED_POLL_MS)
-                uv_timer_start(&watch->poll, on_poll, CHANGED_POLL_MS, 0);
+                uv_timer_start(&watch->poll, on_dirwatch_poll, CHANGED_POLL_MS, 0);
         /* One change makes several events; the check runs once they are all read. */
         uv_check_start(&watch->coalesce, on_coalesced);
 }
 
-static void on_poll(uv_timer_t *timer)
+static void on_dirwatch_poll(uv_timer_t *timer)
 {
         struct dirwatch *watch = timer->data;
 
-        follow(watch);
-        uv_timer_start(timer, on_poll, watch->event ? watch->poll_ms : MIN(watch->poll_ms, MISSING_POLL_MS), 0);
+        dirwatch_follow(watch);
+        uv_timer_start(
+                timer, on_dirwatch_poll, watch->event ? watch->poll_ms : MIN(watch->poll_ms, MISSING_POLL_MS), 0);
         watch->changed(watch->data);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_dirwatch_closed(uv_handle_t *handle)
 {
         struct dirwatch *watch = handle->data;
 
@@ -149,8 +150,8 @@ int dirwatch_new(struct dirwatch **ret, uv_loop_t *loop, const char *directory, 
         }
         watch->poll.data = watch;
         watch->coalesce.data = watch;
-        follow(watch);
-        uv_timer_start(&watch->poll, on_poll, watch->event ? poll_ms : MIN(poll_ms, MISSING_POLL_MS), 0);
+        dirwatch_follow(watch);
+        uv_timer_start(&watch->poll, on_dirwatch_poll, watch->event ? poll_ms : MIN(poll_ms, MISSING_POLL_MS), 0);
         *ret = watch;
         return 0;
 }
@@ -160,7 +161,7 @@ struct dirwatch *dirwatch_close(struct dirwatch *watch)
         if (!watch)
                 return NULL;
         forget_event(watch);
-        uv_close((uv_handle_t *)&watch->poll, on_closed);
-        uv_close((uv_handle_t *)&watch->coalesce, on_closed);
+        uv_close((uv_handle_t *)&watch->poll, on_dirwatch_closed);
+        uv_close((uv_handle_t *)&watch->coalesce, on_dirwatch_closed);
         return NULL;
 }

@@ -181,7 +181,7 @@ static void close_ears(struct filewatch *watch)
         close(ears->fd);
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events);
+static void on_filewatch_readable(uv_poll_t *poll, int status, int events);
 
 static void open_ears(struct filewatch *watch)
 {
@@ -197,7 +197,7 @@ static void open_ears(struct filewatch *watch)
                 close(fd);
                 return;
         }
-        uv_poll_start(&watch->ears->poll, UV_READABLE, on_readable);
+        uv_poll_start(&watch->ears->poll, UV_READABLE, on_filewatch_readable);
 }
 
 static int listen_to_file(const struct filewatch *watch)
@@ -210,7 +210,7 @@ static int listen_to_file(const struct filewatch *watch)
         return inotify_add_watch(watch->ears->fd, watch->path, FILE_EVENTS);
 }
 
-static void follow(struct filewatch *watch, bool anew)
+static void filewatch_follow(struct filewatch *watch, bool anew)
 {
         struct entry entries[MAX_ENTRIES];
         size_t count = find_entries(watch->path, entries);
@@ -282,21 +282,21 @@ static bool learn(struct filewatch *watch)
         return !is_same;
 }
 
-static void look(struct filewatch *watch, bool anew)
+static void filewatch_poll(struct filewatch *watch, bool anew)
 {
-        follow(watch, anew);
+        filewatch_follow(watch, anew);
         if (learn(watch))
                 watch->changed(watch->data);
 }
 
 static void on_quiet(uv_timer_t *timer)
 {
-        look(timer->data, true);
+        filewatch_poll(timer->data, true);
 }
 
-static void on_poll(uv_timer_t *timer)
+static void on_filewatch_poll(uv_timer_t *timer)
 {
-        look(timer->data, false);
+        filewatch_poll(timer->data, false);
 }
 
 static void note_event(struct filewatch *watch)
@@ -320,7 +320,7 @@ static bool matters(const struct filewatch *watch, const struct inotify_event *e
         return false;
 }
 
-static void on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+static void on_filewatch_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         const struct ears *ears = container_of(poll, struct ears, poll);
         struct filewatch *watch = poll->data;
@@ -368,18 +368,18 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
         watch->changed = options->changed;
         watch->data = options->data;
         filewatch_accept(watch);
-        uv_timer_start(&watch->poll, on_poll, poll_ms, poll_ms);
+        uv_timer_start(&watch->poll, on_filewatch_poll, poll_ms, poll_ms);
         *ret = watch;
         return 0;
 }
 
 void filewatch_accept(struct filewatch *watch)
 {
-        follow(watch, true);
+        filewatch_follow(watch, true);
         learn(watch);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_filewatch_closed(uv_handle_t *handle)
 {
         struct filewatch *watch = handle->data;
 
@@ -396,7 +396,7 @@ struct filewatch *filewatch_close(struct filewatch *watch)
                 return NULL;
         close_ears(watch);
         forget_entries(watch->entries, watch->n_entries);
-        uv_close((uv_handle_t *)&watch->poll, on_closed);
-        uv_close((uv_handle_t *)&watch->quiet, on_closed);
+        uv_close((uv_handle_t *)&watch->poll, on_filewatch_closed);
+        uv_close((uv_handle_t *)&watch->quiet, on_filewatch_closed);
         return NULL;
 }

@@ -33,7 +33,7 @@ static struct lines *lines_of(void *handle)
 
 /* ---- the end ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_lines_closed(uv_handle_t *handle)
 {
         struct lines *lines = lines_of(handle);
 
@@ -47,12 +47,12 @@ struct lines *lines_close(struct lines *lines)
 {
         if (lines && !lines->is_closing) {
                 lines->is_closing = true;
-                uv_close((uv_handle_t *)&lines->pipe, on_closed);
+                uv_close((uv_handle_t *)&lines->pipe, on_lines_closed);
         }
         return NULL;
 }
 
-static void end(struct lines *lines, const struct error *reason)
+static void lines_end(struct lines *lines, const struct error *reason)
 {
         uv_read_stop((uv_stream_t *)&lines->pipe);
         lines->options.on_end(lines->reason.kind != ERROR_NONE ? &lines->reason : reason, lines->options.data);
@@ -72,7 +72,7 @@ static void break_off(struct lines *lines, const struct error *reason)
 
 /* ---- writing ---- */
 
-static void on_written(uv_write_t *write, int status);
+static void on_lines_written(uv_write_t *write, int status);
 
 static void flush(struct lines *lines)
 {
@@ -86,7 +86,7 @@ static void flush(struct lines *lines)
         lines->flight = lines->out;
         lines->out = (struct strbuf)STRBUF_INIT;
         buffer = uv_buf_init(lines->flight.data, (unsigned int)lines->flight.size);
-        rc = uv_write(&lines->write, stream, &buffer, 1, on_written);
+        rc = uv_write(&lines->write, stream, &buffer, 1, on_lines_written);
         lines->is_writing = rc == 0;
         if (rc < 0) {
                 error_errno(&err, -rc, "write to the socket");
@@ -94,7 +94,7 @@ static void flush(struct lines *lines)
         }
 }
 
-static void on_written(uv_write_t *write, int status)
+static void on_lines_written(uv_write_t *write, int status)
 {
         struct lines *lines = container_of(write, struct lines, write);
         struct error err;
@@ -144,34 +144,34 @@ static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *
 }
 
 /* Tells the lines that are whole; false when there is nothing more to be done with the connection. */
-static bool tell_lines(struct lines *lines)
+static bool report_lines(struct lines *lines)
 {
         struct strbuf *in = &lines->in;
-        size_t told = 0;
+        size_t reported = 0;
         const char *newline;
         struct error err;
 
         while ((newline = memchr(in->data + lines->searched, '\n', in->size - lines->searched))) {
-                size_t length = (size_t)(newline - in->data) - told;
+                size_t length = (size_t)(newline - in->data) - reported;
 
                 if (length > lines->options.line_limit)
                         break;
-                lines->options.on_line(in->data + told, length, lines->options.data);
+                lines->options.on_line(in->data + reported, length, lines->options.data);
                 if (lines->is_closing)
                         return false;
-                told += length + 1;
-                lines->searched = told;
+                reported += length + 1;
+                lines->searched = reported;
         }
-        strbuf_consume(in, told);
+        strbuf_consume(in, reported);
         lines->searched = in->size;
         if (in->size <= lines->options.line_limit)
                 return true;
         error_set(&err, ERROR_INVALID, "a line of more than %zu bytes", lines->options.line_limit);
-        end(lines, &err);
+        lines_end(lines, &err);
         return false;
 }
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer UNUSED)
+static void on_lines_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer UNUSED)
 {
         struct lines *lines = lines_of(stream);
         struct error err;
@@ -183,22 +183,22 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer UN
                         error_set(&err, ERROR_UNAVAILABLE, "the peer closed the connection");
                 else
                         error_errno(&err, (int)-size, "read from the socket");
-                end(lines, &err);
+                lines_end(lines, &err);
                 return;
         }
         lines->in.size += (size_t)size;
         lines->in.data[lines->in.size] = '\0';
-        if (tell_lines(lines) && lines->in.size == 0)
+        if (report_lines(lines) && lines->in.size == 0)
                 strbuf_done(&lines->in); /* nothing is kept for a peer that is quiet */
 }
 
 /* ---- the start ---- */
 
 /* Takes |lines|, whose handle is initialised; |rc| is how opening it went. */
-static int start(struct lines **ret, struct lines *lines, int rc, struct error *err)
+static int lines_start(struct lines **ret, struct lines *lines, int rc, struct error *err)
 {
         if (rc == 0)
-                rc = uv_read_start((uv_stream_t *)&lines->pipe, on_allocate, on_read);
+                rc = uv_read_start((uv_stream_t *)&lines->pipe, on_allocate, on_lines_read);
         if (rc < 0) {
                 lines_close(lines);
                 return error_errno(err, -rc, "use the socket");
@@ -250,14 +250,14 @@ int lines_connect(
         rc = uv_pipe_open(&lines->pipe, fd);
         if (rc == 0)
                 TAKE_FD(fd);
-        return start(ret, lines, rc, err);
+        return lines_start(ret, lines, rc, err);
 }
 
 int lines_accept(struct lines **ret, uv_stream_t *listener, const struct lines_options *options, struct error *err)
 {
         struct lines *lines = new_lines(listener->loop, options);
 
-        return start(ret, lines, uv_accept(listener, (uv_stream_t *)&lines->pipe), err);
+        return lines_start(ret, lines, uv_accept(listener, (uv_stream_t *)&lines->pipe), err);
 }
 
 uid_t lines_peer(const struct lines *lines)

@@ -24,12 +24,12 @@ static void on_prepare(uv_prepare_t *prepare)
                 uv_stop(prepare->loop);
 }
 
-static void on_deadline(uv_timer_t *deadline)
+static void on_loop_deadline(uv_timer_t *deadline)
 {
         container_of(deadline, struct look, deadline)->is_late = true;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_loop_closed(uv_handle_t *handle)
 {
         struct look *look = handle->data;
 
@@ -41,7 +41,7 @@ static void close_handle(struct look *look, uv_handle_t *handle)
 {
         handle->data = look;
         look->n_handles++;
-        uv_close(handle, on_closed);
+        uv_close(handle, on_loop_closed);
 }
 
 bool loop_run_until(uv_loop_t *loop, loop_condition_fn *is_true, void *data, uint64_t timeout_ms)
@@ -59,7 +59,7 @@ bool loop_run_until(uv_loop_t *loop, loop_condition_fn *is_true, void *data, uin
         uv_prepare_start(&look->prepare, on_prepare);
         uv_update_time(loop); /* what the caller did meanwhile is not of the time */
         if (timeout_ms)
-                uv_timer_start(&look->deadline, on_deadline, timeout_ms, 0);
+                uv_timer_start(&look->deadline, on_loop_deadline, timeout_ms, 0);
         while (!(result = is_true(data)) && !look->is_late)
                 uv_run(loop, UV_RUN_ONCE);
         close_handle(look, (uv_handle_t *)&look->prepare);

@@ -24,7 +24,7 @@ struct bytes {
 };
 
 /* Takes the first value and says of which type it is; 0 where there is none, or it is longer than what is left. */
-static unsigned int take(struct bytes *rest, struct bytes *ret)
+static unsigned int certificate_take(struct bytes *rest, struct bytes *ret)
 {
         unsigned int type = rest->size >= 2 ? rest->at[0] : 0;
         size_t length = rest->size >= 2 ? rest->at[1] : 0;
@@ -50,13 +50,13 @@ static bool has_name(struct bytes rest)
 {
         struct bytes value;
         struct bytes names;
-        unsigned int type = take(&rest, &value);
+        unsigned int type = certificate_take(&rest, &value);
 
         if (type == TYPE_BOOLEAN)
-                type = take(&rest, &value);
-        if (type != TYPE_OCTETS || take(&value, &names) != TYPE_SEQUENCE)
+                type = certificate_take(&rest, &value);
+        if (type != TYPE_OCTETS || certificate_take(&value, &names) != TYPE_SEQUENCE)
                 return false;
-        while ((type = take(&names, &value)))
+        while ((type = certificate_take(&names, &value)))
                 if ((type == NAME_DNS || type == NAME_ADDRESS) && value.size > 0)
                         return true;
         return false;

@@ -71,7 +71,7 @@ static void call_end(struct kube_call *call)
         uv_close((uv_handle_t *)&call->timer, on_call_closed);
 }
 
-static void finish(struct kube_call *call, const struct kube_answer *answer)
+static void client_finish(struct kube_call *call, const struct kube_answer *answer)
 {
         kube_done_fn *done = call->done;
         void *data = call->data;
@@ -99,7 +99,7 @@ static void on_wait_over(uv_timer_t *timer)
         if (call->failure.kind == ERROR_NONE)
                 send_now(call);
         else
-                finish(call, &(struct kube_answer){.error = &call->failure, .reason = ""});
+                client_finish(call, &(struct kube_answer){.error = &call->failure, .reason = ""});
 }
 
 /* A millisecond more than |ms|: the loop's clock is cut to milliseconds, and nobody may come back too early. */
@@ -128,7 +128,7 @@ static bool try_again(struct kube_call *call, const struct transfer_end *end)
         return true;
 }
 
-static void on_end(const struct transfer_end *end, void *data)
+static void on_client_end(const struct transfer_end *end, void *data)
 {
         struct kube_call *call = data;
         struct kube_answer answer = {.status = end->status, .retry_after_ms = end->retry_after_ms};
@@ -146,7 +146,7 @@ static void on_end(const struct transfer_end *end, void *data)
         if (call->edit && edit_step(call, &answer, &other)) {
                 send_now(call);
         } else {
-                finish(call, other.status ? &other : &answer);
+                client_finish(call, other.status ? &other : &answer);
                 json_decref(other.object);
         }
         reply_done(&reply);
@@ -162,7 +162,7 @@ static void send_now(struct kube_call *call)
                 .content_type = methods[call->method].content_type,
                 .timeout_ms = time_left(call),
                 .limit = KUBE_ANSWER_LIMIT,
-                .on_end = on_end,
+                .on_end = on_client_end,
                 .data = call,
         };
         int rc = 0;

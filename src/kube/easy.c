@@ -89,7 +89,7 @@ struct setup {
         CURLcode rc; /* of the first that failed */
 };
 
-static void note(struct setup *setup, CURLcode rc)
+static void easy_note(struct setup *setup, CURLcode rc)
 {
         if (setup->rc == CURLE_OK)
                 setup->rc = rc;
@@ -97,19 +97,19 @@ static void note(struct setup *setup, CURLcode rc)
 
 static void set_text(struct setup *setup, CURLoption option, const char *value)
 {
-        note(setup, setup->curl->easy_setopt(setup->easy, option, value));
+        easy_note(setup, setup->curl->easy_setopt(setup->easy, option, value));
 }
 
 static void set_number(struct setup *setup, CURLoption option, long value)
 {
-        note(setup, setup->curl->easy_setopt(setup->easy, option, value));
+        easy_note(setup, setup->curl->easy_setopt(setup->easy, option, value));
 }
 
 static void set_bytes(struct setup *setup, CURLoption option, const char *text)
 {
         struct curl_blob bytes = {.data = (void *)(uintptr_t)text, .len = strlen(text), .flags = CURL_BLOB_COPY};
 
-        note(setup, setup->curl->easy_setopt(setup->easy, option, &bytes));
+        easy_note(setup, setup->curl->easy_setopt(setup->easy, option, &bytes));
 }
 
 static void set_authority(struct setup *setup, const struct kube_pem *pem)
@@ -222,10 +222,10 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
                 add_header(curl, ret_headers, settings->host, "");
         if (request->body)
                 add_header(curl, ret_headers, "Content-Type: ", request->content_type);
-        note(&setup, curl->easy_setopt(easy, CURLOPT_HTTPHEADER, *ret_headers));
+        easy_note(&setup, curl->easy_setopt(easy, CURLOPT_HTTPHEADER, *ret_headers));
         if (settings->connect_to) {
                 add_header(curl, ret_connect_to, settings->connect_to, "");
-                note(&setup, curl->easy_setopt(easy, CURLOPT_CONNECT_TO, *ret_connect_to));
+                easy_note(&setup, curl->easy_setopt(easy, CURLOPT_CONNECT_TO, *ret_connect_to));
         }
         if (setup.rc != CURLE_OK)
                 return error_set(err, ERROR_UNSUPPORTED, "libcurl %s cannot do what is needed: %s",

@@ -28,7 +28,7 @@ struct call_edit *edit_free(struct call_edit *edit)
         return NULL;
 }
 
-static void ask(struct kube_call *call)
+static void edit_ask(struct kube_call *call)
 {
         call->edit->is_sent_back = false;
         call->edit->tries++;
@@ -80,7 +80,7 @@ bool edit_step(struct kube_call *call, const struct kube_answer *answer, struct 
                 return !answer->error && send_back(call, answer, ret_answer);
         if (answer->status != 409 || edit->tries >= KUBE_EDIT_TRIES)
                 return false;
-        ask(call);
+        edit_ask(call);
         return true;
 }
 
@@ -94,7 +94,7 @@ struct kube_call *kube_client_edit(struct kube_client *client, const struct kube
         call->edit->field_manager = edit->field_manager ? xstrdup(edit->field_manager) : NULL;
         call->edit->replace = edit->replace;
         call->edit->edit = edit->edit;
-        ask(call);
+        edit_ask(call);
         call_begin(call);
         return call;
 }

@@ -16,7 +16,7 @@ struct kube_events {
         void (*on_answer)(const struct error *err, void *data);
         void (*on_given_up)(const struct event *event, const struct error *err, void *data);
         void *data;
-        struct event_book *book;
+        struct event_queue *queue;
         const struct event_entry *sending;
         struct kube_call *call;
         uv_timer_t retry; /* until the next has its turn */
@@ -128,12 +128,12 @@ static enum event_outcome outcome_of(const struct event_entry *entry, const stru
 
 static void send_next(struct kube_events *events);
 
-static void on_retry(uv_timer_t *timer)
+static void on_events_retry(uv_timer_t *timer)
 {
         send_next(timer->data);
 }
 
-static void on_done(const struct kube_answer *answer, void *data)
+static void on_events_done(const struct kube_answer *answer, void *data)
 {
         struct kube_events *events = data;
         const struct event_failure failure = {
@@ -143,16 +143,16 @@ static void on_done(const struct kube_answer *answer, void *data)
         };
         enum event_outcome outcome = outcome_of(events->sending, answer);
 
-        if (outcome == EVENT_FAILED && event_book_is_last_try(events->book)) {
+        if (outcome == EVENT_FAILED && event_queue_is_last_try(events->queue)) {
                 outcome = EVENT_GIVEN_UP;
                 if (events->on_given_up)
                         events->on_given_up(&events->sending->event, answer->error, events->data);
         }
         events->call = NULL;
         events->sending = NULL;
-        event_book_settle(events->book, outcome, &failure);
+        event_queue_settle(events->queue, outcome, &failure);
         events->sent += outcome == EVENT_SENT;
-        if (events->on_answer && (outcome == EVENT_SENT ? event_book_is_well(events->book) : outcome != EVENT_LOST))
+        if (events->on_answer && (outcome == EVENT_SENT ? event_queue_is_well(events->queue) : outcome != EVENT_LOST))
                 events->on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->data);
         send_next(events);
 }
@@ -160,14 +160,14 @@ static void on_done(const struct kube_answer *answer, void *data)
 static void send_next(struct kube_events *events)
 {
         uint64_t wait_ms = UINT64_MAX;
-        const struct event_entry *entry = event_book_next(events->book, uv_now(events->retry.loop), &wait_ms);
-        struct kube_request request = {.done = on_done, .data = events};
+        const struct event_entry *entry = event_queue_next(events->queue, uv_now(events->retry.loop), &wait_ms);
+        struct kube_request request = {.done = on_events_done, .data = events};
         _free_ char *path = NULL;
         json_t *body;
 
         if (!entry) {
                 if (wait_ms != UINT64_MAX)
-                        uv_timer_start(&events->retry, on_retry, wait_ms, 0);
+                        uv_timer_start(&events->retry, on_events_retry, wait_ms, 0);
                 return;
         }
         events->sending = entry;
@@ -192,17 +192,17 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
         events->on_answer = options->on_answer;
         events->on_given_up = options->on_given_up;
         events->data = options->data;
-        events->book = event_book_new(options->retry_ms);
+        events->queue = event_queue_new(options->retry_ms);
         uv_timer_init(options->loop, &events->retry);
         events->retry.data = events;
         return events;
 }
 
-void kube_events_tell(struct kube_events *events, const struct event *event)
+void kube_events_report(struct kube_events *events, const struct event *event)
 {
         if (!events->client)
                 return;
-        event_book_tell(events->book, event, now_ms());
+        event_queue_add(events->queue, event, now_ms());
         send_next(events);
 }
 
@@ -213,16 +213,16 @@ uint64_t kube_events_sent(const struct kube_events *events)
 
 uint64_t kube_events_dropped(const struct kube_events *events)
 {
-        return event_book_dropped(events->book);
+        return event_queue_dropped(events->queue);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_events_closed(uv_handle_t *handle)
 {
         struct kube_events *events = container_of(handle, struct kube_events, retry);
         void (*closed)(void *) = events->closed;
         void *data = events->closed_data;
 
-        event_book_free(events->book);
+        event_queue_free(events->queue);
         free(events->component);
         free(events->host);
         free(events);
@@ -235,5 +235,5 @@ void kube_events_close(struct kube_events *events, void (*closed)(void *data), v
         events->closed = closed;
         events->closed_data = data;
         events->call = kube_call_cancel(events->call);
-        uv_close((uv_handle_t *)&events->retry, on_closed);
+        uv_close((uv_handle_t *)&events->retry, on_events_closed);
 }

@@ -1,6 +1,6 @@
 /*
  * Kubernetes events: what happened to an object of the cluster, for whoever asks `kubectl describe` and `kubectl events`. Which
- * of them are told is decided by kube/event_book.h; this sends them, one at a time, and again with back-off while the API
+ * of them are told is decided by kube/event_queue.h; this sends them, one at a time, and again with back-off while the API
  * server cannot be had. It knows no reasons.
  *
  * They are core/v1 Events, as kubelet writes them: `kubectl get events` and `describe` show their count and when they were seen
@@ -18,7 +18,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "kube/event_book.h"
+#include "kube/event_queue.h"
 
 struct kube_client;
 struct kube_events;
@@ -42,7 +42,7 @@ struct kube_events_options {
 struct kube_events *kube_events_new(const struct kube_events_options *options);
 
 /* From the loop's thread. |event| is copied; a message that is too long is cut, one that is no UTF-8 is mended. */
-void kube_events_tell(struct kube_events *events, const struct event *event);
+void kube_events_report(struct kube_events *events, const struct event *event);
 
 uint64_t kube_events_sent(const struct kube_events *events);    /* creations and patches that the server took */
 uint64_t kube_events_dropped(const struct kube_events *events); /* that nobody will see */

@@ -6,7 +6,7 @@
 /* Debian's two builds have the same functions under versions of their own, of which dlsym takes the default. */
 static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
-static int find(void *library, const char *symbol, void *member, struct error *err)
+static int library_find(void *library, const char *symbol, void *member, struct error *err)
 {
         void *address = dlsym(library, symbol);
 
@@ -38,7 +38,7 @@ int curl_load(struct curl *ret, struct error *err)
         if (!library)
                 return -1;
 #define CURL_FIND(name)                                                                                                \
-        if (find(library, "curl_" #name, &ret->name, err) < 0)                                                         \
+        if (library_find(library, "curl_" #name, &ret->name, err) < 0)                                                 \
                 return -1;
         CURL_FUNCTIONS(CURL_FIND)
 #undef CURL_FIND

@@ -37,7 +37,7 @@ void kube_list_select(struct strbuf *query, const char *field_selector, const ch
 
 static void on_page(const struct kube_answer *answer, void *data);
 
-static void ask(struct kube_list *list, const char *more)
+static void list_ask(struct kube_list *list, const char *more)
 {
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
 
@@ -52,7 +52,7 @@ static void ask(struct kube_list *list, const char *more)
                                                             .data = list});
 }
 
-static void end(struct kube_list *list, const struct kube_answer *answer, const char *resource_version)
+static void list_end(struct kube_list *list, const struct kube_answer *answer, const char *resource_version)
 {
         void (*on_end)(const struct kube_answer *, const char *, void *) = list->options.on_end;
         void *data = list->options.data;
@@ -61,18 +61,18 @@ static void end(struct kube_list *list, const struct kube_answer *answer, const 
         on_end(answer, resource_version, data);
 }
 
-static void fail(struct kube_list *list, const struct kube_answer *answer, const char *text)
+static void list_fail(struct kube_list *list, const struct kube_answer *answer, const char *text)
 {
         struct kube_answer failed = *answer;
         struct error err;
 
         error_raise(&err, ERROR_INVALID, "list %.200s: %s", list->options.path, text);
         failed.error = &err;
-        end(list, &failed, NULL);
+        list_end(list, &failed, NULL);
 }
 
 /* False when a callback has cancelled the list. */
-static bool tell(struct kube_list *list, json_t *items)
+static bool list_report(struct kube_list *list, json_t *items)
 {
         list->is_telling = true;
         for (size_t i = 0; i < json_array_size(items) && !list->is_cancelled; i++)
@@ -93,25 +93,25 @@ static void on_page(const struct kube_answer *answer, void *data)
 
         list->call = NULL;
         if (answer->error) {
-                end(list, answer, NULL);
+                list_end(list, answer, NULL);
                 return;
         }
         /* A nil slice of Go is null. */
         if (!version || (items && !json_is_array(items) && !json_is_null(items))) {
-                fail(list, answer, "the answer is no list with a resourceVersion");
+                list_fail(list, answer, "the answer is no list with a resourceVersion");
                 return;
         }
-        if (!tell(list, items))
+        if (!list_report(list, items))
                 return;
         if (!more || !*more)
-                end(list, answer, version);
+                list_end(list, answer, version);
         else if (list->n_pages >= KUBE_LIST_PAGES)
-                fail(list, answer, "too many pages; a selector is missing");
+                list_fail(list, answer, "too many pages; a selector is missing");
         else
-                ask(list, more);
+                list_ask(list, more);
 }
 
-static char *copy(const char *text)
+static char *list_copy(const char *text)
 {
         return text ? xstrdup(text) : NULL;
 }
@@ -123,9 +123,9 @@ struct kube_list *kube_list_new(struct kube_client *client, const struct kube_li
         list->client = client;
         list->options = *options;
         list->options.path = xstrdup(options->path);
-        list->options.field_selector = copy(options->field_selector);
-        list->options.label_selector = copy(options->label_selector);
-        ask(list, NULL);
+        list->options.field_selector = list_copy(options->field_selector);
+        list->options.label_selector = list_copy(options->label_selector);
+        list_ask(list, NULL);
         return list;
 }
 

@@ -14,7 +14,7 @@
 struct node_events {
         struct kube_events *events;
         char *node;
-        bool are_pods_told;
+        bool are_pods_reported;
         bool is_serving;
         struct complaint bad_answer;
         uv_loop_t *loop;
@@ -46,8 +46,8 @@ static const struct {
         [NODE_EVENT_MPS_DAEMON_RECOVERED] = {"MPSDaemonRecovered", false},
         [NODE_EVENT_MPS_NOTICE] = {"MPSNotice", true},
         [NODE_EVENT_MPS_SHARED_MEMORY_FULL] = {"MPSSharedMemoryFull", true},
-        [NODE_EVENT_MPS_GRANT_VIOLATED] = {"MPSLimitViolated", true},
-        [NODE_EVENT_MPS_GRANT_HOLDS] = {"MPSLimitHolds", false},
+        [NODE_EVENT_MPS_ALLOCATION_VIOLATED] = {"MPSLimitViolated", true},
+        [NODE_EVENT_MPS_ALLOCATION_HOLDS] = {"MPSLimitHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
         [NODE_EVENT_POD_GETS_LESS] = {"PodGetsLess", true},
         [NODE_EVENT_DECLARATION_IGNORED] = {"DeclarationIgnored", true},
@@ -66,7 +66,7 @@ bool node_event_is_warning(enum node_event event)
 }
 
 /* Events are a service to people; that they cannot be had is said once, and stops nothing. */
-static void on_answer(const struct error *err, void *data)
+static void on_node_events_answer(const struct error *err, void *data)
 {
         struct node_events *events = data;
 
@@ -102,7 +102,7 @@ struct node_events *node_events_new(
                 .client = client,
                 .component = COMPONENT,
                 .host = node,
-                .on_answer = on_answer,
+                .on_answer = on_node_events_answer,
                 .on_given_up = on_given_up,
         };
 
@@ -111,7 +111,7 @@ struct node_events *node_events_new(
         events = xcalloc(1, sizeof(*events));
         events->loop = loop;
         events->node = xstrdup(node);
-        events->are_pods_told = about == EVENTS_PODS;
+        events->are_pods_reported = about == EVENTS_PODS;
         options.data = events;
         events->events = kube_events_new(&options);
         return events;
@@ -123,24 +123,24 @@ void node_events_serve(struct node_events *events, bool is_serving)
                 events->is_serving = is_serving;
 }
 
-static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+static void node_events_send(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args) PRINTF_LIKE(4, 0);
 
-static void tell(struct node_events *events, const struct event_object *about, enum node_event event,
+static void node_events_send(struct node_events *events, const struct event_object *about, enum node_event event,
         const char *format, va_list args)
 {
         struct arena scratch = ARENA_INIT;
 
-        kube_events_tell(events->events, &(struct event){
-                                                 .about = *about,
-                                                 .is_warning = vocabulary[event].is_warning,
-                                                 .reason = vocabulary[event].reason,
-                                                 .message = arena_vprintf(&scratch, format, args),
-                                         });
+        kube_events_report(events->events, &(struct event){
+                                                   .about = *about,
+                                                   .is_warning = vocabulary[event].is_warning,
+                                                   .reason = vocabulary[event].reason,
+                                                   .message = arena_vprintf(&scratch, format, args),
+                                           });
         arena_done(&scratch);
 }
 
-void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...)
+void node_events_report(struct node_events *events, enum node_event event, const char *format, ...)
 {
         struct event_object about;
         va_list args;
@@ -150,22 +150,22 @@ void node_events_tell(struct node_events *events, enum node_event event, const c
         /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
         about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
         va_start(args, format);
-        tell(events, &about, event, format, args);
+        node_events_send(events, &about, event, format, args);
         va_end(args);
 }
 
-void node_events_tell_pod(
+void node_events_report_pod(
         struct node_events *events, const struct node_event_pod *pod, enum node_event event, const char *format, ...)
 {
         struct event_object about;
         va_list args;
 
-        if (!events || !events->is_serving || !events->are_pods_told)
+        if (!events || !events->is_serving || !events->are_pods_reported)
                 return;
         about = (struct event_object){
                 .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};
         va_start(args, format);
-        tell(events, &about, event, format, args);
+        node_events_send(events, &about, event, format, args);
         va_end(args);
 }
 
@@ -179,7 +179,7 @@ struct node_events_counts node_events_counts(const struct node_events *events)
         };
 }
 
-static void on_closed(void *data)
+static void on_node_events_closed(void *data)
 {
         struct node_events *events = data;
         void (*closed)(void *) = events->closed;
@@ -197,5 +197,5 @@ void node_events_close(struct node_events *events, void (*closed)(void *data), v
                 return;
         events->closed = closed;
         events->closed_data = data;
-        kube_events_close(events->events, on_closed, events);
+        kube_events_close(events->events, on_node_events_closed, events);
 }

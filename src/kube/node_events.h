@@ -40,8 +40,8 @@ enum node_event {
         NODE_EVENT_MPS_DAEMON_RECOVERED,
         NODE_EVENT_MPS_NOTICE,
         NODE_EVENT_MPS_SHARED_MEMORY_FULL,
-        NODE_EVENT_MPS_GRANT_VIOLATED,
-        NODE_EVENT_MPS_GRANT_HOLDS,
+        NODE_EVENT_MPS_ALLOCATION_VIOLATED,
+        NODE_EVENT_MPS_ALLOCATION_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,
         NODE_EVENT_POD_GETS_LESS,       /* a container of several resources: share/several.h */
         NODE_EVENT_DECLARATION_IGNORED, /* what a pod says of its share cannot be read: share/declared.h */
@@ -67,10 +67,10 @@ struct node_events *node_events_new(
 void node_events_serve(struct node_events *events, bool is_serving);
 
 /* On the node. The text is for people, one sentence or two, and is cut at 1,024 bytes. */
-void node_events_tell(struct node_events *events, enum node_event event, const char *format, ...) PRINTF_LIKE(3, 4);
+void node_events_report(struct node_events *events, enum node_event event, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* On a pod of this node. */
-void node_events_tell_pod(struct node_events *events, const struct node_event_pod *pod, enum node_event event,
+void node_events_report_pod(struct node_events *events, const struct node_event_pod *pod, enum node_event event,
         const char *format, ...) PRINTF_LIKE(4, 5);
 
 struct node_events_counts {

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-static json_t *find(const json_t *object, va_list keys)
+static json_t *kube_object_find(const json_t *object, va_list keys)
 {
         json_t *value = (json_t *)(uintptr_t)object;
         const char *key;
@@ -22,7 +22,7 @@ json_t *object_find(const json_t *object, ...)
         va_list keys;
 
         va_start(keys, object);
-        value = find(object, keys);
+        value = kube_object_find(object, keys);
         va_end(keys);
         return value;
 }
@@ -33,7 +33,7 @@ const char *object_text(const json_t *object, ...)
         va_list keys;
 
         va_start(keys, object);
-        value = find(object, keys);
+        value = kube_object_find(object, keys);
         va_end(keys);
         return json_string_value(value);
 }

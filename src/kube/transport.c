@@ -1,6 +1,6 @@
 /*
  * libcurl says which sockets it waits for and until when, by two callbacks; libuv tells it what happened, by multi_socket_action().
- * A transfer that has something to tell is put into |ready|, and deliver() takes the head of that list in turn.
+ * A transfer that has something to tell is put into |ready|, and transport_deliver() takes the head of that list in turn.
  */
 #include "kube/transport.h"
 
@@ -59,7 +59,7 @@ struct transfer {
         struct strbuf body;
         size_t head_size;
         bool has_head;
-        bool is_head_told;
+        bool is_head_reported;
         bool is_too_large;
         bool is_nameless; /* so is the server's certificate */
         bool is_over;
@@ -135,7 +135,7 @@ static void transfer_free(struct transfer *transfer)
         free(transfer);
 }
 
-static void tell_end(struct transfer *transfer)
+static void report_end(struct transfer *transfer)
 {
         const struct transfer_request request = transfer->request;
         struct strbuf body = transfer->body;
@@ -160,12 +160,12 @@ static bool is_good(const struct transfer *transfer)
 }
 
 /* One thing to tell, after which |transfer| may be gone. */
-static void tell(struct transfer *transfer)
+static void transport_report(struct transfer *transfer)
 {
         const struct transfer_request *request = &transfer->request;
 
-        if (transfer->has_head && !transfer->is_head_told) {
-                transfer->is_head_told = true;
+        if (transfer->has_head && !transfer->is_head_reported) {
+                transfer->is_head_reported = true;
                 if (request->on_head && is_good(transfer))
                         request->on_head(request->data);
         } else if (request->on_body && transfer->body.size && is_good(transfer)) {
@@ -175,7 +175,7 @@ static void tell(struct transfer *transfer)
                 request->on_body(piece.data, piece.size, request->data);
                 strbuf_done(&piece);
         } else if (transfer->is_over) {
-                tell_end(transfer);
+                report_end(transfer);
         } else {
                 list_remove(&transfer->ready);
         }
@@ -196,16 +196,16 @@ static void collect_results(struct transport *transport)
         }
 }
 
-static void deliver(struct transport *transport)
+static void transport_deliver(struct transport *transport)
 {
         collect_results(transport);
         while (!list_is_empty(&transport->ready))
-                tell(container_of(transport->ready.next, struct transfer, ready));
+                transport_report(container_of(transport->ready.next, struct transfer, ready));
 }
 
 /* ---- libcurl on the loop ---- */
 
-static void release(struct transport *transport)
+static void transport_release(struct transport *transport)
 {
         if (--transport->n_open > 0)
                 return;
@@ -214,20 +214,20 @@ static void release(struct transport *transport)
         free(transport);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_transport_timer_closed(uv_handle_t *handle)
 {
-        release(container_of(handle, struct transport, timer));
+        transport_release(container_of(handle, struct transport, timer));
 }
 
 static void on_poll_closed(uv_handle_t *handle)
 {
         struct transport_socket *sock = container_of(handle, struct transport_socket, poll);
 
-        release(sock->transport);
+        transport_release(sock->transport);
         free(sock);
 }
 
-static void on_timer(uv_timer_t *timer);
+static void on_transport_timer(uv_timer_t *timer);
 
 /* A millisecond more: libuv's clock is cut to milliseconds, and libcurl, asked too early, would not name its time again. */
 static int set_timer(struct transport *transport, long timeout_ms)
@@ -235,7 +235,7 @@ static int set_timer(struct transport *transport, long timeout_ms)
         uv_update_time(transport->options.loop);
         if (timeout_ms < 0)
                 return uv_timer_stop(&transport->timer);
-        return uv_timer_start(&transport->timer, on_timer, timeout_ms ? (uint64_t)timeout_ms + 1 : 0, 0);
+        return uv_timer_start(&transport->timer, on_transport_timer, timeout_ms ? (uint64_t)timeout_ms + 1 : 0, 0);
 }
 
 static void act(struct transport *transport, curl_socket_t fd, int events)
@@ -243,10 +243,10 @@ static void act(struct transport *transport, curl_socket_t fd, int events)
         int running;
 
         transport->curl.multi_socket_action(transport->multi, fd, events, &running);
-        deliver(transport);
+        transport_deliver(transport);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_transport_timer(uv_timer_t *timer)
 {
         struct transport *transport = container_of(timer, struct transport, timer);
         long timeout_ms = -1;
@@ -267,7 +267,7 @@ static int on_timeout(CURLM *multi UNUSED, long timeout_ms, void *data)
         return 0;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_transport_poll(uv_poll_t *poll, int status, int events)
 {
         struct transport_socket *sock = container_of(poll, struct transport_socket, poll);
         int flags = (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
@@ -315,7 +315,8 @@ static int on_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *data, 
         if (!sock)
                 return -1;
         return uv_poll_start(&sock->poll,
-                       (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0), on_poll) < 0
+                       (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0),
+                       on_transport_poll) < 0
                        ? -1
                        : 0;
 }
@@ -360,7 +361,8 @@ static void leave_connection(struct transfer *transfer)
  * The connection stands, nothing is sent. That of another transfer tells no certificate: it is as good as the one that was looked at
  * last, since one that is not good ends with the transfer that finds it so.
  */
-static int on_connected(void *data, char *address UNUSED, char *own UNUSED, int port UNUSED, int own_port UNUSED)
+static int on_transport_connected(
+        void *data, char *address UNUSED, char *own UNUSED, int port UNUSED, int own_port UNUSED)
 {
         struct transfer *transfer = data;
         struct transport *transport = transfer->transport;
@@ -419,7 +421,7 @@ static void set_callbacks(struct transfer *transfer)
         curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->problem);
         curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
         curl->easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
-        curl->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+        curl->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_transport_connected);
         curl->easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
         curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, transport->is_refused || transport->is_nameless ? 1L : 0L);
         curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
@@ -474,7 +476,7 @@ struct transfer *transfer_cancel(struct transfer *transfer)
 
 /* ---- start and end ---- */
 
-static void load(uv_work_t *work)
+static void kube_transport_load(uv_work_t *work)
 {
         struct transport *transport = container_of(work, struct transport, work);
 
@@ -482,7 +484,7 @@ static void load(uv_work_t *work)
                 transport->failure.kind = ERROR_NONE;
 }
 
-static int start(struct transport *transport)
+static int transport_start(struct transport *transport)
 {
         const struct curl *curl = &transport->curl;
 
@@ -504,8 +506,9 @@ static void on_loaded(uv_work_t *work, int status UNUSED)
         struct transport *transport = container_of(work, struct transport, work);
 
         if (!transport->is_closing)
-                transport->options.on_ready(start(transport) < 0 ? &transport->failure : NULL, transport->options.data);
-        release(transport);
+                transport->options.on_ready(
+                        transport_start(transport) < 0 ? &transport->failure : NULL, transport->options.data);
+        transport_release(transport);
 }
 
 struct transport *transport_new(const struct transport_options *options)
@@ -532,7 +535,7 @@ void transport_load(struct transport *transport)
                 return;
         transport->is_loading = true;
         transport->n_open++;
-        uv_queue_work(transport->options.loop, &transport->work, load, on_loaded);
+        uv_queue_work(transport->options.loop, &transport->work, kube_transport_load, on_loaded);
 }
 
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data)
@@ -549,5 +552,5 @@ void transport_close(struct transport *transport, void (*closed)(void *data), vo
         while (!list_is_empty(&transport->sockets)) /* of a look-up that was left behind */
                 drop_socket(container_of(transport->sockets.next, struct transport_socket, link));
         easy_forget(&transport->settings);
-        uv_close((uv_handle_t *)&transport->timer, on_timer_closed);
+        uv_close((uv_handle_t *)&transport->timer, on_transport_timer_closed);
 }

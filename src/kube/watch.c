@@ -36,18 +36,18 @@ struct kube_watch {
         bool is_closed;   /* the memory stays until the timer is closed, so that callbacks find their way back */
 };
 
-static void begin(struct kube_watch *watch);
+static void kube_watch_begin(struct kube_watch *watch);
 
 /* ---- telling ---- */
 
 /* False when the owner closed the watch meanwhile; then nothing but returning is left. */
-static bool tell(struct kube_watch *watch, enum kube_change change, json_t *object)
+static bool watch_report(struct kube_watch *watch, enum kube_change change, json_t *object)
 {
         watch->options.on_object(change, object, watch->options.data);
         return !watch->is_closed;
 }
 
-static bool tell_synced(struct kube_watch *watch)
+static bool report_synced(struct kube_watch *watch)
 {
         watch->trouble = (struct error){.kind = ERROR_NONE};
         if (watch->options.on_synced)
@@ -68,7 +68,7 @@ static bool is_same_text(const char *a, const char *b)
         }
 }
 
-static bool tell_trouble(struct kube_watch *watch, const struct error *err)
+static bool report_trouble(struct kube_watch *watch, const struct error *err)
 {
         bool is_new = err->kind != watch->trouble.kind || !is_same_text(err->text, watch->trouble.text);
 
@@ -80,9 +80,9 @@ static bool tell_trouble(struct kube_watch *watch, const struct error *err)
 
 /* ---- waiting ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_watch_timer(uv_timer_t *timer)
 {
-        begin(container_of(timer, struct kube_watch, timer));
+        kube_watch_begin(container_of(timer, struct kube_watch, timer));
 }
 
 static void stop_activity(struct kube_watch *watch)
@@ -99,13 +99,13 @@ static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
 
         stop_activity(watch);
         uv_update_time(kube_client_loop(watch->client));
-        uv_timer_start(&watch->timer, on_timer, wait + 1, 0); /* the loop's clock is cut to milliseconds */
+        uv_timer_start(&watch->timer, on_watch_timer, wait + 1, 0); /* the loop's clock is cut to milliseconds */
 }
 
-static void fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
+static void watch_fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
 {
         wait_for(watch, asked_ms);
-        tell_trouble(watch, err);
+        report_trouble(watch, err);
 }
 
 static void list_again(struct kube_watch *watch)
@@ -119,7 +119,7 @@ static void fail_anew(struct kube_watch *watch, struct error *err)
 {
         error_prefix(err, "watch %.200s", watch->options.path);
         list_again(watch);
-        fail(watch, err, 0);
+        watch_fail(watch, err, 0);
 }
 
 /* ---- what is known ---- */
@@ -162,16 +162,16 @@ static bool see(struct kube_watch *watch, json_t *object)
                 return false;
         }
         json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
-        return is_same || tell(watch, KUBE_PRESENT, object);
+        return is_same || watch_report(watch, KUBE_PRESENT, object);
 }
 
-static bool forget(struct kube_watch *watch, json_t *object)
+static bool watch_forget(struct kube_watch *watch, json_t *object)
 {
         _free_ char *key = key_of(object);
 
         if (!key || json_object_del(watch->known, key) < 0)
                 return true;
-        return tell(watch, KUBE_GONE, object);
+        return watch_report(watch, KUBE_GONE, object);
 }
 
 /* Keys of what the last list did not have. */
@@ -210,7 +210,7 @@ static bool forget_vanished(struct kube_watch *watch)
         for (size_t i = 0; i < json_array_size(vanished) && is_open; i++) {
                 json_t *ghost = make_ghost(json_string_value(json_array_get(vanished, i)));
 
-                is_open = forget(watch, ghost);
+                is_open = watch_forget(watch, ghost);
                 json_decref(ghost);
         }
         json_decref(vanished);
@@ -224,19 +224,19 @@ static void on_listed_object(json_t *object, void *data)
         see(data, object);
 }
 
-static void on_listed(const struct kube_answer *answer, const char *version, void *data)
+static void on_watch_listed(const struct kube_answer *answer, const char *version, void *data)
 {
         struct kube_watch *watch = data;
 
         watch->list = NULL;
         if (answer->error) {
-                fail(watch, answer->error, answer->retry_after_ms);
+                watch_fail(watch, answer->error, answer->retry_after_ms);
                 return;
         }
         free(watch->version);
         watch->version = xstrdup(version);
-        if (forget_vanished(watch) && tell_synced(watch))
-                begin(watch);
+        if (forget_vanished(watch) && report_synced(watch))
+                kube_watch_begin(watch);
 }
 
 static void begin_list(struct kube_watch *watch)
@@ -247,7 +247,7 @@ static void begin_list(struct kube_watch *watch)
                                                            .field_selector = watch->options.field_selector,
                                                            .label_selector = watch->options.label_selector,
                                                            .on_object = on_listed_object,
-                                                           .on_end = on_listed,
+                                                           .on_end = on_watch_listed,
                                                            .data = watch,
                                                    });
 }
@@ -277,11 +277,11 @@ static void on_error_event(struct kube_watch *watch, const json_t *status)
         }
         status_error(&err, code > 0 && code < 1000 ? (unsigned int)code : 500, status);
         error_prefix(&err, "watch %.200s", watch->options.path);
-        fail(watch, &err, 0);
+        watch_fail(watch, &err, 0);
 }
 
 /* False when there is nothing more to be read: the watch has ended, or its owner closed it. */
-static bool on_event(struct kube_watch *watch, const struct watch_event *event)
+static bool on_watch_event(struct kube_watch *watch, const struct watch_event *event)
 {
         switch (event->type) {
         case WATCH_ADDED:
@@ -290,7 +290,7 @@ static bool on_event(struct kube_watch *watch, const struct watch_event *event)
                 return see(watch, event->object);
         case WATCH_DELETED:
                 set_version(watch, event->object);
-                return forget(watch, event->object);
+                return watch_forget(watch, event->object);
         case WATCH_BOOKMARK:
                 set_version(watch, event->object);
                 return true;
@@ -307,7 +307,7 @@ static void on_head(void *data)
 
         watch->is_standing = true;
         if (watch->trouble.kind != ERROR_NONE)
-                tell_synced(watch);
+                report_synced(watch);
 }
 
 static void on_body(const char *bytes, size_t size, void *data)
@@ -320,7 +320,7 @@ static void on_body(const char *bytes, size_t size, void *data)
 
         watch_lines_add(&watch->lines, bytes, size);
         while (goes_on && (rc = watch_lines_next(&watch->lines, &event, &err)) > 0) {
-                goes_on = on_event(watch, &event);
+                goes_on = on_watch_event(watch, &event);
                 json_decref(event.object);
         }
         if (rc < 0)
@@ -333,7 +333,7 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
 
         if (end->is_identity_old && !watch->is_identity_renewed) {
                 watch->is_identity_renewed = true;
-                begin(watch);
+                kube_watch_begin(watch);
                 return;
         }
         if (end->status == 410) {
@@ -342,12 +342,12 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
                 return;
         }
         reply_read(&reply, "watch", watch->options.path, end);
-        fail(watch, &reply.error, end->retry_after_ms);
+        watch_fail(watch, &reply.error, end->retry_after_ms);
         reply_done(&reply);
 }
 
 /* A watch that stood and ended is no trouble, however it ended; only that it cannot be had again would be. */
-static void on_end(const struct transfer_end *end, void *data)
+static void on_watch_end(const struct transfer_end *end, void *data)
 {
         struct kube_watch *watch = data;
         struct error err;
@@ -372,7 +372,7 @@ static void on_end(const struct transfer_end *end, void *data)
         if (end->error)
                 wait_for(watch, 0);
         else
-                begin(watch);
+                kube_watch_begin(watch);
 }
 
 static void begin_watch(struct kube_watch *watch)
@@ -386,7 +386,7 @@ static void begin_watch(struct kube_watch *watch)
                 .limit = KUBE_WATCH_LINE_LIMIT,
                 .on_head = on_head,
                 .on_body = on_body,
-                .on_end = on_end,
+                .on_end = on_watch_end,
                 .data = watch,
         };
         struct error err;
@@ -399,11 +399,11 @@ static void begin_watch(struct kube_watch *watch)
         watch->begun_ms = uv_now(kube_client_loop(watch->client));
         if (transfer_start(&watch->transfer, kube_client_transport(watch->client), &request, &err) < 0) {
                 error_prefix(&err, "watch %.200s", watch->options.path);
-                fail(watch, &err, 0);
+                watch_fail(watch, &err, 0);
         }
 }
 
-static void begin(struct kube_watch *watch)
+static void kube_watch_begin(struct kube_watch *watch)
 {
         stop_activity(watch);
         if (watch->version)
@@ -414,7 +414,7 @@ static void begin(struct kube_watch *watch)
 
 /* ---- start and end ---- */
 
-static char *copy(const char *text)
+static char *watch_copy(const char *text)
 {
         return text ? xstrdup(text) : NULL;
 }
@@ -426,8 +426,8 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
         watch->client = client;
         watch->options = *options;
         watch->options.path = xstrdup(options->path);
-        watch->options.field_selector = copy(options->field_selector);
-        watch->options.label_selector = copy(options->label_selector);
+        watch->options.field_selector = watch_copy(options->field_selector);
+        watch->options.label_selector = watch_copy(options->label_selector);
         if (!options->objects)
                 watch->options.objects = KUBE_WATCH_OBJECTS;
         if (!options->seconds)
@@ -439,11 +439,11 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
         watch->known = json_object();
         watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
         uv_timer_init(kube_client_loop(client), &watch->timer);
-        begin(watch);
+        kube_watch_begin(watch);
         return watch;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_watch_closed(uv_handle_t *handle)
 {
         struct kube_watch *watch = container_of(handle, struct kube_watch, timer);
 
@@ -462,6 +462,6 @@ struct kube_watch *kube_watch_close(struct kube_watch *watch)
                 return NULL;
         watch->is_closed = true;
         stop_activity(watch);
-        uv_close((uv_handle_t *)&watch->timer, on_closed);
+        uv_close((uv_handle_t *)&watch->timer, on_watch_closed);
         return NULL;
 }

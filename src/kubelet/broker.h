@@ -1,5 +1,5 @@
 /*
- * Whom a plugin asks before it answers: which ids of its resource are to be kept back, and where a request goes. The plugin
+ * What a plugin asks before it answers: which ids of its resource are unavailable, and where a request goes. The plugin
  * knows kubelet; its broker knows what containers hold, and what MPS has to make for them first. Without a broker every id is
  * advertised and each request is what its ids say.
  */
@@ -17,15 +17,15 @@ typedef void broker_bound_fn(const struct error *err, const struct allocate_bind
 /* |err| is NULL on success. Called once, in start() or later, as above. */
 typedef void broker_started_fn(const struct error *err, void *context);
 
-/* After this long a request is refused without the broker's word. It knows better why, so it gives up earlier itself. */
+/* After this long a request is refused without the broker's answer. The broker gives up earlier, because it knows the reason. */
 #define BROKER_TIMEOUT_MS UINT64_C(10000)
 
 struct broker {
         /*
-         * By position in resource->devices: ids that are kept back now, or NULL: none. Valid until the next turn. |resource| may
-         * still be that of the plan before in the turn in which a plan is applied.
+         * By position in resource->devices: ids that are unavailable now, or NULL: none. Valid until the next turn. |resource| may
+         * still be that of the previous plan in the turn in which a plan is applied.
          */
-        const bool *(*hidden)(const struct resource *resource, void *data);
+        const bool *(*unavailable)(const struct resource *resource, void *data);
         /*
          * One container's request. kubelet itself would wait for ever, and with it every other pod of the node. The ids are those
          * of |resource|, perhaps of several units, and valid in the call only. Of several containers in one request the

@@ -149,97 +149,97 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
 }
 
 static void fill_environment(
-        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+        V1beta1__ContainerAllocateResponse *container, const struct allocate_answer *answer, struct arena *scratch)
 {
-        container->n_envs = allocation->n_environment;
-        container->envs =
-                ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__EnvsEntry *, allocation->n_environment);
-        for (size_t i = 0; i < allocation->n_environment; i++) {
+        container->n_envs = answer->n_environment;
+        container->envs = ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__EnvsEntry *, answer->n_environment);
+        for (size_t i = 0; i < answer->n_environment; i++) {
                 V1beta1__ContainerAllocateResponse__EnvsEntry *entry =
                         ARENA_NEW(scratch, V1beta1__ContainerAllocateResponse__EnvsEntry);
 
                 v1beta1__container_allocate_response__envs_entry__init(entry);
-                entry->key = borrow(allocation->environment[i].name);
-                entry->value = borrow(allocation->environment[i].value);
+                entry->key = borrow(answer->environment[i].name);
+                entry->value = borrow(answer->environment[i].value);
                 container->envs[i] = entry;
         }
 }
 
 static void fill_annotations(
-        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+        V1beta1__ContainerAllocateResponse *container, const struct allocate_answer *answer, struct arena *scratch)
 {
-        container->n_annotations = allocation->n_annotations;
+        container->n_annotations = answer->n_annotations;
         container->annotations =
-                ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__AnnotationsEntry *, allocation->n_annotations);
-        for (size_t i = 0; i < allocation->n_annotations; i++) {
+                ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse__AnnotationsEntry *, answer->n_annotations);
+        for (size_t i = 0; i < answer->n_annotations; i++) {
                 V1beta1__ContainerAllocateResponse__AnnotationsEntry *entry =
                         ARENA_NEW(scratch, V1beta1__ContainerAllocateResponse__AnnotationsEntry);
 
                 v1beta1__container_allocate_response__annotations_entry__init(entry);
-                entry->key = borrow(allocation->annotations[i].name);
-                entry->value = borrow(allocation->annotations[i].value);
+                entry->key = borrow(answer->annotations[i].name);
+                entry->value = borrow(answer->annotations[i].value);
                 container->annotations[i] = entry;
         }
 }
 
 static void fill_mounts(
-        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+        V1beta1__ContainerAllocateResponse *container, const struct allocate_answer *answer, struct arena *scratch)
 {
-        container->n_mounts = allocation->n_mounts;
-        container->mounts = ARENA_ARRAY(scratch, V1beta1__Mount *, allocation->n_mounts);
-        for (size_t i = 0; i < allocation->n_mounts; i++) {
+        container->n_mounts = answer->n_mounts;
+        container->mounts = ARENA_ARRAY(scratch, V1beta1__Mount *, answer->n_mounts);
+        for (size_t i = 0; i < answer->n_mounts; i++) {
                 V1beta1__Mount *mount = ARENA_NEW(scratch, V1beta1__Mount);
 
                 v1beta1__mount__init(mount);
-                mount->container_path = borrow(allocation->mounts[i].container_path);
-                mount->host_path = borrow(allocation->mounts[i].host_path);
-                mount->read_only = allocation->mounts[i].read_only;
+                mount->container_path = borrow(answer->mounts[i].container_path);
+                mount->host_path = borrow(answer->mounts[i].host_path);
+                mount->read_only = answer->mounts[i].read_only;
                 container->mounts[i] = mount;
         }
 }
 
 static void fill_nodes(
-        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+        V1beta1__ContainerAllocateResponse *container, const struct allocate_answer *answer, struct arena *scratch)
 {
-        container->n_devices = allocation->n_nodes;
-        container->devices = ARENA_ARRAY(scratch, V1beta1__DeviceSpec *, allocation->n_nodes);
-        for (size_t i = 0; i < allocation->n_nodes; i++) {
+        container->n_devices = answer->n_nodes;
+        container->devices = ARENA_ARRAY(scratch, V1beta1__DeviceSpec *, answer->n_nodes);
+        for (size_t i = 0; i < answer->n_nodes; i++) {
                 V1beta1__DeviceSpec *node = ARENA_NEW(scratch, V1beta1__DeviceSpec);
 
                 v1beta1__device_spec__init(node);
-                node->container_path = borrow(allocation->nodes[i].container_path);
-                node->host_path = borrow(allocation->nodes[i].host_path);
-                node->permissions = borrow(allocation->nodes[i].permissions);
+                node->container_path = borrow(answer->nodes[i].container_path);
+                node->host_path = borrow(answer->nodes[i].host_path);
+                node->permissions = borrow(answer->nodes[i].permissions);
                 container->devices[i] = node;
         }
 }
 
 static void fill_cdi_devices(
-        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+        V1beta1__ContainerAllocateResponse *container, const struct allocate_answer *answer, struct arena *scratch)
 {
-        container->n_cdi_devices = allocation->n_cdi_devices;
-        container->cdi_devices = ARENA_ARRAY(scratch, V1beta1__CDIDevice *, allocation->n_cdi_devices);
-        for (size_t i = 0; i < allocation->n_cdi_devices; i++) {
+        container->n_cdi_devices = answer->n_cdi_devices;
+        container->cdi_devices = ARENA_ARRAY(scratch, V1beta1__CDIDevice *, answer->n_cdi_devices);
+        for (size_t i = 0; i < answer->n_cdi_devices; i++) {
                 V1beta1__CDIDevice *device = ARENA_NEW(scratch, V1beta1__CDIDevice);
 
                 v1beta1__cdidevice__init(device);
-                device->name = borrow(allocation->cdi_devices[i]);
+                device->name = borrow(answer->cdi_devices[i]);
                 container->cdi_devices[i] = device;
         }
 }
 
 static void fill_container(
-        V1beta1__ContainerAllocateResponse *container, const struct allocation *allocation, struct arena *scratch)
+        V1beta1__ContainerAllocateResponse *container, const struct allocate_answer *answer, struct arena *scratch)
 {
         v1beta1__container_allocate_response__init(container);
-        fill_environment(container, allocation, scratch);
-        fill_mounts(container, allocation, scratch);
-        fill_nodes(container, allocation, scratch);
-        fill_annotations(container, allocation, scratch);
-        fill_cdi_devices(container, allocation, scratch);
+        fill_environment(container, answer, scratch);
+        fill_mounts(container, answer, scratch);
+        fill_nodes(container, answer, scratch);
+        fill_annotations(container, answer, scratch);
+        fill_cdi_devices(container, answer, scratch);
 }
 
-struct rpc_message *convert_allocate_response(const struct allocation *allocations, size_t count, struct arena *scratch)
+struct rpc_message *convert_allocate_response(
+        const struct allocate_answer *answers, size_t count, struct arena *scratch)
 {
         V1beta1__AllocateResponse response = V1BETA1__ALLOCATE_RESPONSE__INIT;
         V1beta1__ContainerAllocateResponse *containers =
@@ -248,14 +248,14 @@ struct rpc_message *convert_allocate_response(const struct allocation *allocatio
         response.n_container_responses = count;
         response.container_responses = ARENA_ARRAY(scratch, V1beta1__ContainerAllocateResponse *, count);
         for (size_t i = 0; i < count; i++) {
-                fill_container(&containers[i], &allocations[i], scratch);
+                fill_container(&containers[i], &answers[i], scratch);
                 response.container_responses[i] = &containers[i];
         }
         return pack(&response.base);
 }
 
-/* The CDI device that is called by the grant, alone or among others: no UUID begins with a small letter. */
-static void note_grant(const char **ret_grant, struct arena *arena, const char *names)
+/* The CDI device that is called by the allocation, alone or among others: no UUID begins with a small letter. */
+static void note_allocation(const char **ret_allocation, struct arena *arena, const char *names)
 {
         static const char prefix[] = CDI_KIND_MPS "=g";
         const char *at = strstr(names, prefix);
@@ -263,31 +263,31 @@ static void note_grant(const char **ret_grant, struct arena *arena, const char *
         if (!at)
                 return;
         at += sizeof(prefix) - 2;
-        *ret_grant = arena_strndup(arena, at, strcspn(at, ","));
+        *ret_allocation = arena_strndup(arena, at, strcspn(at, ","));
 }
 
 /* Where the UUID of a unit may stand: a variable, a CDI device, a mount. */
 static void add_texts(struct strbuf *texts, struct arena *arena, const V1beta1__ContainerAllocateResponse *answer,
-        const char **ret_grant)
+        const char **ret_allocation)
 {
         for (size_t i = 0; i < answer->n_envs; i++) {
                 if (strcmp(answer->envs[i]->key, "WARPSHARE_GRANT") == 0)
-                        *ret_grant = answer->envs[i]->value;
+                        *ret_allocation = answer->envs[i]->value;
                 strbuf_printf(texts, "%s\n", answer->envs[i]->value);
         }
         for (size_t i = 0; i < answer->n_cdi_devices; i++) {
-                note_grant(ret_grant, arena, answer->cdi_devices[i]->name);
+                note_allocation(ret_allocation, arena, answer->cdi_devices[i]->name);
                 strbuf_printf(texts, "%s\n", answer->cdi_devices[i]->name);
         }
         for (size_t i = 0; i < answer->n_annotations; i++) {
-                note_grant(ret_grant, arena, answer->annotations[i]->value);
+                note_allocation(ret_allocation, arena, answer->annotations[i]->value);
                 strbuf_printf(texts, "%s\n", answer->annotations[i]->value);
         }
         for (size_t i = 0; i < answer->n_mounts; i++)
                 strbuf_printf(texts, "%s\n", answer->mounts[i]->host_path);
 }
 
-void convert_read_answer(const char *base64, struct arena *arena, const char **ret_grant, const char **ret_texts)
+void convert_read_answer(const char *base64, struct arena *arena, const char **ret_allocation, const char **ret_texts)
 {
         _cleanup_(strbuf_done) struct strbuf texts = STRBUF_INIT;
         size_t length = strlen(base64);
@@ -302,7 +302,7 @@ void convert_read_answer(const char *base64, struct arena *arena, const char **r
                 &v1beta1__container_allocate_response__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, &err);
         if (!answer)
                 return;
-        add_texts(&texts, arena, answer, ret_grant);
+        add_texts(&texts, arena, answer, ret_allocation);
         *ret_texts = arena_strdup(arena, texts.data);
 }
 

@@ -38,17 +38,17 @@ struct rpc_message *convert_device_list(const struct resource *resource, const b
 int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err) MUST_USE;
 struct rpc_message *convert_allocate_response(
-        const struct allocation *allocations, size_t count, struct arena *scratch);
+        const struct allocate_answer *answers, size_t count, struct arena *scratch);
 
 /* The container's ids of the resource, as it was given them. */
 int convert_start_request(
         struct container_ids *ret, struct arena *arena, const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
 
 /*
- * A container's answer as kubelet's record keeps it, in base64: the grant that it names, and the texts in which its unit may be named, one below the other.
+ * A container's answer as kubelet's record keeps it, in base64: the allocation that it names, and the texts in which its unit may be named, one below the other.
  * What it does not have stays as it was.
  */
-void convert_read_answer(const char *base64, struct arena *arena, const char **ret_grant, const char **ret_texts);
+void convert_read_answer(const char *base64, struct arena *arena, const char **ret_allocation, const char **ret_texts);
 
 int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err) MUST_USE;

@@ -16,21 +16,21 @@ void device_list_done(struct device_list *list)
 }
 
 /*
- * The ids of |before| that |resource| does not have. None of them is retired yet: what came back in |before| was taken off the
+ * The ids of |previous| that |resource| does not have. None of them is retired yet: what came back in |previous| was taken off the
  * list then. So no id needs to be looked for, and 50,000 that go cost no more than 50,000 that stay.
  */
-static void retire(struct device_list *list, const struct resource *before, const struct resource *resource)
+static void retire(struct device_list *list, const struct resource *previous, const struct resource *resource)
 {
         size_t count = 0;
 
-        for (size_t i = 0; i < before->n_devices; i++)
-                count += !map_find(&resource->by_id, before->devices[i].id);
+        for (size_t i = 0; i < previous->n_devices; i++)
+                count += !map_find(&resource->by_id, previous->devices[i].id);
         if (count == 0)
                 return;
         list->retired = xrealloc(list->retired, (list->n_retired + count) * sizeof(*list->retired));
-        for (size_t i = 0; i < before->n_devices; i++)
-                if (!map_find(&resource->by_id, before->devices[i].id))
-                        list->retired[list->n_retired++] = xstrdup(before->devices[i].id);
+        for (size_t i = 0; i < previous->n_devices; i++)
+                if (!map_find(&resource->by_id, previous->devices[i].id))
+                        list->retired[list->n_retired++] = xstrdup(previous->devices[i].id);
 }
 
 /* An id that came back is no longer retired. */
@@ -47,22 +47,22 @@ static void revive(struct device_list *list, const struct resource *resource)
         list->n_retired = kept;
 }
 
-/* Ids that are held by the terms of before: they are in the list, and nobody new gets one. After a start they were never in it. */
-static void add_leaving(struct device_list *list, const struct resource *resource)
+/* Ids that are held under the previous sharing policy: they are listed, and no new container gets one. After a start they were never listed. */
+static void add_draining(struct device_list *list, const struct resource *resource)
 {
         _cleanup_(map_done) struct map known = MAP_INIT;
 
-        if (resource->n_leaving == 0)
+        if (resource->n_draining == 0)
                 return;
         for (size_t i = 0; i < list->n_retired; i++)
                 map_add(&known, list->retired[i], list);
-        for (size_t i = 0; i < resource->n_leaving; i++) {
-                const struct resource *leaving = &resource->leaving[i];
+        for (size_t i = 0; i < resource->n_draining; i++) {
+                const struct resource *draining = &resource->draining[i];
 
                 list->retired =
-                        xrealloc(list->retired, (list->n_retired + leaving->n_devices) * sizeof(*list->retired));
-                for (size_t j = 0; j < leaving->n_devices; j++) {
-                        const char *id = leaving->devices[j].id;
+                        xrealloc(list->retired, (list->n_retired + draining->n_devices) * sizeof(*list->retired));
+                for (size_t j = 0; j < draining->n_devices; j++) {
+                        const char *id = draining->devices[j].id;
 
                         if (!map_find(&resource->by_id, id) && map_add(&known, id, list))
                                 list->retired[list->n_retired++] = xstrdup(id);
@@ -84,16 +84,16 @@ static void forget_oldest(struct device_list *list, size_t n_devices)
 }
 
 bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
-        void *data, const bool *hidden)
+        void *data, const bool *unavailable)
 {
-        const struct resource *before = list->resource;
-        bool changed = !before || !resource_is_same(before, resource);
+        const struct resource *previous = list->resource;
+        bool changed = !previous || !resource_is_same(previous, resource);
 
         if (changed) {
-                if (before)
-                        retire(list, before, resource);
+                if (previous)
+                        retire(list, previous, resource);
                 revive(list, resource);
-                add_leaving(list, resource);
+                add_draining(list, resource);
                 forget_oldest(list, resource->n_devices);
                 free(list->retired_usable);
                 free(list->healthy);
@@ -103,23 +103,23 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
                 list->usable = xcalloc(resource->n_devices, sizeof(*list->usable));
         }
         list->resource = resource;
-        return device_list_refresh(list, health, data, hidden) || changed;
+        return device_list_refresh(list, health, data, unavailable) || changed;
 }
 
 static bool is_in_use(const struct resource *resource, const char *id, device_list_health_fn *health, void *data)
 {
-        for (size_t i = 0; i < resource->n_leaving; i++) {
-                const struct resource *leaving = &resource->leaving[i];
-                const struct device *device = map_find(&leaving->by_id, id);
+        for (size_t i = 0; i < resource->n_draining; i++) {
+                const struct resource *draining = &resource->draining[i];
+                const struct device *device = map_find(&draining->by_id, id);
 
                 if (device)
-                        return leaving->withheld && !leaving->withheld[device - leaving->devices] &&
-                               health(&leaving->units[device->unit], data);
+                        return draining->unavailable && !draining->unavailable[device - draining->devices] &&
+                               health(&draining->units[device->unit], data);
         }
         return false;
 }
 
-bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *hidden)
+bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *unavailable)
 {
         const struct resource *resource = list->resource;
         bool changed = false;
@@ -127,8 +127,8 @@ bool device_list_refresh(struct device_list *list, device_list_health_fn *health
         for (size_t i = 0; resource && i < resource->n_units; i++)
                 list->healthy[i] = health(&resource->units[i], data);
         for (size_t i = 0; resource && i < resource->n_devices; i++) {
-                bool usable = list->healthy[resource->devices[i].unit] && !(hidden && hidden[i]) &&
-                              !(resource->withheld && resource->withheld[i]);
+                bool usable = list->healthy[resource->devices[i].unit] && !(unavailable && unavailable[i]) &&
+                              !(resource->unavailable && resource->unavailable[i]);
 
                 changed = changed || usable != list->usable[i];
                 list->usable[i] = usable;
@@ -155,7 +155,7 @@ struct device_list_counts device_list_count(const struct device_list *list)
                 if (list->usable[i])
                         counts.healthy++;
                 else if (list->healthy[list->resource->devices[i].unit])
-                        counts.hidden++;
+                        counts.reserved++;
                 else
                         counts.unhealthy++;
         }

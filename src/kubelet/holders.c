@@ -5,7 +5,7 @@
 #include "base/map.h"
 
 /* One container's devices of one resource. */
-struct holding {
+struct held_devices {
         struct holder holder;
         const char *resource;
         const char **devices;
@@ -15,9 +15,9 @@ struct holding {
 
 struct holders {
         struct arena arena;
-        struct holding *ledger;
-        size_t n_holdings;
-        struct map by_device; /* "<resource>\n<id>" → struct holding * */
+        struct held_devices *all;
+        size_t n_all;
+        struct map by_device; /* "<resource>\n<id>" → struct held_devices * */
         struct map entries;   /* of the checkpoint: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
         struct map pods;      /* UIDs of the checkpoint */
 };
@@ -30,19 +30,20 @@ static const char *key_of(struct arena *arena, const char *resource, const char 
         return arena_printf(arena, "%s\n%s", resource, device);
 }
 
-static void add_device(struct holders *holders, struct holding *holding, const char *device)
+static void add_device(struct holders *holders, struct held_devices *held, const char *device)
 {
-        holding->devices[holding->n_devices++] = arena_strdup(&holders->arena, device);
-        map_add(&holders->by_device, key_of(&holders->arena, holding->resource, device), holding);
+        held->devices[held->n_devices++] = arena_strdup(&holders->arena, device);
+        map_add(&holders->by_device, key_of(&holders->arena, held->resource, device), held);
 }
 
-static struct holding *find(const struct holders *holders, const char *resource, const char *device)
+static struct held_devices *kubelet_holders_find(
+        const struct holders *holders, const char *resource, const char *device)
 {
         struct arena scratch = ARENA_INIT;
-        struct holding *holding = map_find(&holders->by_device, key_of(&scratch, resource, device));
+        struct held_devices *held = map_find(&holders->by_device, key_of(&scratch, resource, device));
 
         arena_done(&scratch);
-        return holding;
+        return held;
 }
 
 /* ---- the list ---- */
@@ -57,29 +58,29 @@ static bool is_new_resource(const struct pod_container *container, size_t positi
 
 static void add_listed(struct holders *holders, const struct pod_container *container, const char *resource)
 {
-        struct holding *holding = &holders->ledger[holders->n_holdings++];
+        struct held_devices *held = &holders->all[holders->n_all++];
 
-        holding->holder.pod_namespace = arena_strdup(&holders->arena, container->pod_namespace);
-        holding->holder.pod = arena_strdup(&holders->arena, container->pod);
-        holding->holder.container = arena_strdup(&holders->arena, container->container);
-        holding->resource = arena_strdup(&holders->arena, resource);
-        holding->devices = ARENA_ARRAY(&holders->arena, const char *, container->n_devices);
+        held->holder.pod_namespace = arena_strdup(&holders->arena, container->pod_namespace);
+        held->holder.pod = arena_strdup(&holders->arena, container->pod);
+        held->holder.container = arena_strdup(&holders->arena, container->container);
+        held->resource = arena_strdup(&holders->arena, resource);
+        held->devices = ARENA_ARRAY(&holders->arena, const char *, container->n_devices);
         for (size_t i = 0; i < container->n_devices; i++)
                 if (strcmp(container->devices[i].resource, resource) == 0)
-                        add_device(holders, holding, container->devices[i].id);
+                        add_device(holders, held, container->devices[i].id);
 }
 
 /* ---- the checkpoint ---- */
 
 /* The list's container that the entry is about: they have a device in common. */
-static struct holding *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
+static struct held_devices *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++) {
-                struct holding *holding = find(holders, entry->resource, entry->devices[i]);
+                struct held_devices *held = kubelet_holders_find(holders, entry->resource, entry->devices[i]);
 
                 /* An init container's devices may be those of the container that came after it. */
-                if (holding && holding->holder.container && strcmp(holding->holder.container, entry->container) == 0)
-                        return holding;
+                if (held && held->holder.container && strcmp(held->holder.container, entry->container) == 0)
+                        return held;
         }
         return NULL;
 }
@@ -87,15 +88,15 @@ static struct holding *find_listed(const struct holders *holders, const struct c
 static void add_unlisted(
         struct holders *holders, const struct checkpoint_entry *entry, const char *pod_uid, bool is_doubtful)
 {
-        struct holding *holding = &holders->ledger[holders->n_holdings++];
+        struct held_devices *held = &holders->all[holders->n_all++];
 
-        holding->holder.pod_uid = pod_uid;
-        holding->holder.is_doubtful = is_doubtful;
-        holding->answer = arena_strdup(&holders->arena, entry->answer);
-        holding->resource = arena_strdup(&holders->arena, entry->resource);
-        holding->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
+        held->holder.pod_uid = pod_uid;
+        held->holder.is_doubtful = is_doubtful;
+        held->answer = arena_strdup(&holders->arena, entry->answer);
+        held->resource = arena_strdup(&holders->arena, entry->resource);
+        held->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
         for (size_t i = 0; i < entry->n_devices; i++)
-                add_device(holders, holding, entry->devices[i]);
+                add_device(holders, held, entry->devices[i]);
 }
 
 static const char *entry_key(struct arena *arena, const struct checkpoint_entry *entry)
@@ -103,7 +104,7 @@ static const char *entry_key(struct arena *arena, const struct checkpoint_entry 
         return arena_printf(arena, "%s\n%s\n%s", entry->pod_uid, entry->container, entry->resource);
 }
 
-static void note(struct holders *holders, const struct checkpoint_entry *entry, const char *what)
+static void holders_note(struct holders *holders, const struct checkpoint_entry *entry, const char *what)
 {
         map_add(&holders->entries, entry_key(&holders->arena, entry), (void *)(uintptr_t)what);
 }
@@ -123,7 +124,7 @@ static void add_uids(struct holders *holders, const struct checkpoint *checkpoin
 {
         for (size_t i = 0; i < checkpoint->n_entries; i++) {
                 const struct checkpoint_entry *entry = &checkpoint->entries[i];
-                struct holding *listed = find_listed(holders, entry);
+                struct held_devices *listed = find_listed(holders, entry);
                 const char *pod_uid = arena_strdup(&holders->arena, entry->pod_uid);
 
                 map_add(&holders->pods, pod_uid, holders);
@@ -131,7 +132,7 @@ static void add_uids(struct holders *holders, const struct checkpoint *checkpoin
                         continue;
                 listed->holder.pod_uid = pod_uid;
                 listed->answer = arena_strdup(&holders->arena, entry->answer);
-                note(holders, entry, LISTED);
+                holders_note(holders, entry, LISTED);
                 map_add(alive, pod_uid, (void *)(uintptr_t)pod_uid);
         }
 }
@@ -149,11 +150,11 @@ static void add_checkpoint(
                 if (find_listed(holders, entry))
                         continue;
                 if (known == OVER || (known == LISTED && is_whole)) {
-                        note(holders, entry, OVER);
+                        holders_note(holders, entry, OVER);
                         continue;
                 }
                 if (known)
-                        note(holders, entry, known);
+                        holders_note(holders, entry, known);
                 add_unlisted(holders, entry, arena_strdup(&holders->arena, entry->pod_uid),
                         !map_find(&alive, entry->pod_uid));
         }
@@ -170,7 +171,7 @@ struct holders *holders_new(
 
         for (size_t i = 0; i < list->n_containers; i++)
                 most += list->containers[i].n_devices;
-        holders->ledger = ARENA_ARRAY(&holders->arena, struct holding, most);
+        holders->all = ARENA_ARRAY(&holders->arena, struct held_devices, most);
         for (size_t i = 0; i < list->n_containers; i++)
                 for (size_t j = 0; j < list->containers[i].n_devices; j++)
                         if (is_new_resource(&list->containers[i], j))
@@ -194,9 +195,9 @@ struct holders *holders_free(struct holders *holders)
 
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device)
 {
-        const struct holding *holding = find(holders, resource, device);
+        const struct held_devices *held = kubelet_holders_find(holders, resource, device);
 
-        return holding ? &holding->holder : NULL;
+        return held ? &held->holder : NULL;
 }
 
 static bool is_named(const char *const *names, size_t count, const char *name)
@@ -209,14 +210,14 @@ static bool is_named(const char *const *names, size_t count, const char *name)
 
 size_t holders_doubtful(const struct holders *holders, struct arena *arena, const char *const **ret)
 {
-        const char **names = ARENA_ARRAY(arena, const char *, holders->n_holdings);
+        const char **names = ARENA_ARRAY(arena, const char *, holders->n_all);
         size_t count = 0;
 
-        for (size_t i = 0; i < holders->n_holdings; i++) {
-                const struct holding *holding = &holders->ledger[i];
+        for (size_t i = 0; i < holders->n_all; i++) {
+                const struct held_devices *held = &holders->all[i];
 
-                if (holding->holder.is_doubtful && !is_named(names, count, holding->resource))
-                        names[count++] = arena_strdup(arena, holding->resource);
+                if (held->holder.is_doubtful && !is_named(names, count, held->resource))
+                        names[count++] = arena_strdup(arena, held->resource);
         }
         *ret = names;
         return count;
@@ -226,13 +227,13 @@ uint64_t holders_doubt(const struct holders *holders)
 {
         uint64_t sum = 0;
 
-        for (size_t i = 0; i < holders->n_holdings; i++) {
-                const struct holding *holding = &holders->ledger[i];
+        for (size_t i = 0; i < holders->n_all; i++) {
+                const struct held_devices *held = &holders->all[i];
                 uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
-                for (const char *at = holding->holder.is_doubtful ? holding->holder.pod_uid : ""; *at; at++)
+                for (const char *at = held->holder.is_doubtful ? held->holder.pod_uid : ""; *at; at++)
                         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-                sum += holding->holder.is_doubtful ? hash : 0; /* in any order */
+                sum += held->holder.is_doubtful ? hash : 0; /* in any order */
         }
         return sum;
 }
@@ -242,16 +243,17 @@ const struct map *holders_pods(const struct holders *holders)
         return &holders->pods;
 }
 
-size_t holders_of(const struct holders *holders, const char *resource, struct arena *arena, struct grants_held **ret)
+size_t holders_of(
+        const struct holders *holders, const char *resource, struct arena *arena, struct allocations_held **ret)
 {
-        struct grants_held *held = ARENA_ARRAY(arena, struct grants_held, holders->n_holdings);
+        struct allocations_held *held = ARENA_ARRAY(arena, struct allocations_held, holders->n_all);
         size_t count = 0;
 
-        for (size_t i = 0; i < holders->n_holdings; i++)
-                if (strcmp(holders->ledger[i].resource, resource) == 0)
-                        held[count++] = (struct grants_held){.devices = holders->ledger[i].devices,
-                                .n_devices = holders->ledger[i].n_devices,
-                                .answer = holders->ledger[i].answer};
+        for (size_t i = 0; i < holders->n_all; i++)
+                if (strcmp(holders->all[i].resource, resource) == 0)
+                        held[count++] = (struct allocations_held){.devices = holders->all[i].devices,
+                                .n_devices = holders->all[i].n_devices,
+                                .answer = holders->all[i].answer};
         *ret = held;
         return count;
 }
@@ -267,17 +269,17 @@ size_t holders_all(const struct holders *holders, struct arena *arena, struct ro
 {
         size_t count = 0;
 
-        for (size_t i = 0; i < holders->n_holdings; i++)
-                count += holders->ledger[i].n_devices;
+        for (size_t i = 0; i < holders->n_all; i++)
+                count += holders->all[i].n_devices;
         *ret = ARENA_ARRAY(arena, struct rollout_held, count);
         count = 0;
-        for (size_t i = 0; i < holders->n_holdings; i++) {
-                const struct holding *holding = &holders->ledger[i];
-                const char *holder = say_holder(arena, &holding->holder);
+        for (size_t i = 0; i < holders->n_all; i++) {
+                const struct held_devices *held = &holders->all[i];
+                const char *holder = say_holder(arena, &held->holder);
 
-                for (size_t j = 0; j < holding->n_devices; j++)
-                        (*ret)[count++] = (struct rollout_held){.resource = arena_strdup(arena, holding->resource),
-                                .device = arena_strdup(arena, holding->devices[j]),
+                for (size_t j = 0; j < held->n_devices; j++)
+                        (*ret)[count++] = (struct rollout_held){.resource = arena_strdup(arena, held->resource),
+                                .device = arena_strdup(arena, held->devices[j]),
                                 .holder = holder};
         }
         return count;

@@ -20,7 +20,7 @@
 #include "base/map.h"
 #include "kubelet/pod_resources.h"
 #include "share/checkpoint.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 #include "share/rollout.h"
 
 struct holder {
@@ -57,4 +57,5 @@ const struct map *holders_pods(const struct holders *holders);
 size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret);
 
 /* What containers hold of one resource, in |arena|. */
-size_t holders_of(const struct holders *holders, const char *resource, struct arena *arena, struct grants_held **ret);
+size_t holders_of(
+        const struct holders *holders, const char *resource, struct arena *arena, struct allocations_held **ret);

@@ -51,7 +51,7 @@ struct stream {
         struct rpc_call *call;
 };
 
-static void step(struct plugin *plugin, enum registration_event event);
+static void plugin_step(struct plugin *plugin, enum registration_event event);
 
 /* ---- the service ---- */
 
@@ -87,7 +87,7 @@ static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
         if (!is_watch)
                 return;
         plugin->watch = NULL;
-        step(plugin, REGISTRATION_WATCH_LOST);
+        plugin_step(plugin, REGISTRATION_WATCH_LOST);
 }
 
 /* What is written to one stream may end it, or all of its connection: so each is taken from the front and put back first. */
@@ -137,7 +137,7 @@ static void handle_list_and_watch(
         if (plugin->watch)
                 return; /* kubelet opens one on each server, as soon as it knows it: this is somebody who looks on */
         plugin->watch = stream;
-        step(plugin, REGISTRATION_WATCH_OPENED);
+        plugin_step(plugin, REGISTRATION_WATCH_OPENED);
 }
 
 static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
@@ -185,12 +185,12 @@ static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, 
                 outcome = xasprintf("Registered device plugin for '%s' with Kubelet", plugin->name);
                 log_info(outcome, LOG_UINT("healthy", counts.healthy), LOG_UINT("unhealthy", counts.unhealthy),
                         LOG_STR("socket", rpc_server_path(plugin->server)));
-                step(plugin, REGISTRATION_REGISTER_OK);
+                plugin_step(plugin, REGISTRATION_REGISTER_OK);
                 return;
         }
         outcome = xasprintf("Register on '%s': %s: %s", plugin->place->kubelet_socket, rpc_status_name(status), text);
         report_failure(plugin, outcome);
-        step(plugin, REGISTRATION_REGISTER_FAILED);
+        plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
 }
 
 static int listen_on_new_socket(struct plugin *plugin, struct error *err)
@@ -226,32 +226,32 @@ static int call_register(struct plugin *plugin, struct error *err)
         return 0;
 }
 
-static void serve(struct plugin *plugin)
+static void plugin_serve(struct plugin *plugin)
 {
         struct error err;
 
         if (listen_on_new_socket(plugin, &err) < 0) {
                 report_failure(plugin, err.text);
-                step(plugin, REGISTRATION_REGISTER_FAILED);
+                plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
                 return;
         }
         if (!plugin->place->kubelet_socket)
                 return; /* nobody to register with: it serves whoever comes */
         if (call_register(plugin, &err) < 0) {
                 report_failure(plugin, err.text);
-                step(plugin, REGISTRATION_REGISTER_FAILED);
+                plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
         }
 }
 
 static void on_server_closed(void *data)
 {
-        step(data, REGISTRATION_SERVER_CLOSED);
+        plugin_step(data, REGISTRATION_SERVER_CLOSED);
 }
 
 /* From the loop, so that no step ever runs inside another one. */
 static void on_nothing_to_close(uv_timer_t *timer)
 {
-        step(timer->data, REGISTRATION_SERVER_CLOSED);
+        plugin_step(timer->data, REGISTRATION_SERVER_CLOSED);
 }
 
 static void close_server(struct plugin *plugin)
@@ -267,7 +267,7 @@ static void close_server(struct plugin *plugin)
         rpc_server_close(server, CLOSE_GRACE_MS, on_server_closed, plugin);
 }
 
-static void on_part_closed(void *context)
+static void on_plugin_part_closed(void *context)
 {
         struct plugin *plugin = context;
         void (*closed)(void *) = plugin->closed;
@@ -282,26 +282,26 @@ static void on_part_closed(void *context)
         closed(data);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_plugin_timer_closed(uv_handle_t *handle)
 {
-        on_part_closed(handle->data);
+        on_plugin_part_closed(handle->data);
 }
 
 static void on_timeout(uv_timer_t *timer)
 {
-        step(timer->data, REGISTRATION_TIMEOUT);
+        plugin_step(timer->data, REGISTRATION_TIMEOUT);
 }
 
-static void step(struct plugin *plugin, enum registration_event event)
+static void plugin_step(struct plugin *plugin, enum registration_event event)
 {
-        enum registration_state before = plugin->registration.state;
+        enum registration_state previous = plugin->registration.state;
         struct registration_action action = registration_step(
                 &plugin->registration, event, (int64_t)uv_now(plugin->place->loop), (uint32_t)(uv_hrtime() >> 8));
         enum registration_state after = plugin->registration.state;
 
-        if (before != after)
+        if (previous != after)
                 log_debug("registration", LOG_STR("resource", plugin->name),
-                        LOG_STR("from", registration_state_name(before)),
+                        LOG_STR("from", registration_state_name(previous)),
                         LOG_STR("to", registration_state_name(after)));
         /* The list may end before Register is answered: then the answer is what shows that nobody follows it. */
         if (action.command == REGISTRATION_CLOSE &&
@@ -311,7 +311,7 @@ static void step(struct plugin *plugin, enum registration_event event)
         if (action.command == REGISTRATION_CLOSE && event == REGISTRATION_TIMEOUT)
                 log_warn("kubelet answered Register and did not open ListAndWatch, registering again",
                         LOG_STR("resource", plugin->name), LOG_UINT("times", plugin->registration.failures + 1));
-        if (before != after)
+        if (previous != after)
                 uv_timer_stop(&plugin->timer);
         if (action.timeout_ms)
                 uv_timer_start(&plugin->timer, on_timeout, action.timeout_ms, 0);
@@ -319,13 +319,13 @@ static void step(struct plugin *plugin, enum registration_event event)
         case REGISTRATION_NOTHING:
                 break;
         case REGISTRATION_SERVE:
-                serve(plugin);
+                plugin_serve(plugin);
                 break;
         case REGISTRATION_CLOSE:
                 close_server(plugin);
                 break;
         case REGISTRATION_DONE:
-                uv_close((uv_handle_t *)&plugin->timer, on_timer_closed);
+                uv_close((uv_handle_t *)&plugin->timer, on_plugin_timer_closed);
                 break;
         }
 }
@@ -364,9 +364,9 @@ static void publish(struct plugin *plugin)
         rpc_message_unref(plugin->packed);
         plugin->packed = packed;
         for_each_stream(plugin, send_list);
-        if (counts.hidden)
+        if (counts.reserved)
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
-                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("reserved", counts.hidden));
+                        LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("reserved", counts.reserved));
         else
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
                         LOG_UINT("unhealthy", counts.unhealthy));
@@ -408,7 +408,7 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
         plugin->asks_at_start = mps_limits_at_start(plan, resource);
         requests_set_resource(&plugin->requests, plan, resource);
         if (device_list_update(
-                    &plugin->list, resource, ask_health, &question, requests_hidden(&plugin->requests, resource)))
+                    &plugin->list, resource, ask_health, &question, requests_unavailable(&plugin->requests, resource)))
                 publish(plugin);
 }
 
@@ -417,17 +417,17 @@ bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan,
         return plugin->asks_at_start == mps_limits_at_start(plan, resource);
 }
 
-void plugin_forget_before(struct plugin *plugin)
+void plugin_forget_previous(struct plugin *plugin)
 {
-        requests_forget_before(&plugin->requests);
+        requests_forget_previous(&plugin->requests);
 }
 
 void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data)
 {
         struct question question = {.plugin = plugin, .health = health, .data = data};
 
-        if (device_list_refresh(
-                    &plugin->list, ask_health, &question, requests_hidden(&plugin->requests, plugin->list.resource)))
+        if (device_list_refresh(&plugin->list, ask_health, &question,
+                    requests_unavailable(&plugin->requests, plugin->list.resource)))
                 publish(plugin);
 }
 
@@ -438,12 +438,12 @@ const struct device_list *plugin_list(const struct plugin *plugin)
 
 void plugin_kubelet_came(struct plugin *plugin)
 {
-        step(plugin, REGISTRATION_KUBELET_CAME);
+        plugin_step(plugin, REGISTRATION_KUBELET_CAME);
 }
 
 void plugin_kubelet_went(struct plugin *plugin)
 {
-        step(plugin, REGISTRATION_KUBELET_WENT);
+        plugin_step(plugin, REGISTRATION_KUBELET_WENT);
 }
 
 void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
@@ -451,7 +451,7 @@ void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
         plugin->closed = closed;
         plugin->closed_data = data;
         /* The plan may go before the last connection does. */
-        requests_close(&plugin->requests, on_part_closed, plugin);
+        requests_close(&plugin->requests, on_plugin_part_closed, plugin);
         plugin->list.resource = NULL;
-        step(plugin, REGISTRATION_STOP);
+        plugin_step(plugin, REGISTRATION_STOP);
 }

@@ -53,8 +53,8 @@ void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *
 /* Tells kubelet once more what it was told last. False: it is not listening. */
 bool plugin_repeat(struct plugin *plugin);
 
-/* The resource and the plan before the present ones are about to go. */
-void plugin_forget_before(struct plugin *plugin);
+/* The resource and the previous plan the present ones are about to go. */
+void plugin_forget_previous(struct plugin *plugin);
 
 /* What kubelet is told now; borrowed until the next turn of the loop. */
 const struct device_list *plugin_list(const struct plugin *plugin);

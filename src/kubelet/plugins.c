@@ -42,7 +42,7 @@ struct plugins {
         struct file_identity kubelet; /* its socket, as last seen */
         const struct plan *plan;
         struct list members;
-        struct list leaving; /* closing; their names are not to be registered again before they are gone */
+        struct list draining; /* closing; their names are not to be registered again before they are gone */
         char **unhealthy;
         size_t n_unhealthy;
 
@@ -108,7 +108,7 @@ void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
 
 /* ---- members ---- */
 
-static void on_part_closed(struct plugins *plugins)
+static void on_plugins_part_closed(struct plugins *plugins)
 {
         void (*closed)(void *) = plugins->closed;
         void *data = plugins->closed_data;
@@ -136,13 +136,13 @@ static void on_plugin_closed(void *data)
         free(member);
         if (!plugins->closing && plugins->plan && plugins->lock.fd >= 0)
                 carry_out_plan(plugins);
-        on_part_closed(plugins);
+        on_plugins_part_closed(plugins);
 }
 
 static void close_member(struct member *member)
 {
         list_remove(&member->link);
-        list_append(&member->plugins->leaving, &member->link);
+        list_append(&member->plugins->draining, &member->link);
         plugin_close(member->plugin, on_plugin_closed, member);
 }
 
@@ -194,7 +194,7 @@ static void carry_out_plan(struct plugins *plugins)
                         member = NULL;
                 }
                 is_new = !member;
-                if (is_new && find_member(&plugins->leaving, resource->name))
+                if (is_new && find_member(&plugins->draining, resource->name))
                         continue; /* starts when the one before is gone: see kubelet/registration.h */
                 if (is_new)
                         member = add_member(plugins, resource->name);
@@ -213,7 +213,7 @@ static void carry_out_plan(struct plugins *plugins)
 }
 
 /* Everything of one turn of the loop in one message a resource. */
-static void settle(struct plugins *plugins)
+static void plugins_settle(struct plugins *plugins)
 {
         uv_idle_stop(&plugins->settle);
         if (plugins->lock.fd < 0) {
@@ -233,16 +233,16 @@ static void settle(struct plugins *plugins)
 
 static void on_settle(uv_idle_t *idle)
 {
-        settle(idle->data);
+        plugins_settle(idle->data);
 }
 
 void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
-                settle(plugins);
-        /* The plan before goes, and a request may come in this turn still. */
+                plugins_settle(plugins);
+        /* the previous plan goes, and a request may come in this turn still. */
         LIST_FOR_EACH(link, &plugins->members)
-                plugin_forget_before(container_of(link, struct member, link)->plugin);
+                plugin_forget_previous(container_of(link, struct member, link)->plugin);
         plugins->plan = plan;
         plugins->plan_is_new = true;
         uv_idle_start(&plugins->settle, on_settle);
@@ -251,7 +251,7 @@ void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
 void plugins_apply(struct plugins *plugins, const struct plan *plan)
 {
         if (plugins->plan_is_new)
-                settle(plugins);
+                plugins_settle(plugins);
         clear_unhealthy(plugins);
         plugins_apply_again(plugins, plan);
 }
@@ -291,7 +291,7 @@ static void remove_stale_sockets(struct plugins *plugins)
 }
 
 /* Compares kubelet's socket with what was last seen and tells the plugins. */
-static void look_for_kubelet(struct plugins *plugins)
+static void check_for_kubelet(struct plugins *plugins)
 {
         struct file_identity now;
 
@@ -378,14 +378,14 @@ static bool leads_to_nothing(const char *directory)
 }
 
 /* For an instant a path leads to a directory that was removed; to a mount point it does so for good. So it is |again| that counts. */
-static void look_at_directory(struct plugins *plugins, bool again)
+static void check_directory(struct plugins *plugins, bool again)
 {
         bool was_removed = plugins->is_removed;
 
         plugins->is_removed = leads_to_nothing(plugins->directory);
         if (!plugins->is_removed) {
                 take_lock(plugins);
-                look_for_kubelet(plugins);
+                check_for_kubelet(plugins);
         } else if (was_removed && again && plugins->on_stranded) {
                 plugins->on_stranded(plugins->data);
         } else {
@@ -395,12 +395,12 @@ static void look_at_directory(struct plugins *plugins, bool again)
 
 static void on_lock_timer(uv_timer_t *timer)
 {
-        look_at_directory(timer->data, true);
+        check_directory(timer->data, true);
 }
 
 static void on_directory_changed(void *data)
 {
-        look_at_directory(data, false);
+        check_directory(data, false);
 }
 
 /* ---- life ---- */
@@ -432,7 +432,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->on_stranded = options->on_stranded;
         plugins->data = options->data;
         list_init(&plugins->members);
-        list_init(&plugins->leaving);
+        list_init(&plugins->draining);
         if (dirwatch_new(&plugins->watch, options->loop, plugins->directory,
                     options->poll_ms ? options->poll_ms : POLL_MS, on_directory_changed, plugins, err) < 0) {
                 free(plugins->directory);
@@ -446,15 +446,15 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         plugins->settle.data = plugins;
         plugins->open = 2;
         take_lock(plugins);
-        look_for_kubelet(plugins);
+        check_for_kubelet(plugins);
         plugins->on_serving = options->on_serving;
         *ret = plugins;
         return 0;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_plugins_handle_closed(uv_handle_t *handle)
 {
-        on_part_closed(handle->data);
+        on_plugins_part_closed(handle->data);
 }
 
 void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data)
@@ -464,8 +464,8 @@ void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *da
         plugins->closed_data = data;
         plugins->watch = dirwatch_close(plugins->watch);
         close_members(plugins);
-        uv_close((uv_handle_t *)&plugins->lock_timer, on_handle_closed);
-        uv_close((uv_handle_t *)&plugins->settle, on_handle_closed);
+        uv_close((uv_handle_t *)&plugins->lock_timer, on_plugins_handle_closed);
+        uv_close((uv_handle_t *)&plugins->settle, on_plugins_handle_closed);
 }
 
 const struct device_list *plugins_list(const struct plugins *plugins, const char *resource)

@@ -13,7 +13,7 @@
  * with it: where kubelet's directory is replaced, it is taken anew on the new one, and there another agent may be faster. While the
  * directory is away, who served counts as serving, since nobody else can; a plan that comes then closes what is served, and waits.
  *
- * Plans, health and what the broker keeps back are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
+ * Plans, health and what is unavailable by the broker are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
  * message for all of it and never sees a state between.
  */
 #pragma once
@@ -48,7 +48,7 @@ struct plugins_options {
 int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err) MUST_USE;
 
 /*
- * Every unit of |plan| is healthy unless said otherwise in the same turn of the loop. The plan before must stay valid until
+ * Every unit of |plan| is healthy unless said otherwise in the same turn of the loop. the previous plan must stay valid until
  * the next call, and |plan| until the one after it.
  */
 void plugins_apply(struct plugins *plugins, const struct plan *plan);
@@ -65,7 +65,7 @@ bool plugins_is_healthy(const struct plugins *plugins, const char *uuid);
 /* By the UUID of a unit. */
 void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy);
 
-/* The broker keeps back other ids than before: it is asked again. */
+/* Other ids are unavailable by the broker than before: it is asked again. */
 void plugins_refresh(struct plugins *plugins);
 
 /*

@@ -67,10 +67,10 @@ static enum error_kind kind_of(enum rpc_status status)
         }
 }
 
-static void start(struct pod_resources *pods);
+static void pod_resources_start(struct pod_resources *pods);
 
 /* Whoever is told may ask anew, or close. */
-static void deliver(struct pod_resources *pods, const struct error *err)
+static void pod_resources_deliver(struct pod_resources *pods, const struct error *err)
 {
         pods->is_delivering = true;
         while (!pods->is_closed && !list_is_empty(&pods->sent)) {
@@ -88,7 +88,7 @@ static void deliver(struct pod_resources *pods, const struct error *err)
                 return;
         }
         arena_done(&pods->arena);
-        start(pods);
+        pod_resources_start(pods);
 }
 
 static void on_message(struct rpc_call *call UNUSED, const uint8_t *message, size_t size, void *data)
@@ -114,12 +114,12 @@ static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const
         else if (pods->n_messages == 0)
                 error_raise(failure, ERROR_INVALID, "no answer");
         if (!failure->kind) {
-                deliver(pods, NULL);
+                pod_resources_deliver(pods, NULL);
                 return;
         }
         error_raise_prefix(failure, "List on '%s'", pods->socket);
         rpc_client_close(TAKE_PTR(pods->client));
-        deliver(pods, failure);
+        pod_resources_deliver(pods, failure);
 }
 
 /* kubelet went away while nothing was asked of it; a call that was on its way has ended already. */
@@ -142,7 +142,7 @@ static void connect_to_kubelet(struct pod_resources *pods)
 }
 
 /* The next call, if one is wanted and none is on its way. */
-static void start(struct pod_resources *pods)
+static void pod_resources_start(struct pod_resources *pods)
 {
         static const struct rpc_handlers handlers = {.message = on_message, .ended = on_ended};
         struct rpc_message *request;
@@ -198,5 +198,5 @@ void pod_resources_list(struct pod_resources *pods, pod_list_fn *done, void *dat
         question->done = done;
         question->data = data;
         list_append(&pods->asked, &question->link);
-        start(pods);
+        pod_resources_start(pods);
 }

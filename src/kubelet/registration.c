@@ -21,7 +21,7 @@ static uint64_t retry_delay(unsigned int failures, uint32_t random)
         return delay - delay / 5 + random % (delay * 2 / 5);
 }
 
-static struct registration_action serve(struct registration *registration)
+static struct registration_action registration_serve(struct registration *registration)
 {
         registration->state = REGISTRATION_CALLING;
         registration->watch_open = false;
@@ -44,7 +44,7 @@ static struct registration_action watched(struct registration *registration, int
         return action(REGISTRATION_NOTHING, 0);
 }
 
-static struct registration_action stop(struct registration *registration)
+static struct registration_action registration_stop(struct registration *registration)
 {
         registration->stopping = true;
         switch (registration->state) {
@@ -70,7 +70,7 @@ static struct registration_action closed(struct registration *registration, uint
                 return action(REGISTRATION_DONE, 0);
         }
         if (registration->at_once)
-                return serve(registration);
+                return registration_serve(registration);
         delay = retry_delay(registration->failures++, random);
         registration->state = REGISTRATION_WAITING;
         return action(REGISTRATION_NOTHING, delay);
@@ -79,7 +79,7 @@ static struct registration_action closed(struct registration *registration, uint
 static struct registration_action waited(struct registration *registration)
 {
         if (registration->kubelet_present)
-                return serve(registration);
+                return registration_serve(registration);
         registration->state = REGISTRATION_IDLE;
         return action(REGISTRATION_NOTHING, 0);
 }
@@ -91,7 +91,7 @@ static struct registration_action kubelet_came(struct registration *registration
         case REGISTRATION_IDLE:
         case REGISTRATION_WAITING:
                 registration->failures = 0;
-                return serve(registration);
+                return registration_serve(registration);
         case REGISTRATION_CALLING:
         case REGISTRATION_ACCEPTED:
         case REGISTRATION_WATCHED:
@@ -112,7 +112,7 @@ struct registration_action registration_step(
 
         switch (event) {
         case REGISTRATION_STOP:
-                return stop(registration);
+                return registration_stop(registration);
         case REGISTRATION_KUBELET_CAME:
                 return kubelet_came(registration);
         case REGISTRATION_KUBELET_WENT:

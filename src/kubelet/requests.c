@@ -17,7 +17,7 @@ struct request {
         struct rpc_call *call;     /* NULL: ended */
         struct arena arena;
         struct container_ids *containers;
-        struct allocation *allocations;
+        struct allocate_answer *answers;
         size_t count;
         size_t n_done;
         const struct resource
@@ -35,7 +35,8 @@ static void finish_with(struct rpc_call *call, struct rpc_message *answer)
         rpc_call_finish(call, RPC_OK, NULL);
 }
 
-static void refuse(const struct requests *requests, struct rpc_call *call, const char *method, const struct error *err)
+static void requests_refuse(
+        const struct requests *requests, struct rpc_call *call, const char *method, const struct error *err)
 {
         log_warn("request refused", LOG_STR("resource", requests->options.resource_name), LOG_STR("method", method),
                 LOG_ERR(err));
@@ -49,22 +50,22 @@ static int say_withdrawn(const struct requests *requests, struct error *err)
 
 /* ---- GetPreferredAllocation ---- */
 
-const bool *requests_hidden(const struct requests *requests, const struct resource *resource)
+const bool *requests_unavailable(const struct requests *requests, const struct resource *resource)
 {
         const struct broker *broker = requests->options.broker;
 
-        return broker && resource ? broker->hidden(resource, broker->data) : NULL;
+        return broker && resource ? broker->unavailable(resource, broker->data) : NULL;
 }
 
-static bool is_not_for_now(const struct resource *resource, const struct device *device, const bool *hidden)
+static bool is_not_for_now(const struct resource *resource, const struct device *device, const bool *unavailable)
 {
         size_t position = (size_t)(device - resource->devices);
 
-        return (hidden && hidden[position]) || (resource->withheld && resource->withheld[position]);
+        return (unavailable && unavailable[position]) || (resource->unavailable && resource->unavailable[position]);
 }
 
 /* In a rollout: an id that the wanted plan does not have, given back a moment ago. */
-static bool is_of_before(const struct resource *resource, const struct device *device)
+static bool is_of_previous(const struct resource *resource, const struct device *device)
 {
         const struct unit *unit = &resource->units[device->unit];
 
@@ -72,32 +73,33 @@ static bool is_of_before(const struct resource *resource, const struct device *d
 }
 
 /*
- * kubelet's list may be older than what is kept back now, so its ids are looked through. Where too few are left the answer is
+ * kubelet's list may be older than what is unavailable now, so its ids are looked through. Where too few are left the answer is
  * shorter than what was asked for: kubelet fills it up, and the broker has the last word in Allocate.
  */
-static void leave_out_hidden(const struct requests *requests, struct prefer_request *request, struct arena *scratch)
+static void leave_out_unavailable(
+        const struct requests *requests, struct prefer_request *request, struct arena *scratch)
 {
         const struct resource *resource = requests->resource;
-        const bool *hidden = requests_hidden(requests, resource);
+        const bool *unavailable = requests_unavailable(requests, resource);
         const char **available;
         size_t count = 0;
         size_t n_own = 0;
 
-        if (!hidden && !resource->withheld)
+        if (!unavailable && !resource->unavailable)
                 return;
         available = ARENA_ARRAY(scratch, const char *, request->n_available);
         for (size_t i = 0; i < request->n_available; i++) {
                 const struct device *device = map_find(&resource->by_id, request->available[i]);
 
-                if (!device || is_not_for_now(resource, device, hidden))
+                if (!device || is_not_for_now(resource, device, unavailable))
                         continue;
                 available[count++] = request->available[i];
-                if (is_of_before(resource, device))
+                if (is_of_previous(resource, device))
                         continue;
                 available[count - 1] = available[n_own];
                 available[n_own++] = request->available[i];
         }
-        /* The ids of before come last: the sooner they are free, the sooner their unit goes over. */
+        /* Previous ids come last: the sooner they are free, the sooner their unit is served by the new plan. */
         if (n_own + request->n_required >= request->size)
                 count = n_own;
         request->available = available;
@@ -113,7 +115,7 @@ static int prefer_container(const struct requests *requests, struct prefer_reque
         if (request->size > request->n_available + request->n_required)
                 return error_set(err, ERROR_INVALID, "allocation_size: %zu, but only %zu devices are available",
                         request->size, request->n_available + request->n_required);
-        leave_out_hidden(requests, request, scratch);
+        leave_out_unavailable(requests, request, scratch);
         ids = ARENA_ARRAY(scratch, const char *, request->size);
         ret->ids = ids;
         return prefer(requests->resource, request, scratch, ids, &ret->n_ids, err);
@@ -145,7 +147,7 @@ void requests_prefer(struct requests *requests, struct rpc_call *call, const uin
         struct error err;
 
         if (prefer_all(requests, message, size, &scratch, &answer, &err) < 0)
-                refuse(requests, call, "GetPreferredAllocation", &err);
+                requests_refuse(requests, call, "GetPreferredAllocation", &err);
         else
                 finish_with(call, answer);
         arena_done(&scratch);
@@ -171,7 +173,7 @@ static void free_unless_known(struct request *request)
                 free(request);
 }
 
-static void on_call_ended(struct rpc_call *call UNUSED, void *data)
+static void on_requests_call_ended(struct rpc_call *call UNUSED, void *data)
 {
         struct request *request = data;
 
@@ -185,65 +187,65 @@ static void on_call_ended(struct rpc_call *call UNUSED, void *data)
 }
 
 /* A line about a part of an allocation; the plan may be gone when it is written. */
-struct told {
+struct reported {
         struct list link;
         char *unit;
         unsigned int replicas, of;
         struct share share;
 };
 
-static void write_told(struct requests *requests)
+static void write_reported(struct requests *requests)
 {
-        while (!list_is_empty(&requests->told)) {
-                struct told *told = container_of(requests->told.next, struct told, link);
+        while (!list_is_empty(&requests->reported)) {
+                struct reported *reported = container_of(requests->reported.next, struct reported, link);
 
-                log_info("allocated", LOG_STR("resource", requests->options.resource_name), LOG_STR("unit", told->unit),
-                        LOG_UINT("replicas", told->replicas), LOG_UINT("of", told->of),
-                        LOG_UINT("memory_mib", told->share.memory_mib),
-                        LOG_UINT("threads_permille", told->share.threads_permille));
-                list_remove(&told->link);
-                free(told->unit);
-                free(told);
+                log_info("allocated", LOG_STR("resource", requests->options.resource_name),
+                        LOG_STR("unit", reported->unit), LOG_UINT("replicas", reported->replicas),
+                        LOG_UINT("of", reported->of), LOG_UINT("memory_mib", reported->share.memory_mib),
+                        LOG_UINT("threads_permille", reported->share.threads_permille));
+                list_remove(&reported->link);
+                free(reported->unit);
+                free(reported);
         }
 }
 
 static void on_after(uv_timer_t *after)
 {
-        write_told(container_of(after, struct requests, after));
+        write_reported(container_of(after, struct requests, after));
 }
 
-static void tell_later(struct requests *requests, const struct allocation *allocation)
+static void note_request_later(struct requests *requests, const struct allocate_answer *answer)
 {
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                const struct allocate_part *part = &allocation->parts[i];
-                struct told *told = xcalloc(1, sizeof(*told));
+        for (size_t i = 0; i < answer->n_parts; i++) {
+                const struct allocate_part *part = &answer->parts[i];
+                struct reported *reported = xcalloc(1, sizeof(*reported));
 
-                told->unit = xstrdup(part->unit->uuid);
-                told->replicas = part->replicas;
-                told->of = part->unit->replicas;
-                told->share = part->share;
-                list_append(&requests->told, &told->link);
+                reported->unit = xstrdup(part->unit->uuid);
+                reported->replicas = part->replicas;
+                reported->of = part->unit->replicas;
+                reported->share = part->share;
+                list_append(&requests->reported, &reported->link);
         }
         uv_timer_start(&requests->after, on_after, 0, 0);
 }
 
-static void answer(struct request *request)
+static void requests_answer(struct request *request)
 {
-        finish_with(request->call, convert_allocate_response(request->allocations, request->count, &request->arena));
+        finish_with(request->call, convert_allocate_response(request->answers, request->count, &request->arena));
         for (size_t i = 0; i < request->count; i++)
-                tell_later(request->requests, &request->allocations[i]);
+                note_request_later(request->requests, &request->answers[i]);
 }
 
 /* Outside of a handler what was said must be sent, too, and the call may end with that. */
-static void finish(struct request *request)
+static void requests_finish(struct request *request)
 {
         bool has_waited = !list_is_empty(&request->link);
         struct rpc_call *call = request->call;
 
         if (request->failure.kind)
-                refuse(request->requests, call, "Allocate", &request->failure);
+                requests_refuse(request->requests, call, "Allocate", &request->failure);
         else
-                answer(request);
+                requests_answer(request);
         let_go(request);
         if (has_waited) {
                 rpc_call_flush(call);
@@ -253,10 +255,10 @@ static void finish(struct request *request)
         }
 }
 
-static void fail(struct request *request, const struct error *err)
+static void requests_fail(struct request *request, const struct error *err)
 {
         request->failure = *err;
-        finish(request);
+        requests_finish(request);
 }
 
 /* ---- Allocate: waiting ---- */
@@ -266,7 +268,7 @@ static struct request *first_of(const struct requests *requests)
         return list_is_empty(&requests->waiting) ? NULL : container_of(requests->waiting.next, struct request, link);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_requests_timer(uv_timer_t *timer)
 {
         struct requests *requests = container_of(timer, struct requests, timer);
         uint64_t now = uv_now(requests->options.loop);
@@ -279,10 +281,10 @@ static void on_timer(uv_timer_t *timer)
                         "resource '%s': the container's allocation was not ready within %g s; the log of warpshare "
                         "on this node says more",
                         requests->options.resource_name, (double)requests->options.bind_timeout_ms / 1000);
-                fail(first, &err);
+                requests_fail(first, &err);
         }
         if (first)
-                uv_timer_start(timer, on_timer, first->deadline - now, 0);
+                uv_timer_start(timer, on_requests_timer, first->deadline - now, 0);
 }
 
 /* All deadlines are equally far away, so the list stays in their order. */
@@ -294,9 +296,9 @@ static void wait_for_broker(struct request *request)
                 return; /* for the container before: the deadline is that of the request */
         request->deadline = uv_now(requests->options.loop) + requests->options.bind_timeout_ms;
         list_append(&requests->waiting, &request->link);
-        rpc_call_on_ended(request->call, on_call_ended, request);
+        rpc_call_on_ended(request->call, on_requests_call_ended, request);
         if (!uv_is_active((uv_handle_t *)&requests->timer))
-                uv_timer_start(&requests->timer, on_timer, requests->options.bind_timeout_ms, 0);
+                uv_timer_start(&requests->timer, on_requests_timer, requests->options.bind_timeout_ms, 0);
 }
 
 /* ---- Allocate: container by container ---- */
@@ -309,30 +311,30 @@ static bool has_all(const struct resource *resource, const struct container_ids 
         return true;
 }
 
-/* In a rollout, what it has of units that keep the terms of before: an id of theirs was given back a moment ago. */
-static const struct resource *leaving_of(const struct resource *resource, const struct container_ids *container)
+/* In a rollout: the draining resource that has the ids, because one of its ids was given back a moment ago. */
+static const struct resource *draining_of(const struct resource *resource, const struct container_ids *container)
 {
-        for (size_t i = 0; i < resource->n_leaving; i++)
-                if (has_all(&resource->leaving[i], container))
-                        return &resource->leaving[i];
+        for (size_t i = 0; i < resource->n_draining; i++)
+                if (has_all(&resource->draining[i], container))
+                        return &resource->draining[i];
         return NULL;
 }
 
 static const struct resource *resource_in_force(const struct requests *requests, const struct container_ids *container)
 {
-        const struct resource *leaving =
-                has_all(requests->resource, container) ? NULL : leaving_of(requests->resource, container);
+        const struct resource *draining =
+                has_all(requests->resource, container) ? NULL : draining_of(requests->resource, container);
 
-        return leaving ? leaving : requests->resource;
+        return draining ? draining : requests->resource;
 }
 
-/* That of the list that kubelet has now, or, in the moment before it has our newest, that of the one before. */
+/* The resource of the list that kubelet last received; if our newest list is still in flight, the previous one. */
 static const struct resource *resource_of(const struct requests *requests, const struct container_ids *container)
 {
-        const struct resource *before = requests->resource_before;
+        const struct resource *previous = requests->previous_resource;
         const struct resource *now = resource_in_force(requests, container);
 
-        return before && !has_all(now, container) && has_all(before, container) ? before : now;
+        return previous && !has_all(now, container) && has_all(previous, container) ? previous : now;
 }
 
 /* From the plan of |resource|, if that is still there; else from the one that is in force. */
@@ -341,17 +343,17 @@ static int allocate_next(struct request *request, const struct resource *resourc
 {
         struct requests *requests = request->requests;
         const struct container_ids *container = &request->containers[request->n_done];
-        bool is_before = resource == requests->resource_before;
-        const struct plan *plan = is_before ? requests->plan_before : requests->plan;
+        bool is_previous = resource == requests->previous_resource;
+        const struct plan *plan = is_previous ? requests->previous_plan : requests->plan;
         char tag[TAG_SIZE] = "";
         const struct allocate_request wanted = {
                 .binding = binding, .ids = container->ids, .n_ids = container->n_ids, .tag = tag};
 
         if (plan_device_lists(plan) & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&requests->tags, tag, err) < 0)
                 return -1;
-        memset(&request->allocations[request->n_done], 0, sizeof(*request->allocations));
-        return allocate(&request->allocations[request->n_done], &request->arena, plan,
-                is_before ? resource : resource_in_force(requests, container), &wanted, err);
+        memset(&request->answers[request->n_done], 0, sizeof(*request->answers));
+        return allocate(&request->answers[request->n_done], &request->arena, plan,
+                is_previous ? resource : resource_in_force(requests, container), &wanted, err);
 }
 
 static void go_on(struct request *request);
@@ -378,7 +380,7 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
 }
 
 /*
- * What the ids alone forbid the broker does not hear of. It may mend that they are of several units, so a request that may have
+ * What the ids alone forbid the broker does not hear of. It may settle that they are of several units, so a request that may have
  * several is not looked at as it is.
  */
 static bool is_for_broker(const struct resource *resource, const struct container_ids *container)
@@ -413,7 +415,7 @@ static void go_on(struct request *request)
         if (request->is_asked)
                 wait_for_broker(request);
         else
-                finish(request);
+                requests_finish(request);
 }
 
 void requests_allocate(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size)
@@ -426,14 +428,14 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
         request->call = call;
         if (!requests->resource) {
                 say_withdrawn(requests, &err);
-                fail(request, &err);
+                requests_fail(request, &err);
                 return;
         }
         if (convert_allocate_request(&request->containers, &request->count, &request->arena, message, size, &err) < 0) {
-                fail(request, &err);
+                requests_fail(request, &err);
                 return;
         }
-        request->allocations = ARENA_ARRAY(&request->arena, struct allocation, request->count);
+        request->answers = ARENA_ARRAY(&request->arena, struct allocate_answer, request->count);
         go_on(request);
 }
 
@@ -448,7 +450,7 @@ void requests_init(struct requests *requests, const struct requests_options *opt
         if (!requests->options.bind_timeout_ms)
                 requests->options.bind_timeout_ms = BROKER_TIMEOUT_MS;
         list_init(&requests->waiting);
-        list_init(&requests->told);
+        list_init(&requests->reported);
         uv_timer_init(options->loop, &requests->after);
         requests->open = 2;
 }
@@ -457,18 +459,18 @@ void requests_set_resource(struct requests *requests, const struct plan *plan, c
 {
         if (requests->resource == resource)
                 return;
-        requests->plan_before = requests->plan;
-        requests->resource_before = requests->resource;
+        requests->previous_plan = requests->plan;
+        requests->previous_resource = requests->resource;
         requests->plan = plan;
         requests->resource = resource;
 }
 
-void requests_forget_before(struct requests *requests)
+void requests_forget_previous(struct requests *requests)
 {
-        requests->resource_before = NULL;
+        requests->previous_resource = NULL;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_requests_handle_closed(uv_handle_t *handle)
 {
         struct requests *requests = handle->data;
 
@@ -483,12 +485,12 @@ void requests_close(struct requests *requests, void (*closed)(void *data), void 
 
         requests->closed = closed;
         requests->data = data;
-        requests->resource = requests->resource_before = NULL;
+        requests->resource = requests->previous_resource = NULL;
         say_withdrawn(requests, &err);
         while ((first = first_of(requests)))
-                fail(first, &err);
-        write_told(requests);
+                requests_fail(first, &err);
+        write_reported(requests);
         requests->timer.data = requests->after.data = requests;
-        uv_close((uv_handle_t *)&requests->timer, on_handle_closed);
-        uv_close((uv_handle_t *)&requests->after, on_handle_closed);
+        uv_close((uv_handle_t *)&requests->timer, on_requests_handle_closed);
+        uv_close((uv_handle_t *)&requests->after, on_requests_handle_closed);
 }

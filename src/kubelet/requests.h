@@ -30,14 +30,14 @@ struct requests {
         struct requests_options options;
         const struct plan *plan;
         const struct resource *resource; /* NULL: withdrawn */
-        const struct plan *plan_before;
-        const struct resource *resource_before; /* what kubelet may still ask for, NULL at first */
+        const struct plan *previous_plan;
+        const struct resource *previous_resource; /* what kubelet may still ask for, NULL at first */
         struct tag_pool tags;
-        struct list waiting; /* for the broker, the earliest deadline first */
-        uv_timer_t timer;    /* for that deadline */
-        struct list told;    /* lines for the log about what was answered: the answers leave first */
-        uv_timer_t after;    /* writes them, in the next turn of the loop */
-        unsigned int open;   /* of the two handles */
+        struct list waiting;  /* for the broker, the earliest deadline first */
+        uv_timer_t timer;     /* for that deadline */
+        struct list reported; /* lines for the log about what was answered: the answers leave first */
+        uv_timer_t after;     /* writes them, in the next turn of the loop */
+        unsigned int open;    /* of the two handles */
         void (*closed)(void *data);
         void *data;
 };
@@ -47,14 +47,14 @@ void requests_init(struct requests *requests, const struct requests_options *opt
 /* Refuses what waits and what comes from now on; |closed| is called from the loop, after which |requests| is free to go. */
 void requests_close(struct requests *requests, void (*closed)(void *data), void *data);
 
-/* The ones before are kept for what kubelet asks before it has the new list. */
+/* The previous plan and resource are kept for requests that kubelet makes before it has the new list. */
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource);
 
-/* The ones before are about to go. */
-void requests_forget_before(struct requests *requests);
+/* The previous plan and resource are about to be freed. */
+void requests_forget_previous(struct requests *requests);
 
-/* By position in resource->devices: what the broker keeps back now, or NULL. */
-const bool *requests_hidden(const struct requests *requests, const struct resource *resource);
+/* By position in resource->devices: ids that the broker has as unavailable now, or NULL. */
+const bool *requests_unavailable(const struct requests *requests, const struct resource *resource);
 
 /* From a handler of the method. */
 void requests_prefer(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size);

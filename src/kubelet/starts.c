@@ -21,7 +21,7 @@ static void free_unless_known(struct start *start)
         free(start);
 }
 
-static void on_call_ended(struct rpc_call *call UNUSED, void *data)
+static void on_starts_call_ended(struct rpc_call *call UNUSED, void *data)
 {
         struct start *start = data;
 
@@ -81,7 +81,7 @@ void starts_answer(
         }
         start = xcalloc(1, sizeof(*start));
         *start = (struct start){.call = call, .resource = xstrdup(resource), .is_asked = true};
-        rpc_call_on_ended(call, on_call_ended, start);
+        rpc_call_on_ended(call, on_starts_call_ended, start);
         broker->start(resource, container.ids, container.n_ids, on_started, start, broker->data);
         start->is_handled = true;
 }

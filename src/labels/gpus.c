@@ -213,7 +213,7 @@ static size_t count_product(const struct parts *parts, const char *name)
 }
 
 /* How many GPUs each product has, also of those that NVIDIA's labels do not tell of. */
-static void put_products(struct label_set *set, const struct parts *all, const char *told)
+static void put_products(struct label_set *set, const struct parts *all, const char *reported)
 {
         for (size_t i = 0; i < all->count; i++) {
                 const char *name = all->items[i].gpu->name;
@@ -223,9 +223,9 @@ static void put_products(struct label_set *set, const struct parts *all, const c
                 if (!*key || count_product(&before, name))
                         continue;
                 label_set_put_of(set, LABELS_PREFIX "product", key, "%zu", count_product(all, name));
-                if (strcmp(name, told) != 0)
+                if (strcmp(name, reported) != 0)
                         label_set_warn(set, "labels nvidia.com/gpu.*: this node also has %s; the labels describe %s",
-                                name, told);
+                                name, reported);
         }
 }
 

@@ -99,7 +99,7 @@ static void grow(struct label_set *set)
         set->capacity = capacity;
 }
 
-static void put(struct label_set *set, const char *key, char *value)
+static void labels_put(struct label_set *set, const char *key, char *value)
 {
         const char *slash = strchr(key, '/');
         size_t at = 0;
@@ -121,7 +121,7 @@ void label_set_put(struct label_set *set, const char *key, const char *format, .
         va_list args;
 
         va_start(args, format);
-        put(set, arena_strdup(set->arena, key), arena_vprintf(set->arena, format, args));
+        labels_put(set, arena_strdup(set->arena, key), arena_vprintf(set->arena, format, args));
         va_end(args);
 }
 
@@ -130,7 +130,7 @@ void label_set_put_of(struct label_set *set, const char *resource, const char *w
         va_list args;
 
         va_start(args, format);
-        put(set, arena_printf(set->arena, "%s.%s", resource, what), arena_vprintf(set->arena, format, args));
+        labels_put(set, arena_printf(set->arena, "%s.%s", resource, what), arena_vprintf(set->arena, format, args));
         va_end(args);
 }
 

@@ -1,6 +1,7 @@
 #include "ledger/parts.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -12,19 +13,19 @@
 #define SAVE_RETRY_MS UINT64_C(1000)
 #define SAVE_RETRY_MAX_MS UINT64_C(60000)
 
-/* ---- books ---- */
+/* ---- resources under MPS ---- */
 
-struct book *ledger_find_book_among(struct book *books, size_t n_books, const char *name)
+struct ledger_resource *ledger_find_shared_among(struct ledger_resource *shared, size_t n_shared, const char *name)
 {
-        for (size_t i = 0; i < n_books; i++)
-                if (!books[i].is_leaving && strcmp(books[i].resource->name, name) == 0)
-                        return &books[i];
+        for (size_t i = 0; i < n_shared; i++)
+                if (!shared[i].is_draining && strcmp(shared[i].resource->name, name) == 0)
+                        return &shared[i];
         return NULL;
 }
 
-struct book *ledger_find_book(const struct ledger *ledger, const char *name)
+struct ledger_resource *ledger_find_shared(const struct ledger *ledger, const char *name)
 {
-        return ledger_find_book_among(ledger->books, ledger->n_books, name);
+        return ledger_find_shared_among(ledger->shared, ledger->n_shared, name);
 }
 
 const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit)
@@ -38,7 +39,7 @@ static bool is_ready(const struct ledger *ledger, const struct unit *unit)
 
         if (!unit->shared)
                 return true;
-        /* What is ready may be the daemon of before, that is about to end. */
+        /* The daemon that is ready may be the previous one, which is about to end. */
         return daemon && daemon->state == MPS_READY &&
                (ledger->status->generation == ledger->generation || !map_find(&ledger->renewed, unit->uuid));
 }
@@ -48,40 +49,43 @@ static bool takes_containers(const struct ledger *ledger, const struct unit *uni
         return !unit->is_kept && is_ready(ledger, unit) && ledger->options.is_healthy(unit->uuid, ledger->options.data);
 }
 
-void ledger_keep_back(struct ledger *ledger, struct book *book)
+void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared)
 {
-        const struct resource *resource = book->resource;
-        const bool *hidden;
+        const struct resource *resource = shared->resource;
+        const bool *unavailable;
 
         for (size_t i = 0; i < resource->n_units; i++)
-                grants_set_unit_health(
-                        book->grants, resource->units[i].uuid, takes_containers(ledger, &resource->units[i]));
-        hidden = grants_hidden(book->grants);
+                allocations_set_unit_health(
+                        shared->allocations, resource->units[i].uuid, takes_containers(ledger, &resource->units[i]));
+        unavailable = allocations_reserved_ids(shared->allocations);
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
                 bool ready = is_ready(ledger, unit);
 
                 for (size_t at = unit->first_device; at < unit->first_device + unit->replicas; at++)
-                        book->kept_back[at] = !ready || hidden[at];
+                        shared->unavailable[at] = !ready || unavailable[at];
         }
 }
 
 /*
- * Soon: neither this container's answer nor the next one's waits for the disk, which takes milliseconds where a file replaces
- * another. What a crash loses kubelet's list still has.
+ * The file is written a moment later, so that no answer waits for the disk, which takes milliseconds to replace a file. After a
+ * crash, kubelet's list has what the file lacks.
  */
-void ledger_note_change(struct ledger *ledger, struct book *book)
+void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared)
 {
-        book->changed = true;
-        ledger_keep_back(ledger, book);
+        shared->changed = true;
+        ledger_update_unavailable(ledger, shared);
         if (!ledger->closing && !uv_is_active((uv_handle_t *)&ledger->save_timer))
                 uv_timer_start(&ledger->save_timer, ledger_on_save, SAVE_MS, 0);
         ledger->options.on_change(ledger->options.data);
 }
 
-static char *book_path(const struct ledger *ledger, const struct resource *resource)
+#define FILE_PREFIX "allocations"
+#define OLD_FILE_PREFIX "grants" /* of earlier versions */
+
+static char *allocations_path(const struct ledger *ledger, const char *prefix, const struct resource *resource)
 {
-        char *path = xasprintf("%s/grants-%s.json", ledger->directory, resource->name);
+        char *path = xasprintf("%s/%s-%s.json", ledger->directory, prefix, resource->name);
 
         for (char *at = path + strlen(ledger->directory) + 1; *at; at++)
                 if (*at == '/')
@@ -89,42 +93,44 @@ static char *book_path(const struct ledger *ledger, const struct resource *resou
         return path;
 }
 
-/* One file a name, whatever the terms. */
-static char *write_books(const struct ledger *ledger, const char *name)
+/* One file a name, whatever the sharing policy. */
+static char *write_all_allocations(const struct ledger *ledger, const char *name)
 {
         struct arena scratch = ARENA_INIT;
-        const struct grants **grants = ARENA_ARRAY(&scratch, const struct grants *, ledger->n_books);
+        const struct allocations **allocations = ARENA_ARRAY(&scratch, const struct allocations *, ledger->n_shared);
         size_t count = 0;
         char *text;
 
-        for (size_t i = 0; i < ledger->n_books; i++)
-                if (strcmp(ledger->books[i].resource->name, name) == 0)
-                        grants[count++] = ledger->books[i].grants;
-        text = grants_write_all(grants, count);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                if (strcmp(ledger->shared[i].resource->name, name) == 0)
+                        allocations[count++] = ledger->shared[i].allocations;
+        text = allocations_write_all(allocations, count);
         arena_done(&scratch);
         return text;
 }
 
 static void mark_saved(struct ledger *ledger, const char *name)
 {
-        for (size_t i = 0; i < ledger->n_books; i++)
-                if (strcmp(ledger->books[i].resource->name, name) == 0)
-                        ledger->books[i].changed = false;
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                if (strcmp(ledger->shared[i].resource->name, name) == 0)
+                        ledger->shared[i].changed = false;
 }
 
-/* False: it has to be tried again. */
-static bool save_book(struct ledger *ledger, const struct book *book)
+/* False: try again later. */
+static bool save_allocations(struct ledger *ledger, const struct ledger_resource *shared)
 {
-        _free_ char *path = book_path(ledger, book->resource);
-        _free_ char *text = write_books(ledger, book->resource->name);
+        _free_ char *path = allocations_path(ledger, FILE_PREFIX, shared->resource);
+        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource);
+        _free_ char *text = write_all_allocations(ledger, shared->resource->name);
         struct error err;
 
         if (file_write_private(path, text, strlen(text), &err) < 0) {
-                complain(&ledger->bad_book, "the allocation record cannot be written, will try again", &err);
+                complain(&ledger->bad_record, "the allocation record cannot be written, will try again", &err);
                 return false;
         }
-        complaint_settle(&ledger->bad_book);
-        mark_saved(ledger, book->resource->name);
+        unlink(old_path);
+        complaint_settle(&ledger->bad_record);
+        mark_saved(ledger, shared->resource->name);
         return true;
 }
 
@@ -133,32 +139,35 @@ void ledger_on_save(uv_timer_t *timer)
         struct ledger *ledger = timer->data;
         bool is_saved = true;
 
-        for (size_t i = 0; i < ledger->n_books; i++)
-                if (ledger->books[i].changed)
-                        is_saved &= save_book(ledger, &ledger->books[i]);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                if (ledger->shared[i].changed)
+                        is_saved &= save_allocations(ledger, &ledger->shared[i]);
         ledger->save_ms = is_saved ? 0 : ledger->save_ms ? MIN(ledger->save_ms * 2, SAVE_RETRY_MAX_MS) : SAVE_RETRY_MS;
         if (!is_saved && !ledger->closing)
                 uv_timer_start(&ledger->save_timer, ledger_on_save, ledger->save_ms, 0);
 }
 
-void ledger_load_book(struct ledger *ledger, struct book *book)
+void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared)
 {
-        _free_ char *path = book_path(ledger, book->resource);
+        _free_ char *new_path = allocations_path(ledger, FILE_PREFIX, shared->resource);
+        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource);
+        /* This version removes the old file when it writes. So if there is one, an older version wrote it last. */
+        const char *path = access(old_path, F_OK) == 0 ? old_path : new_path;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
-        if (file_read_private(path, GRANTS_TEXT_MAX, &text, &err) < 0) {
+        if (file_read_private(path, ALLOCATIONS_TEXT_MAX, &text, &err) < 0) {
                 if (err.kind != ERROR_NOT_FOUND)
                         log_warn("the allocation record cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;
         }
-        if (grants_read(book->grants, text.data, text.size, ledger_clock(ledger), &err) < 0)
+        if (allocations_read(shared->allocations, text.data, text.size, ledger_clock(ledger), &err) < 0)
                 log_warn("the allocation record is ignored", LOG_STR("file", path), LOG_ERR(&err));
 }
 
 /* ---- what kubelet says ---- */
 
-/* What was made for a grant goes with it; where nothing was, the daemon says so, and that is all. */
+/* The daemon removes what it made for the allocation; an error only says that it had made nothing. */
 static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
 {
 }
@@ -176,46 +185,46 @@ static void on_released(const char *id, void *data)
         mps_link_release(sync->ledger->link, id, on_made_released, NULL);
 }
 
-/* An entry belongs to the book by whose terms it was made. */
-static bool is_of_book(const struct book *book, const char *id)
+/* An entry belongs to the resource under whose sharing policy it was made. */
+static bool is_of_shared(const struct ledger_resource *shared, const char *id)
 {
-        const struct device *device = map_find(&book->resource->by_id, id);
+        const struct device *device = map_find(&shared->resource->by_id, id);
 
-        if (book->is_leaving || device)
-                return device && !book->resource->units[device->unit].is_kept;
-        for (size_t i = 0; i < book->resource->n_leaving; i++)
-                if (map_find(&book->resource->leaving[i].by_id, id))
+        if (shared->is_draining || device)
+                return device && !shared->resource->units[device->unit].is_kept;
+        for (size_t i = 0; i < shared->resource->n_draining; i++)
+                if (map_find(&shared->resource->draining[i].by_id, id))
                         return false;
         return true;
 }
 
-static size_t keep_own(const struct book *book, struct grants_held *held, size_t n_held)
+static size_t keep_own(const struct ledger_resource *shared, struct allocations_held *held, size_t n_held)
 {
         size_t kept = 0;
 
         for (size_t i = 0; i < n_held; i++)
-                if (held[i].n_devices && is_of_book(book, held[i].devices[0]))
+                if (held[i].n_devices && is_of_shared(shared, held[i].devices[0]))
                         held[kept++] = held[i];
         return kept;
 }
 
-void ledger_sync_book(struct ledger *ledger, struct book *book, int64_t as_of)
+void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shared, int64_t as_of)
 {
         struct sync sync = {.ledger = ledger};
         struct arena scratch = ARENA_INIT;
-        struct grants_held *held;
-        size_t n_held = holders_of(ledger->holders, book->resource->name, &scratch, &held);
-        size_t before = grants_count(book->grants);
+        struct allocations_held *held;
+        size_t n_held = holders_of(ledger->holders, shared->resource->name, &scratch, &held);
+        size_t previous = allocations_count(shared->allocations);
 
-        n_held = keep_own(book, held, n_held);
+        n_held = keep_own(shared, held, n_held);
         for (size_t i = 0; i < n_held; i++) {
-                const struct grant *known = grants_of_device(book->grants, held[i].devices[0]);
+                const struct allocation *known = allocations_of_device(shared->allocations, held[i].devices[0]);
 
                 if (held[i].answer && (!known || known->is_read))
                         convert_read_answer(held[i].answer, &scratch, &held[i].id, &held[i].texts);
         }
-        grants_sync(book->grants, held, n_held, as_of, on_released, &sync);
+        allocations_sync(shared->allocations, held, n_held, as_of, on_released, &sync);
         arena_done(&scratch);
-        if (sync.released || grants_count(book->grants) != before)
-                ledger_note_change(ledger, book);
+        if (sync.released || allocations_count(shared->allocations) != previous)
+                ledger_note_change(ledger, shared);
 }

@@ -5,7 +5,7 @@
  *     asked ──► kubelet's list ──► GET of the pod ──► the container's devices are made
  *         └───────────┴─────────────────┴──► without what it declares, after READ_MS at the latest: the default, and that is said
  *
- * What was read is kept as long as kubelet's record has the pod, since the guard holds the container to it. Of containers that another
+ * What was read is kept as long as kubelet's record has the pod, since the limit monitor holds the container to it. Of containers that another
  * agent started it is read when kubelet lists them; whether they started with it is not known, so against them it proves nothing.
  */
 #include <inttypes.h>
@@ -47,7 +47,7 @@ struct declared_container {
         size_t n_units;
 };
 
-/* A start that waits for its pod; or, without |started|, a pod that is read for the guard. */
+/* A start that waits for its pod; or, without |started|, a pod that is read for the limit monitor. */
 struct declared_ask {
         struct list link;
         struct ledger *ledger;
@@ -72,7 +72,7 @@ static void free_container(struct declared_container *container)
 }
 
 /* |pod_uid| NULL: not known, as |name|. */
-static struct declared_container *find(const struct ledger *ledger, const char *pod_uid, const char *name)
+static struct declared_container *declared_find(const struct ledger *ledger, const char *pod_uid, const char *name)
 {
         for (struct list *at = ledger->declared.next; pod_uid && at != &ledger->declared; at = at->next) {
                 struct declared_container *container = container_of(at, struct declared_container, link);
@@ -106,30 +106,30 @@ static void drop_annotations(struct declared *said)
         said->memory_mib = 0;
 }
 
-/* |pod| NULL: it could not be read, and what was known before goes on. */
-static struct declared_container *take(
+/* |pod| NULL: it could not be read, and what is known stays. */
+static struct declared_container *declared_take(
         struct ledger *ledger, const struct checkpoint_entry *entry, const json_t *pod, bool is_start)
 {
-        struct declared_container *before = find(ledger, entry->pod_uid, entry->container);
+        struct declared_container *previous = declared_find(ledger, entry->pod_uid, entry->container);
         struct declared_container *now;
 
-        if (before && !pod) {
-                before->read_at = ledger_clock(ledger);
-                before->is_ours |= is_start;
-                return before;
+        if (previous && !pod) {
+                previous->read_at = ledger_clock(ledger);
+                previous->is_ours |= is_start;
+                return previous;
         }
         now = xcalloc(1, sizeof(*now));
         now->pod_uid = arena_strdup(&now->arena, entry->pod_uid);
         now->name = arena_strdup(&now->arena, entry->container);
         now->resource = is_start ? arena_strdup(&now->arena, entry->resource) : "";
         now->read_at = ledger_clock(ledger);
-        now->is_ours = is_start || (before && before->is_ours);
+        now->is_ours = is_start || (previous && previous->is_ours);
         if (pod)
                 now->said = declared_read(&now->arena, pod, entry->container);
-        if (before && before->is_ours && !before->said.is_known && !is_start)
+        if (previous && previous->is_ours && !previous->said.is_known && !is_start)
                 drop_annotations(&now->said);
-        if (before)
-                free_container(before);
+        if (previous)
+                free_container(previous);
         list_append(&ledger->declared, &now->link);
         return now;
 }
@@ -164,7 +164,7 @@ void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name
         size_t n_parts, unsigned int *ret_omits)
 {
         static const struct declared nothing;
-        struct declared_container *container = find(ledger, pod_uid, name);
+        struct declared_container *container = declared_find(ledger, pod_uid, name);
         const struct declared *said = container ? &container->said : &nothing;
 
         for (size_t i = 0; i < n_parts; i++)
@@ -176,7 +176,7 @@ void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name
 
 static const struct declared_container *find_of(const struct ledger *ledger, const struct holder *holder)
 {
-        return holder && holder->container ? find(ledger, holder->pod_uid, holder->container) : NULL;
+        return holder && holder->container ? declared_find(ledger, holder->pod_uid, holder->container) : NULL;
 }
 
 /* |container| NULL: nothing is known of it, and |replicas| say what it has. */
@@ -197,17 +197,17 @@ static bool is_certain(const struct declared_container *container)
         return said->is_known && !said->is_unclear && (container->is_ours || !is_annotated);
 }
 
-struct share ledger_share(const struct ledger *ledger, const struct book *book, const struct grant *grant,
-        const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
+struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
 {
         const struct declared_container *container = NULL;
 
-        *ret_is_guess = grant->is_guess;
-        if (book->resource->provisioning == PROVISIONING_DECLARED) {
-                container = find_of(ledger, ledger_holder_of(ledger, book, grant));
+        *ret_is_guess = allocation->is_guess;
+        if (shared->resource->provisioning == PROVISIONING_DECLARED) {
+                container = find_of(ledger, ledger_holder_of(ledger, shared, allocation));
                 *ret_is_guess |= !container || !is_certain(container);
         }
-        return share_in(container, book->resource, unit, replicas);
+        return share_in(container, shared->resource, unit, replicas);
 }
 
 /* ---- more than there is ---- */
@@ -218,27 +218,27 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
 {
         uint64_t sum = 0;
 
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
-                const struct unit *own = resource_find_unit(book->resource, unit->uuid);
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
+                const struct unit *own = resource_find_unit(shared->resource, unit->uuid);
 
-                for (size_t j = 0; own && j < grants_count(book->grants); j++) {
-                        const struct grant *grant = grants_get(book->grants, j);
-                        unsigned int replicas = ledger_replicas_of(book, grant, own);
+                for (size_t j = 0; own && j < allocations_count(shared->allocations); j++) {
+                        const struct allocation *allocation = allocations_get(shared->allocations, j);
+                        unsigned int replicas = ledger_replicas_of(shared, allocation, own);
                         const struct declared_container *container;
                         const struct holder *holder;
                         uint64_t mib;
 
                         if (replicas == 0)
                                 continue;
-                        holder = ledger_holder_of(ledger, book, grant);
+                        holder = ledger_holder_of(ledger, shared, allocation);
                         container = find_of(ledger, holder);
                         if (container && container->is_refused)
                                 continue;
                         if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
                                 (!holder->container || strcmp(holder->container, name) == 0))
                                 continue;
-                        mib = share_in(container, book->resource, own, replicas).memory_mib;
+                        mib = share_in(container, shared->resource, own, replicas).memory_mib;
                         sum += mib;
                         if (pods && holder && holder->pod)
                                 strbuf_printf(pods, "%s%s/%s %llu MiB", pods->size ? ", " : "", holder->pod_namespace,
@@ -251,7 +251,7 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
 int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
         size_t n_parts, struct error *err)
 {
-        struct declared_container *container = find(ledger, pod_uid, name);
+        struct declared_container *container = declared_find(ledger, pod_uid, name);
 
         if (container)
                 container->is_refused = false;
@@ -278,7 +278,7 @@ int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char
         return 0;
 }
 
-static void tell_excess(struct ledger *ledger, const struct unit *unit, uint64_t sum, const char *pods)
+static void report_excess(struct ledger *ledger, const struct unit *unit, uint64_t sum, const char *pods)
 {
         const char *reason = node_event_reason(NODE_EVENT_DECLARED_TOO_MUCH);
         _free_ char *text = xasprintf(
@@ -289,18 +289,18 @@ static void tell_excess(struct ledger *ledger, const struct unit *unit, uint64_t
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
                 LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum),
                 LOG_UINT("usable_mib", budget_usable_mib(unit)), LOG_STR("pods", pods));
-        node_events_tell(ledger->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
-        ledger_tell_pods(ledger, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
+        node_events_report(ledger->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
+        ledger_report_pods(ledger, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 
 /* Each once, until it is over. */
-static void judge(struct ledger *ledger)
+static void declared_judge(struct ledger *ledger)
 {
         struct arena arena = ARENA_INIT;
         struct map now = MAP_INIT;
 
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct resource *resource = ledger->books[i].resource;
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct resource *resource = ledger->shared[i].resource;
 
                 if (resource->provisioning != PROVISIONING_DECLARED)
                         continue;
@@ -314,7 +314,7 @@ static void judge(struct ledger *ledger)
                         if (usable && sum > usable) {
                                 map_add(&now, arena_strdup(&arena, unit->uuid), ledger);
                                 if (!was)
-                                        tell_excess(ledger, unit, sum, pods.size ? pods.data : "");
+                                        report_excess(ledger, unit, sum, pods.size ? pods.data : "");
                         } else if (was) {
                                 log_info("containers declare no more memory than their GPU has any more",
                                         LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum));
@@ -337,7 +337,7 @@ static void free_ask(struct declared_ask *ask)
         free(ask);
 }
 
-static void tell_ignored(struct ledger *ledger, const struct node_event_pod *pod, const char *name, const char *fault)
+static void report_ignored(struct ledger *ledger, const struct node_event_pod *pod, const char *name, const char *fault)
 {
         log_warn("a container's declaration is ignored",
                 LOG_STR("event", node_event_reason(NODE_EVENT_DECLARATION_IGNORED)),
@@ -345,14 +345,14 @@ static void tell_ignored(struct ledger *ledger, const struct node_event_pod *pod
                 LOG_STR("namespace", pod->namespace ? pod->namespace : "-"), LOG_STR("container", name),
                 LOG_STR("reason", fault));
         if (pod->name)
-                node_events_tell_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
+                node_events_report_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
                         "Container %.63s: %s.", name, fault);
 }
 
 /* Else what a pod writes into its annotations cannot be told to its containers. */
-static bool asks_at_start(const struct ledger *ledger, const struct book *book)
+static bool asks_at_start(const struct ledger *ledger, const struct ledger_resource *shared)
 {
-        return mps_limits_at_start(ledger->plan, book->resource);
+        return mps_limits_at_start(ledger->plan, shared->resource);
 }
 
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
@@ -380,19 +380,20 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
 
                 if (!is_meant(ask, entry))
                         continue;
-                container = find(ledger, entry->pod_uid, entry->container);
+                container = declared_find(ledger, entry->pod_uid, entry->container);
                 if (!ask->started && container && container->said.is_known)
                         continue;
-                container = take(ledger, entry, pod, ask->started != NULL);
-                if (!asks_at_start(ledger, ledger_book_of(ledger, entry->resource, entry->devices, entry->n_devices)))
+                container = declared_take(ledger, entry, pod, ask->started != NULL);
+                if (!asks_at_start(
+                            ledger, ledger_find_shared_for(ledger, entry->resource, entry->devices, entry->n_devices)))
                         drop_annotations(&container->said);
                 if (reason && ask->started)
-                        tell_ignored(ledger, &ask->pod, entry->container,
+                        report_ignored(ledger, &ask->pod, entry->container,
                                 arena_printf(&arena, "%s; %s", reason,
                                         container->said.is_known ? "the previous declaration applies"
                                                                  : "it starts with the share of its replicas"));
                 else if (container->said.fault)
-                        tell_ignored(ledger, &ask->pod, entry->container, container->said.fault);
+                        report_ignored(ledger, &ask->pod, entry->container, container->said.fault);
                 if (pod)
                         log_info("a container's declaration was read", LOG_STR("pod", ask->pod.name),
                                 LOG_STR("namespace", ask->pod.namespace), LOG_STR("container", entry->container),
@@ -405,7 +406,7 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
 }
 
 /* Neither: what is known counts. */
-static void finish(struct declared_ask *ask, const json_t *pod, const char *reason)
+static void declared_finish(struct declared_ask *ask, const json_t *pod, const char *reason)
 {
         struct ledger *ledger = ask->ledger;
         struct error err;
@@ -419,7 +420,7 @@ static void finish(struct declared_ask *ask, const json_t *pod, const char *reas
         }
         free_ask(ask);
         if (ledger->plan)
-                judge(ledger);
+                declared_judge(ledger);
 }
 
 static void on_pod(const struct kube_answer *answer, void *data)
@@ -429,11 +430,11 @@ static void on_pod(const struct kube_answer *answer, void *data)
 
         ask->call = NULL;
         if (answer->error)
-                finish(ask, NULL, answer->error->text);
+                declared_finish(ask, NULL, answer->error->text);
         else if (!uid || (ask->pod.uid && strcmp(uid, ask->pod.uid) != 0))
-                finish(ask, NULL, "the API server has another pod of its name");
+                declared_finish(ask, NULL, "the API server has another pod of its name");
         else
-                finish(ask, answer->object, NULL);
+                declared_finish(ask, answer->object, NULL);
 }
 
 /* |holder| has its names. */
@@ -466,7 +467,7 @@ void ledger_on_declared_timer(uv_timer_t *timer)
 
                 next = at->next;
                 if (ask->call && ask->deadline < ledger_clock(ledger))
-                        finish(ask, NULL, "the API server did not answer in time");
+                        declared_finish(ask, NULL, "the API server did not answer in time");
                 else
                         is_any |= ask->call != NULL;
         }
@@ -474,7 +475,7 @@ void ledger_on_declared_timer(uv_timer_t *timer)
                 uv_timer_stop(timer);
 }
 
-static void on_listed(const struct error *err, void *data)
+static void on_declared_listed(const struct error *err, void *data)
 {
         struct declared_ask *ask = data;
         const struct ledger *ledger = ask->ledger;
@@ -483,7 +484,7 @@ static void on_listed(const struct error *err, void *data)
         for (size_t i = 0; i < ask->n_ids && !err && ledger->holders && !holder; i++)
                 holder = holders_find(ledger->holders, ask->resource, ask->ids[i]);
         if (!holder || !holder->pod) {
-                finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
+                declared_finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
                 return;
         }
         read_pod(ask, holder);
@@ -512,7 +513,7 @@ static bool is_fresh(struct declared_ask *ask)
 
                 if (!is_meant(ask, &record.entries[i]))
                         continue;
-                container = find(ask->ledger, record.entries[i].pod_uid, record.entries[i].container);
+                container = declared_find(ask->ledger, record.entries[i].pod_uid, record.entries[i].container);
                 if (!container || !container->is_ours || !container->said.is_known ||
                         strcmp(container->resource, ask->resource) == 0 ||
                         ledger_clock(ask->ledger) - container->read_at > FRESH_MS)
@@ -534,17 +535,17 @@ void ledger_start_declared(struct ledger *ledger, const char *resource, const ch
         for (size_t i = 0; i < n_ids; i++)
                 ask->ids[ask->n_ids++] = arena_strdup(&ask->arena, ids[i]);
         if (!ledger->options.client)
-                finish(ask, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
+                declared_finish(ask, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
         else if (!ledger->pods)
-                finish(ask, NULL,
+                declared_finish(ask, NULL,
                         "kubelet's pod-resources socket is not used, so the pod is unknown (--pod-resources-socket)");
         else if (is_fresh(ask))
-                finish(ask, NULL, NULL);
+                declared_finish(ask, NULL, NULL);
         else
-                ledger_list(ledger, on_listed, ask);
+                ledger_list(ledger, on_declared_listed, ask);
 }
 
-/* ---- those that started before ---- */
+/* ---- containers that had started already ---- */
 
 static bool is_asked(const struct ledger *ledger)
 {
@@ -560,31 +561,32 @@ static bool is_unread(const struct ledger *ledger, const struct holder *holder)
 
         if (!holder || !holder->pod || !holder->pod_uid || !holder->container)
                 return false;
-        container = find(ledger, holder->pod_uid, holder->container);
+        container = declared_find(ledger, holder->pod_uid, holder->container);
         return !container || (!container->said.is_known && ledger_clock(ledger) - container->read_at > AGAIN_MS);
 }
 
 /* Its start was asked about, or will be. */
-static bool is_own(const struct ledger *ledger, const struct grant *grant)
+static bool is_own(const struct ledger *ledger, const struct allocation *allocation)
 {
-        char prefix[GRANT_ID_SIZE];
+        char prefix[ALLOCATION_ID_SIZE];
 
-        snprintf(prefix, sizeof(prefix), GRANT_ID_PREFIX, ledger->incarnation);
-        return text_starts_with(grant->id, prefix);
+        snprintf(prefix, sizeof(prefix), ALLOCATION_ID_PREFIX, ledger->incarnation);
+        return text_starts_with(allocation->id, prefix);
 }
 
 static const struct holder *find_unread(const struct ledger *ledger)
 {
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
 
-                if (book->resource->provisioning != PROVISIONING_DECLARED)
+                if (shared->resource->provisioning != PROVISIONING_DECLARED)
                         continue;
-                for (size_t j = 0; j < grants_count(book->grants); j++) {
-                        const struct grant *grant = grants_get(book->grants, j);
-                        const struct holder *holder = ledger_holder_of(ledger, book, grant);
+                for (size_t j = 0; j < allocations_count(shared->allocations); j++) {
+                        const struct allocation *allocation = allocations_get(shared->allocations, j);
+                        const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
 
-                        if (is_unread(ledger, holder) && (!is_own(ledger, grant) || !asks_at_start(ledger, book)))
+                        if (is_unread(ledger, holder) &&
+                                (!is_own(ledger, allocation) || !asks_at_start(ledger, shared)))
                                 return holder;
                 }
         }
@@ -599,7 +601,7 @@ void ledger_read_declared(struct ledger *ledger)
         if (!ledger->plan || ledger->closing)
                 return;
         forget_ended(ledger);
-        judge(ledger);
+        declared_judge(ledger);
         if (!ledger->options.client || is_asked(ledger))
                 return;
         holder = find_unread(ledger);

@@ -34,7 +34,7 @@ static enum mps_fault_kind kind_of(const struct mps_daemon_status *daemon)
         return daemon->pid == 0 ? MPS_FAULT_GONE : MPS_FAULT_STUCK;
 }
 
-static const struct mps_fault_count *find(const struct mps_faults *faults, const char *daemon)
+static const struct mps_fault_count *faults_find(const struct mps_faults *faults, const char *daemon)
 {
         for (size_t i = 0; i < faults->n_counts; i++)
                 if (strcmp(faults->counts[i].daemon, daemon) == 0)
@@ -49,11 +49,11 @@ void mps_faults_follow(struct mps_faults *faults, const struct mps_status *statu
 
         for (size_t i = 0; i < status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &status->daemons[i];
-                const struct mps_fault_count *before = find(faults, daemon->name);
+                const struct mps_fault_count *previous = faults_find(faults, daemon->name);
                 struct mps_fault_count *count = &next.counts[i];
 
-                if (before)
-                        *count = *before;
+                if (previous)
+                        *count = *previous;
                 if (daemon->state == MPS_FAULT && !count->is_at_fault)
                         count->totals[kind_of(daemon)]++;
                 count->is_at_fault = daemon->state == MPS_FAULT;

@@ -1,7 +1,6 @@
 /*
- * All that is held on this node, by three witnesses: kubelet's list, which is right about the moment but is an answer to a question;
- * its record, which is a file and may have pods that ended; and what we were asked for ourselves, which neither has before kubelet has
- * read our answer.
+ * All devices that are held on this node, from three sources: kubelet's list, which is exact but has to be asked for; kubelet's record,
+ * a file that may still have pods that ended; and our own recent answers, which neither of the two has until kubelet has read them.
  */
 #include <string.h>
 
@@ -9,7 +8,7 @@
 
 /* ---- what was asked for ---- */
 
-static void forget(struct ledger *ledger, size_t position)
+static void held_forget(struct ledger *ledger, size_t position)
 {
         free(ledger->recent[position].resource);
         free(ledger->recent[position].device);
@@ -21,23 +20,23 @@ static void forget(struct ledger *ledger, size_t position)
 void ledger_forget_requests(struct ledger *ledger)
 {
         while (ledger->n_recent)
-                forget(ledger, ledger->n_recent - 1);
+                held_forget(ledger, ledger->n_recent - 1);
         free(TAKE_PTR(ledger->recent));
         map_done(&ledger->over);
         arena_done(&ledger->over_arena);
 }
 
-/* Whether it came to anything is known by now. */
+/* By now kubelet has either recorded the request or dropped it. */
 static bool is_old(const struct ledger *ledger, const struct recent *recent)
 {
         return recent->since < ledger_clock(ledger) - LIST_GRACE_MS;
 }
 
-static void mark_booked(const struct ledger *ledger, struct recent *recent)
+static void mark_recorded(const struct ledger *ledger, struct recent *recent)
 {
-        if (!recent->is_booked)
-                recent->booked_at = ledger->n_questions;
-        recent->is_booked = true;
+        if (!recent->is_recorded)
+                recent->recorded_at = ledger->n_questions;
+        recent->is_recorded = true;
 }
 
 void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids)
@@ -45,16 +44,16 @@ void ledger_note_request(struct ledger *ledger, const struct resource *resource,
         int64_t now = ledger_clock(ledger);
 
         ledger->allocated_at = now;
-        /* kubelet admits pods one by one: what it asked for before is in its books. */
+        /* kubelet admits pods one by one, so its earlier requests are in its record. */
         for (size_t i = 0; i < ledger->n_recent; i++)
-                mark_booked(ledger, &ledger->recent[i]);
+                mark_recorded(ledger, &ledger->recent[i]);
         while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
-                forget(ledger, 0);
+                held_forget(ledger, 0);
         if (!ledger->recent)
                 ledger->recent = xcalloc(MAX_RECENT, sizeof(*ledger->recent));
         for (size_t i = 0; i < n_ids; i++) {
                 if (ledger->n_recent == MAX_RECENT)
-                        forget(ledger, 0);
+                        held_forget(ledger, 0);
                 ledger->recent[ledger->n_recent++] =
                         (struct recent){.resource = xstrdup(resource->name), .device = xstrdup(ids[i]), .since = now};
         }
@@ -74,17 +73,17 @@ static bool is_in(const struct checkpoint *checkpoint, const struct recent *rece
         return false;
 }
 
-void ledger_note_booked(struct ledger *ledger, const struct checkpoint *checkpoint)
+void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
         for (size_t i = 0; i < ledger->n_recent; i++)
-                if (!ledger->recent[i].is_booked && is_in(checkpoint, &ledger->recent[i]))
-                        mark_booked(ledger, &ledger->recent[i]);
+                if (!ledger->recent[i].is_recorded && is_in(checkpoint, &ledger->recent[i]))
+                        mark_recorded(ledger, &ledger->recent[i]);
 }
 
-/* The answer that is used may be older than the booking. */
-static bool is_told_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
+/* The list that is used may be older than the record of the request. */
+static bool is_known_elsewhere(const struct ledger *ledger, const struct recent *recent, bool by_list)
 {
-        return recent->is_booked && (!by_list || recent->booked_at < ledger->n_questions);
+        return recent->is_recorded && (!by_list || recent->recorded_at < ledger->n_questions);
 }
 
 static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *arena, struct rollout_held *held)
@@ -94,8 +93,8 @@ static size_t add_recent(struct ledger *ledger, bool by_list, struct arena *aren
         for (size_t i = ledger->n_recent; i-- > 0;) {
                 const struct recent *recent = &ledger->recent[i];
 
-                if (is_told_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
-                        forget(ledger, i);
+                if (is_known_elsewhere(ledger, recent, by_list) || is_old(ledger, recent))
+                        held_forget(ledger, i);
                 else
                         held[count++] = (struct rollout_held){.resource = arena_strdup(arena, recent->resource),
                                 .device = arena_strdup(arena, recent->device)};
@@ -119,7 +118,7 @@ static bool is_recent(const struct ledger *ledger, const char *resource, const c
         return false;
 }
 
-/* kubelet's record keeps pods that have ended until it is written for another reason; who was seen to be over stays so. */
+/* kubelet's record keeps pods that have ended until it is written for another reason; a container that was seen to have ended stays ended. */
 static void note_over(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
         map_done(&ledger->over);
@@ -185,7 +184,7 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         bool has_checkpoint = ledger_read_checkpoint(ledger, arena, &checkpoint);
 
         if (has_checkpoint)
-                ledger_note_booked(ledger, &checkpoint);
+                ledger_note_recorded(ledger, &checkpoint);
         if (by_list || (!has_checkpoint && ledger->holders)) {
                 by_list = true;
                 if (has_checkpoint)
@@ -200,10 +199,10 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         *ret_count += add_recent(ledger, by_list, arena, *ret + *ret_count);
         if (!by_list && !ledger_can_ask(ledger))
                 return LEDGER_STALE;
-        return has_checkpoint || ledger->holders ? LEDGER_TOLD : LEDGER_NOT_TOLD;
+        return has_checkpoint || ledger->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;
 }
 
-static void on_answer(const struct error *err UNUSED, void *data)
+static void on_held_answer(const struct error *err UNUSED, void *data)
 {
         struct ledger *ledger = data;
 
@@ -220,8 +219,8 @@ void ledger_ask(struct ledger *ledger)
                 return;
         }
         if (ledger->n_recent && ledger_read_checkpoint(ledger, &scratch, &checkpoint))
-                ledger_note_booked(ledger, &checkpoint);
+                ledger_note_recorded(ledger, &checkpoint);
         arena_done(&scratch);
         ledger->n_questions++;
-        ledger_list(ledger, on_answer, ledger);
+        ledger_list(ledger, on_held_answer, ledger);
 }

@@ -1,5 +1,5 @@
 /*
- * What kubelet says of who holds what, and how much of it can be believed: its list is an answer to a question, its record a file.
+ * What kubelet says about holders, and how far to trust it: its list answers a question and is exact; its record is a file and may be old.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
-/* So long a kubelet that does not answer is taken for one that is about to. */
+/* For this long, a kubelet that does not answer counts as one that will. */
 #define LIST_PATIENCE_MS INT64_C(60000)
 
 /* A question. */
@@ -29,8 +29,8 @@ struct asking {
 };
 
 /*
- * kubelet makes its socket at its start, and so long its list may leave pods out. How old the socket is its date does not tell, since
- * clocks are set: what counts is how long it has been seen.
+ * kubelet creates its socket when it starts, and its first lists may lack pods. Clocks may be set, so the socket's date does not show
+ * its age: what counts is how long we have seen this socket.
  */
 static bool is_young(struct ledger *ledger)
 {
@@ -42,7 +42,7 @@ static bool is_young(struct ledger *ledger)
         return !file_identity_exists(&now) || ledger_clock(ledger) - ledger->kubelet_since < LIST_GRACE_MS;
 }
 
-/* The record has everybody, also those whom a young kubelet leaves out of its list. */
+/* The record has all containers, also those that the list of a kubelet that has just started lacks. */
 bool ledger_list_is_whole(struct ledger *ledger)
 {
         return ledger->has_record || !is_young(ledger);
@@ -78,10 +78,10 @@ bool ledger_can_ask(const struct ledger *ledger)
         return !ledger->is_refused || ledger_clock(ledger) - ledger->refused_since < LIST_PATIENCE_MS;
 }
 
-/* ---- what was told ---- */
+/* ---- kubelet's answers ---- */
 
 /* |list| is empty where there is none. */
-static void take(struct ledger *ledger, const struct pod_list *list, const struct holders *before)
+static void kubelet_take(struct ledger *ledger, const struct pod_list *list, const struct holders *previous)
 {
         struct arena scratch = ARENA_INIT;
         struct checkpoint checkpoint;
@@ -89,8 +89,8 @@ static void take(struct ledger *ledger, const struct pod_list *list, const struc
 
         ledger->has_record = ledger_read_checkpoint(ledger, &scratch, &checkpoint);
         if (ledger->has_record)
-                ledger_note_booked(ledger, &checkpoint);
-        holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, before, !is_young(ledger));
+                ledger_note_recorded(ledger, &checkpoint);
+        holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, previous, !is_young(ledger));
         holders_free(ledger->holders);
         ledger->holders = holders;
         arena_done(&scratch);
@@ -101,14 +101,14 @@ static void sync_all(struct ledger *ledger)
         if (!ledger_list_is_whole(ledger))
                 return;
         ledger_renew_awaited(ledger);
-        for (size_t i = 0; i < ledger->n_books; i++)
-                ledger_sync_book(ledger, &ledger->books[i], ledger_clock(ledger) - LIST_GRACE_MS);
-        ledger_tell_all(ledger);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                ledger_sync_allocations(ledger, &ledger->shared[i], ledger_clock(ledger) - LIST_GRACE_MS);
+        ledger_report_all(ledger);
 }
 
 static void take_list(struct ledger *ledger, const struct pod_list *list, int64_t asked_at)
 {
-        take(ledger, list, ledger->holders);
+        kubelet_take(ledger, list, ledger->holders);
         if (ledger->has_record)
                 ledger->listed_at = MAX(ledger->listed_at, asked_at);
         complaint_settle(&ledger->bad_list);
@@ -121,12 +121,12 @@ static void take_list(struct ledger *ledger, const struct pod_list *list, int64_
         ledger_read_declared(ledger);
 }
 
-/* Where nobody answers the record is all there is: who is not in it any more has ended. */
+/* If kubelet does not answer, only the record is left: a container that is no longer in it has ended. */
 static void take_record(struct ledger *ledger)
 {
         static const struct pod_list nothing;
 
-        take(ledger, &nothing, NULL);
+        kubelet_take(ledger, &nothing, NULL);
         if (ledger->has_record)
                 sync_all(ledger);
 }
@@ -171,8 +171,8 @@ bool ledger_renew_record(struct ledger *ledger, bool at_once)
 
 static bool is_anything_held(const struct ledger *ledger)
 {
-        for (size_t i = 0; i < ledger->n_books; i++)
-                if (grants_count(ledger->books[i].grants) > 0)
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                if (allocations_count(ledger->shared[i].allocations) > 0)
                         return true;
         return false;
 }
@@ -181,7 +181,7 @@ void ledger_list_within(struct ledger *ledger, uint64_t ms)
 {
         uv_timer_t *timer = &ledger->list_timer;
 
-        if (ledger->closing || ledger->n_books == 0)
+        if (ledger->closing || ledger->n_shared == 0)
                 return;
         if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
                 uv_timer_start(timer, ledger_on_list_timer, ms, 0);
@@ -195,7 +195,7 @@ static void go_on(struct ledger *ledger)
                 ledger_list_within(ledger, LIST_INTERVAL_MS);
 }
 
-static void on_listed(const struct error *err, const struct pod_list *list, void *data)
+static void on_kubelet_listed(const struct error *err, const struct pod_list *list, void *data)
 {
         struct asking asking = *(struct asking *)data;
         struct ledger *ledger = asking.ledger;
@@ -221,7 +221,7 @@ void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data)
 
         *asking = (struct asking){.ledger = ledger, .at = ledger_clock(ledger), .done = done, .data = data};
         list_append(&ledger->askings, &asking->link);
-        pod_resources_list(ledger->pods, on_listed, asking);
+        pod_resources_list(ledger->pods, on_kubelet_listed, asking);
 }
 
 void ledger_forget_askings(struct ledger *ledger)

@@ -45,82 +45,84 @@ const struct broker *ledger_broker(struct ledger *ledger)
         return &ledger->broker;
 }
 
-static void free_books(struct book *books, size_t n_books)
+static void free_shared(struct ledger_resource *shared, size_t n_shared)
 {
-        for (size_t i = 0; i < n_books; i++) {
-                grants_free(books[i].grants);
-                free(books[i].kept_back);
+        for (size_t i = 0; i < n_shared; i++) {
+                allocations_free(shared[i].allocations);
+                free(shared[i].unavailable);
         }
-        free(books);
+        free(shared);
 }
 
-static void open_book(struct book *book, const struct resource *resource, bool is_leaving)
+static void open_shared(struct ledger_resource *shared, const struct resource *resource, bool is_draining)
 {
-        *book = (struct book){.resource = resource, .is_leaving = is_leaving};
-        book->kept_back = xcalloc(resource->n_devices, sizeof(*book->kept_back));
+        *shared = (struct ledger_resource){.resource = resource, .is_draining = is_draining};
+        shared->unavailable = xcalloc(resource->n_devices, sizeof(*shared->unavailable));
 }
 
-static bool had_name(const struct book *before, size_t n_before, const char *name)
+static bool had_name(const struct ledger_resource *previous, size_t n_previous, const char *name)
 {
-        for (size_t i = 0; i < n_before; i++)
-                if (strcmp(before[i].resource->name, name) == 0)
+        for (size_t i = 0; i < n_previous; i++)
+                if (strcmp(previous[i].resource->name, name) == 0)
                         return true;
         return false;
 }
 
-/* The grants of one name: to the book that has their unit. |main| is NULL where the name is not shared by MPS any more. */
-static void hand_grants_on(struct ledger *ledger, struct book *main, struct book *leaving, size_t n_leaving,
-        struct book *before, size_t n_before)
+/* The allocations of one name: to the resource that has their unit. |main| is NULL where the name is not shared by MPS any more. */
+static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *draining,
+        size_t n_draining, struct ledger_resource *previous, size_t n_previous)
 {
-        const char *name = main ? main->resource->name : leaving[0].resource->name;
-        struct book *old = ledger_find_book_among(before, n_before, name);
+        const char *name = main ? main->resource->name : draining[0].resource->name;
+        struct ledger_resource *old = ledger_find_shared_among(previous, n_previous, name);
 
-        for (size_t i = 0; i < n_leaving; i++) {
-                leaving[i].grants = grants_new(leaving[i].resource, leaving[i].resource->max_per_request);
-                for (size_t j = 0; j < n_before; j++)
-                        if (strcmp(before[j].resource->name, name) == 0)
-                                grants_move(before[j].grants, leaving[i].grants);
+        for (size_t i = 0; i < n_draining; i++) {
+                draining[i].allocations = allocations_new(draining[i].resource, draining[i].resource->max_per_request);
+                for (size_t j = 0; j < n_previous; j++)
+                        if (strcmp(previous[j].resource->name, name) == 0)
+                                allocations_move(previous[j].allocations, draining[i].allocations);
         }
         if (main && old) {
-                main->grants = TAKE_PTR(old->grants);
-                grants_set_resource(main->grants, main->resource, main->resource->max_per_request);
+                main->allocations = TAKE_PTR(old->allocations);
+                allocations_set_resource(main->allocations, main->resource, main->resource->max_per_request);
         } else if (main) {
-                main->grants = grants_new(main->resource, main->resource->max_per_request);
+                main->allocations = allocations_new(main->resource, main->resource->max_per_request);
         }
-        for (size_t j = 0; main && j < n_before; j++)
-                if (before[j].grants && strcmp(before[j].resource->name, name) == 0)
-                        grants_move(before[j].grants, main->grants);
-        if (had_name(before, n_before, name))
+        for (size_t j = 0; main && j < n_previous; j++)
+                if (previous[j].allocations && strcmp(previous[j].resource->name, name) == 0)
+                        allocations_move(previous[j].allocations, main->allocations);
+        if (had_name(previous, n_previous, name))
                 return;
-        ledger_load_book(ledger, main ? main : leaving);
-        for (size_t i = main ? 0 : 1; i < n_leaving; i++)
-                grants_move((main ? main : leaving)->grants, leaving[i].grants);
+        ledger_load_allocations(ledger, main ? main : draining);
+        for (size_t i = main ? 0 : 1; i < n_draining; i++)
+                allocations_move((main ? main : draining)->allocations, draining[i].allocations);
 }
 
-/* The books of one name. */
-static void open_books(struct ledger *ledger, const struct resource *resource, struct book *before, size_t n_before)
+/* The ledger of one name. */
+static void open_all_shared(
+        struct ledger *ledger, const struct resource *resource, struct ledger_resource *previous, size_t n_previous)
 {
-        struct book *main = NULL;
-        struct book *leaving;
+        struct ledger_resource *main = NULL;
+        struct ledger_resource *draining;
 
         if (resource->strategy == SHARING_MPS) {
-                main = &ledger->books[ledger->n_books++];
-                open_book(main, resource, false);
+                main = &ledger->shared[ledger->n_shared++];
+                open_shared(main, resource, false);
         }
-        leaving = &ledger->books[ledger->n_books];
-        for (size_t i = 0; i < resource->n_leaving; i++)
-                open_book(&ledger->books[ledger->n_books++], &resource->leaving[i], true);
-        if (main || resource->n_leaving)
-                hand_grants_on(ledger, main, leaving, resource->n_leaving, before, n_before);
+        draining = &ledger->shared[ledger->n_shared];
+        for (size_t i = 0; i < resource->n_draining; i++)
+                open_shared(&ledger->shared[ledger->n_shared++], &resource->draining[i], true);
+        if (main || resource->n_draining)
+                hand_allocations_on(ledger, main, draining, resource->n_draining, previous, n_previous);
 }
 
 /* What is not on file yet of a name has to come there still. */
-static void keep_changed(struct ledger *ledger, const struct book *before, size_t n_before)
+static void keep_changed(struct ledger *ledger, const struct ledger_resource *previous, size_t n_previous)
 {
-        for (size_t i = 0; i < ledger->n_books; i++)
-                for (size_t j = 0; j < n_before; j++)
-                        if (before[j].changed && strcmp(ledger->books[i].resource->name, before[j].resource->name) == 0)
-                                ledger->books[i].changed = true;
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                for (size_t j = 0; j < n_previous; j++)
+                        if (previous[j].changed &&
+                                strcmp(ledger->shared[i].resource->name, previous[j].resource->name) == 0)
+                                ledger->shared[i].changed = true;
 }
 
 static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *wanted, const char *name)
@@ -134,13 +136,13 @@ static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *want
 /* It runs with just these settings, so that the supervisor will let it be. */
 static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wanted *daemon)
 {
-        const struct mps_daemon_status *told = ledger_find_daemon(ledger, daemon->units[0].uuid);
+        const struct mps_daemon_status *reported = ledger_find_daemon(ledger, daemon->units[0].uuid);
 
-        return told && told->settings == mps_daemon_digest(daemon);
+        return reported && reported->settings == mps_daemon_digest(daemon);
 }
 
 /* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
-static void note_renewed(struct ledger *ledger, const struct mps_wanted *before, const struct mps_wanted *wanted)
+static void note_renewed(struct ledger *ledger, const struct mps_wanted *previous, const struct mps_wanted *wanted)
 {
         bool is_current = ledger->status && ledger->status->generation == ledger->generation;
 
@@ -150,7 +152,7 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *before,
         }
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
-                const struct mps_daemon_wanted *old = find_daemon(before, daemon->name);
+                const struct mps_daemon_wanted *old = find_daemon(previous, daemon->name);
 
                 if ((old && mps_daemon_is_same(old, daemon)) || runs_already(ledger, daemon))
                         continue;
@@ -162,37 +164,37 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *before,
 
 void ledger_apply(struct ledger *ledger, const struct plan *plan)
 {
-        struct book *before = ledger->books;
-        size_t n_before = ledger->n_books;
+        struct ledger_resource *previous = ledger->shared;
+        size_t n_previous = ledger->n_shared;
         size_t most = plan->n_resources;
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
-        struct mps_wanted wanted_before = {0};
+        struct mps_wanted previously_wanted = {0};
         bool is_first = !ledger->plan;
 
         if (ledger->plan)
-                mps_wanted_of(&wanted_before, &scratch, ledger->plan);
+                mps_wanted_of(&previously_wanted, &scratch, ledger->plan);
         else
                 ledger->generation = MAX(ledger->generation, (uint64_t)date_of(ledger));
         mps_wanted_of(&wanted, &scratch, plan);
-        note_renewed(ledger, &wanted_before, &wanted);
+        note_renewed(ledger, &previously_wanted, &wanted);
         for (size_t i = 0; i < plan->n_resources; i++)
-                most += plan->resources[i].n_leaving;
+                most += plan->resources[i].n_draining;
         ledger->plan = plan;
-        ledger->books = xcalloc(most, sizeof(*ledger->books));
-        ledger->n_books = 0;
+        ledger->shared = xcalloc(most, sizeof(*ledger->shared));
+        ledger->n_shared = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
-                open_books(ledger, &plan->resources[i], before, n_before);
-        keep_changed(ledger, before, n_before);
-        for (size_t i = 0; i < ledger->n_books; i++)
-                ledger_keep_back(ledger, &ledger->books[i]);
-        free_books(before, n_before);
+                open_all_shared(ledger, &plan->resources[i], previous, n_previous);
+        keep_changed(ledger, previous, n_previous);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                ledger_update_unavailable(ledger, &ledger->shared[i]);
+        free_shared(previous, n_previous);
         if (is_first)
                 ledger_make_all(ledger);
         mps_link_apply(ledger->link, &wanted, ledger->generation);
         ledger_begin_asking(ledger);
         ledger_forget_several(ledger);
-        ledger_look_for_several(ledger);
+        ledger_check_several_soon(ledger);
         arena_done(&scratch);
 }
 
@@ -200,29 +202,29 @@ void ledger_leave(struct ledger *ledger)
 {
         uv_timer_stop(&ledger->save_timer); /* what is not in the files yet, kubelet's list has */
         uv_timer_stop(&ledger->list_timer);
-        uv_timer_stop(&ledger->guard_timer);
+        uv_timer_stop(&ledger->limit_monitor_timer);
         ledger->holders = holders_free(ledger->holders);
         ledger->listed_at = NEVER;
-        free_books(TAKE_PTR(ledger->books), ledger->n_books);
-        ledger->n_books = 0;
+        free_shared(TAKE_PTR(ledger->shared), ledger->n_shared);
+        ledger->n_shared = 0;
         ledger->plan = NULL;
         ledger_forget_requests(ledger);
         ledger_forget_several(ledger);
         ledger_forget_declared(ledger);
-        guard_free(ledger->guard);
-        ledger->guard = guard_new();
-        ledger->found = (struct guard_report){0};
+        limit_monitor_free(ledger->limit_monitor);
+        ledger->limit_monitor = limit_monitor_new();
+        ledger->found = (struct limit_monitor_report){0};
         mps_link_forget(ledger->link);
 }
 
 void ledger_health_changed(struct ledger *ledger, const char *uuid)
 {
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                struct ledger_resource *shared = &ledger->shared[i];
 
-                if (!resource_find_unit(book->resource, uuid))
+                if (!resource_find_unit(shared->resource, uuid))
                         continue;
-                ledger_keep_back(ledger, book);
+                ledger_update_unavailable(ledger, shared);
                 ledger->options.on_change(ledger->options.data);
         }
 }
@@ -231,13 +233,13 @@ void ledger_health_changed(struct ledger *ledger, const char *uuid)
 
 static void free_holdings(struct ledger *ledger)
 {
-        free_books(ledger->books, ledger->n_books);
+        free_shared(ledger->shared, ledger->n_shared);
         holders_free(ledger->holders);
         ledger_forget_requests(ledger);
         ledger_forget_declared(ledger);
         map_done(&ledger->renewed);
         arena_done(&ledger->renewed_arena);
-        guard_free(ledger->guard);
+        limit_monitor_free(ledger->limit_monitor);
         mps_report_free(ledger->report);
         mps_faults_done(&ledger->faults);
         free(ledger->directory);
@@ -254,9 +256,9 @@ static void start_timer(struct ledger *ledger, uv_timer_t *timer)
         ledger->n_open++;
 }
 
-static void tell_pods(const char *unit, enum node_event event, const char *text, void *data)
+static void report_pods(const char *unit, enum node_event event, const char *text, void *data)
 {
-        ledger_tell_pods(data, unit, event, text);
+        ledger_report_pods(data, unit, event, text);
 }
 
 int ledger_new(struct ledger **ret, const struct ledger_options *options, struct error *err)
@@ -273,7 +275,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         };
 
         const struct mps_report_options report = {
-                .pods = ledger_pods_of, .tell_pods = tell_pods, .data = ledger, .events = options->events};
+                .pods = ledger_pods_of, .report_pods = report_pods, .data = ledger, .events = options->events};
 
         ledger->options = *options;
         ledger->options.config = NULL;
@@ -283,10 +285,10 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         ledger->pod_resources = xstrdup(config->pod_resources);
         ledger->pod_resources_folder = file_folder(config->pod_resources);
         ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
-        ledger->broker =
-                (struct broker){.hidden = ledger_hidden, .bind = ledger_bind, .start = ledger_start, .data = ledger};
+        ledger->broker = (struct broker){
+                .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
         list_init(&ledger->binds);
-        list_init(&ledger->tellings);
+        list_init(&ledger->reports);
         list_init(&ledger->askings);
         list_init(&ledger->declared);
         list_init(&ledger->declared_asks);
@@ -304,10 +306,10 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         start_timer(ledger, &ledger->list_timer);
         start_timer(ledger, &ledger->save_timer);
         start_timer(ledger, &ledger->wait_timer);
-        start_timer(ledger, &ledger->guard_timer);
+        start_timer(ledger, &ledger->limit_monitor_timer);
         start_timer(ledger, &ledger->several_timer);
         start_timer(ledger, &ledger->declared_timer);
-        ledger->guard = guard_new();
+        ledger->limit_monitor = limit_monitor_new();
         ledger->report = mps_report_new(&report);
         *ret = ledger;
         return 0;
@@ -318,7 +320,7 @@ failed:
         return -1;
 }
 
-static void on_part_closed(struct ledger *ledger)
+static void on_ledger_part_closed(struct ledger *ledger)
 {
         void (*closed)(void *) = ledger->closed;
         void *data = ledger->closed_data;
@@ -329,14 +331,14 @@ static void on_part_closed(struct ledger *ledger)
         closed(data);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_ledger_timer_closed(uv_handle_t *handle)
 {
-        on_part_closed(handle->data);
+        on_ledger_part_closed(handle->data);
 }
 
 static void on_link_closed(void *data)
 {
-        on_part_closed(data);
+        on_ledger_part_closed(data);
 }
 
 /* Those that wait for kubelet's list. The link answers the others when it closes. */
@@ -361,16 +363,16 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         ledger->closed_data = data;
         pod_resources_close(TAKE_PTR(ledger->pods));
         ledger_forget_askings(ledger);
-        ledger_forget_tellings(ledger);
+        ledger_forget_reports(ledger);
         refuse_binds(ledger);
         ledger_on_save(&ledger->save_timer);
-        uv_close((uv_handle_t *)&ledger->list_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->save_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->wait_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&ledger->guard_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->list_timer, on_ledger_timer_closed);
+        uv_close((uv_handle_t *)&ledger->save_timer, on_ledger_timer_closed);
+        uv_close((uv_handle_t *)&ledger->wait_timer, on_ledger_timer_closed);
+        uv_close((uv_handle_t *)&ledger->limit_monitor_timer, on_ledger_timer_closed);
         ledger_forget_several(ledger);
-        uv_close((uv_handle_t *)&ledger->several_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->several_timer, on_ledger_timer_closed);
         ledger_refuse_declared(ledger);
-        uv_close((uv_handle_t *)&ledger->declared_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&ledger->declared_timer, on_ledger_timer_closed);
         mps_link_close(ledger->link, on_link_closed, ledger);
 }

@@ -1,14 +1,20 @@
 /*
- * What the containers of this node hold under MPS, and whether it can be held: the agent's side of MPS. It joins the books of
- * who holds what (share/grants.h), kubelet's word on it (kubelet/pod_resources.h) and the MPS daemons (mps/client/link.h), and is the
- * broker whom the plugins ask (kubelet/broker.h).
+ * The ledger: what the containers of this node hold under MPS, and whether their limits can be enforced: the agent's side of MPS. It
+ * joins the allocations (share/allocations.h), kubelet's list of holders (kubelet/pod_resources.h) and the MPS daemons
+ * (mps/client/link.h), and is the broker that the plugins ask (kubelet/broker.h).
  *
- * A unit whose daemon is not ready has all its replicas kept back, those in use too, until it is. Of the others those are kept
- * back that the guarantee of placement needs. A request is entered into the books first; where the books say that there is no
- * room, kubelet is asked once whether they are old.
+ * Example: 2 GPUs with 10 replicas each, requests of up to 4, so 2·10 − 1·3 = 17 ids are healthy and 3 are reserved. kubelet asks for
+ * GPU-0::8, GPU-0::9 and GPU-1::0, and GPU-0 has 2 free replicas left. The ledger binds the request to GPU-1, enters the allocation
+ * under a new id, writes the file, lets the supervisor make what the tier needs on GPU-1, and only then answers. From then on the
+ * three replicas count on GPU-1. Some seconds later kubelet's list says which pod holds the three ids; when a later list no longer
+ * has them, the allocation ends. If kubelet asks and no unit has 3 free replicas, kubelet's list is read first, because a pod
+ * may have ended; only then is the request refused.
  *
- * The books are written to <MPS directory>/grants-<resource>.json after each change, so that a grant that its ids do not tell
- * survives the agent. Without that file, or where it cannot be written, kubelet's list is what is left of it.
+ * All replicas of a unit whose daemon is not ready are unavailable, also those in use, until it is ready. On the other units only
+ * the reserved ids are unavailable.
+ *
+ * The allocations are written to <MPS directory>/allocations-<resource>.json after each change, so that an allocation whose unit its ids
+ * do not show survives the agent. Without that file, or if it cannot be written, kubelet's list has to do.
  */
 #pragma once
 
@@ -20,8 +26,8 @@
 #include "kubelet/broker.h"
 #include "kubelet/holders.h"
 #include "ledger/faults.h"
-#include "ledger/guard.h"
-#include "share/grants.h"
+#include "ledger/limit_monitor.h"
+#include "share/allocations.h"
 #include "share/rollout.h"
 
 struct ledger;
@@ -36,8 +42,8 @@ struct ledger_options {
         uv_loop_t *loop;
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
-        void (*on_change)(void *data); /* the broker's hidden() would answer differently now */
-        struct node_events *events;    /* NULL: nobody is told. Must outlive the ledger */
+        void (*on_change)(void *data); /* the broker's unavailable() would answer differently now */
+        struct node_events *events;    /* NULL: no events are reported. Must outlive the ledger */
         struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data);   /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
@@ -52,12 +58,12 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
 /* Valid as long as the ledger is. */
 const struct broker *ledger_broker(struct ledger *ledger);
 
-/* The plan before must be valid during the call. */
+/* the previous plan must be valid during the call. */
 void ledger_apply(struct ledger *ledger, const struct plan *plan);
 
 /*
- * Another agent serves: books and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
- * books are read again.
+ * Another agent serves: ledger and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
+ * ledger is read again.
  */
 void ledger_leave(struct ledger *ledger);
 
@@ -65,12 +71,12 @@ void ledger_leave(struct ledger *ledger);
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
-void ledger_tell_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
+void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
 
 /* What is known of who holds what. */
 enum ledger_word {
-        LEDGER_NOT_TOLD, /* nothing yet; kubelet is being asked */
-        LEDGER_TOLD,
+        LEDGER_UNKNOWN, /* nothing yet; kubelet is being asked */
+        LEDGER_LISTED,
         /*
          * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered for a minute. The
          * record keeps pods that have ended until kubelet's next Allocate, which may never come, so nobody may wait for what it says.
@@ -80,7 +86,7 @@ enum ledger_word {
 
 /*
  * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
- * at hand at once and may have pods that ended. What was asked for and is not in kubelet's books yet is held, too.
+ * at hand at once and may have pods that ended. What was asked for and is not in kubelet's record yet is held, too.
  */
 enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count);
 
@@ -90,29 +96,29 @@ const char *ledger_list_folder(const struct ledger *ledger);
 /* Asks kubelet for its list; on_held() follows, also where there is no answer. */
 void ledger_ask(struct ledger *ledger);
 
-/* A grant, and what it is worth now. */
+/* An allocation, and what it is worth now. */
 struct ledger_allocation {
-        const struct grant *grant;   /* share/grants.h */
-        const struct holder *holder; /* kubelet/holders.h; NULL: kubelet has not said */
+        const struct allocation *allocation; /* share/allocations.h */
+        const struct holder *holder;         /* kubelet/holders.h; NULL: kubelet has not said */
         enum mps_tier tier;
         uint64_t limit_mib; /* 0: none */
         unsigned int threads_permille;
 };
 
-/* Those of the resource of that name, also those by terms of before. Valid until the loop goes on. */
+/* Those of the resource of that name, also those under a previous sharing policy. Valid until the loop goes on. */
 size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
 struct ledger_measures {
         const struct mps_status *mps;    /* NULL: nobody tells */
         const struct mps_faults *faults; /* NULL: none are counted */
-        const struct guard_finding *const *standing;
+        const struct limit_violation *const *standing;
         size_t n_standing;
-        uint64_t findings_total[GUARD_KINDS]; /* that appeared, by guard_kind */
+        uint64_t violations_total[LIMIT_VIOLATION_KINDS]; /* that appeared, by limit_violation_kind */
         uint64_t clients_ended_total;
 };
 
-/* Of MPS and the guard. Valid until the loop goes on. */
+/* Of MPS and the limit monitor. Valid until the loop goes on. */
 void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret);
 
 /* |closed| is called from the loop. Requests that wait are refused. */

@@ -10,7 +10,7 @@
 #define PODS_OF_A_USER ((size_t)4)
 
 /* What was told of one daemon. */
-struct told {
+struct reported {
         char *name;
         enum mps_state state;
         char *notice;
@@ -20,8 +20,8 @@ struct told {
 
 struct mps_report {
         struct mps_report_options options;
-        struct told *told;
-        size_t n_told;
+        struct reported *reported;
+        size_t n_reported;
         bool nobody;
         bool is_shm_full; /* the one of the node: that was told, and it is so still */
 };
@@ -34,29 +34,29 @@ struct mps_report *mps_report_new(const struct mps_report_options *options)
         return report;
 }
 
-static void free_told(struct mps_report *report)
+static void free_reported(struct mps_report *report)
 {
-        for (size_t i = 0; i < report->n_told; i++) {
-                free(report->told[i].name);
-                free(report->told[i].notice);
+        for (size_t i = 0; i < report->n_reported; i++) {
+                free(report->reported[i].name);
+                free(report->reported[i].notice);
         }
-        free(report->told);
+        free(report->reported);
 }
 
 struct mps_report *mps_report_free(struct mps_report *report)
 {
         if (!report)
                 return NULL;
-        free_told(report);
+        free_reported(report);
         free(report);
         return NULL;
 }
 
-static const struct told *find_told(const struct mps_report *report, const char *name)
+static const struct reported *find_reported(const struct mps_report *report, const char *name)
 {
-        for (size_t i = 0; i < report->n_told; i++)
-                if (strcmp(report->told[i].name, name) == 0)
-                        return &report->told[i];
+        for (size_t i = 0; i < report->n_reported; i++)
+                if (strcmp(report->reported[i].name, name) == 0)
+                        return &report->reported[i];
         return NULL;
 }
 
@@ -74,35 +74,35 @@ static char *pods_of(const struct mps_report *report, const struct mps_daemon_st
 }
 
 /* On the node, and on the pods of the daemon's units. */
-static void tell_all(const struct mps_report *report, const struct mps_daemon_status *daemon, enum node_event event,
+static void report_all(const struct mps_report *report, const struct mps_daemon_status *daemon, enum node_event event,
         const char *what, const char *detail)
 {
         _free_ char *text = xasprintf("MPS daemon '%s' of %s %s%s%s", daemon->name, daemon->resource, what,
                 detail ? ": " : "", detail ? detail : "");
 
-        node_events_tell(report->options.events, event, "%s", text);
+        node_events_report(report->options.events, event, "%s", text);
         for (size_t i = 0; i < daemon->n_units; i++)
-                report->options.tell_pods(daemon->units[i], event, text, report->options.data);
+                report->options.report_pods(daemon->units[i], event, text, report->options.data);
 }
 
 /* A daemon that starts for the first time tells that it is ready, and nothing of the way there. */
-static void tell_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
-        const struct told *before, const char *pods)
+static void report_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        const struct reported *previous, const char *pods)
 {
-        if (before && before->state == daemon->state)
+        if (previous && previous->state == daemon->state)
                 return;
         if (daemon->state == MPS_FAULT) {
                 log_warn("MPS daemon at fault, its replicas are unhealthy",
                         LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_FAULT)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
-                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas are unhealthy",
+                report_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas are unhealthy",
                         daemon->reason);
-        } else if (daemon->state == MPS_READY && before && before->had_fault) {
+        } else if (daemon->state == MPS_READY && previous && previous->had_fault) {
                 log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_UINT("restarts", daemon->restarts), LOG_STR("pods", *pods ? pods : "-"));
-                tell_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
+                report_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
         } else if (daemon->state == MPS_READY)
                 log_info("MPS daemon ready", LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("tier", mps_tier_name(daemon->tier)), LOG_UINT("max_clients", daemon->max_clients));
@@ -111,32 +111,32 @@ static void tell_state(const struct mps_report *report, const struct mps_daemon_
                         LOG_STR("resource", daemon->resource), LOG_STR("pods", *pods ? pods : "-"));
 }
 
-static void tell_notice(const struct mps_report *report, const struct mps_daemon_status *daemon,
-        const struct told *before, const char *pods)
+static void report_notice(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        const struct reported *previous, const char *pods)
 {
-        if (!daemon->notice || (before && text_is_same(before->notice, daemon->notice)))
+        if (!daemon->notice || (previous && text_is_same(previous->notice, daemon->notice)))
                 return;
         log_warn("MPS needs attention", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
                 LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                 LOG_STR("notice", daemon->notice), LOG_STR("pods", *pods ? pods : "-"));
-        tell_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
+        report_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
 }
 
 /* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
-static bool is_news(const struct mps_daemon_status *daemon, const struct told *before)
+static bool is_news(const struct mps_daemon_status *daemon, const struct reported *previous)
 {
-        return !before || before->state != daemon->state || !text_is_same(before->notice, daemon->notice);
+        return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
 }
 
-static struct told tell(const struct mps_report *report, const struct mps_daemon_status *daemon)
+static struct reported mps_report_describe(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
-        const struct told *before = find_told(report, daemon->name);
-        _free_ char *concerned = is_news(daemon, before) ? pods_of(report, daemon) : xstrdup("");
-        bool had_fault = before && before->had_fault;
+        const struct reported *previous = find_reported(report, daemon->name);
+        _free_ char *concerned = is_news(daemon, previous) ? pods_of(report, daemon) : xstrdup("");
+        bool had_fault = previous && previous->had_fault;
 
-        tell_state(report, daemon, before, concerned);
-        tell_notice(report, daemon, before, concerned);
-        return (struct told){
+        report_state(report, daemon, previous, concerned);
+        report_notice(report, daemon, previous, concerned);
+        return (struct reported){
                 .name = xstrdup(daemon->name),
                 .state = daemon->state,
                 .notice = daemon->notice ? xstrdup(daemon->notice) : NULL,
@@ -147,7 +147,7 @@ static struct told tell(const struct mps_report *report, const struct mps_daemon
 /* "; MPS clients of user 1000: pod 1e2f…, …": the pods whose processes run under the owners' users, which may be several. */
 static void add_pods_of_user(struct strbuf *text, const struct mps_status *status, uid_t uid)
 {
-        const char *told_pods[PODS_OF_A_USER];
+        const char *reported_pods[PODS_OF_A_USER];
         size_t count = 0;
 
         for (size_t i = 0; i < status->n_daemons; i++)
@@ -157,7 +157,7 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
 
                         if (client->uid != uid || !client->pod_uid)
                                 continue;
-                        while (known < count && strcmp(told_pods[known], client->pod_uid) != 0)
+                        while (known < count && strcmp(reported_pods[known], client->pod_uid) != 0)
                                 known++;
                         if (known < count)
                                 continue;
@@ -166,7 +166,7 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
                         else
                                 strbuf_printf(text, "; MPS clients of user %u are in the pods with UID %s",
                                         (unsigned int)uid, client->pod_uid);
-                        told_pods[count++] = client->pod_uid;
+                        reported_pods[count++] = client->pod_uid;
                 }
 }
 
@@ -194,83 +194,86 @@ static bool report_shm(const struct mps_report *report, const struct mps_status 
         log_warn("the shared memory of MPS is almost full",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)),
                 LOG_STR("daemon", daemon ? daemon->name : "-"), LOG_STR("what", text.data));
-        node_events_tell(report->options.events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
+        node_events_report(report->options.events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
                 "the shared memory of %s (/dev/shm of its containers) is almost full, and new clients fail on %s when "
                 "it is: %s",
                 whose, daemon ? "its GPUs" : "every GPU", text.data);
         return true;
 }
 
-static void tell_nobody(const struct mps_report *report, const char *reason)
+static void report_to_nobody(const struct mps_report *report, const char *reason)
 {
         log_warn("no MPS daemon answers, the replicas under MPS are unhealthy",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_UNAVAILABLE)), LOG_STR("reason", reason));
-        node_events_tell(report->options.events, NODE_EVENT_MPS_UNAVAILABLE,
+        node_events_report(report->options.events, NODE_EVENT_MPS_UNAVAILABLE,
                 "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS are unhealthy: %s",
                 reason);
 }
 
 void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed)
 {
-        struct told *told;
+        struct reported *reported;
 
         if (!status) {
                 if (is_needed && !report->nobody)
-                        tell_nobody(report, reason);
+                        report_to_nobody(report, reason);
                 report->nobody = is_needed;
                 return;
         }
         report->nobody = false;
         report->is_shm_full = report_shm(report, status, &status->shm, NULL, report->is_shm_full);
-        told = xcalloc(status->n_daemons, sizeof(*told));
+        reported = xcalloc(status->n_daemons, sizeof(*reported));
         for (size_t i = 0; i < status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &status->daemons[i];
-                const struct told *before = find_told(report, daemon->name);
+                const struct reported *previous = find_reported(report, daemon->name);
 
-                told[i] = tell(report, daemon);
-                told[i].is_shm_full = report_shm(report, status, &daemon->shm, daemon, before && before->is_shm_full);
+                reported[i] = mps_report_describe(report, daemon);
+                reported[i].is_shm_full =
+                        report_shm(report, status, &daemon->shm, daemon, previous && previous->is_shm_full);
         }
-        free_told(report);
-        report->told = told;
-        report->n_told = status->n_daemons;
+        free_reported(report);
+        report->reported = reported;
+        report->n_reported = status->n_daemons;
 }
 
-/* The pod of a process without a grant has a UID only; then the node has to do. */
-static void tell_pod(
-        const struct mps_report *report, const struct guard_finding *finding, enum node_event event, const char *text)
+/* The pod of a process without an allocation has a UID only; then the node has to do. */
+static void report_pod(const struct mps_report *report, const struct limit_violation *violation, enum node_event event,
+        const char *text)
 {
-        const char *slash = finding->pod ? strchr(finding->pod, '/') : NULL;
+        const char *slash = violation->pod ? strchr(violation->pod, '/') : NULL;
         _free_ char *namespace = NULL;
         struct node_event_pod pod;
 
         if (!slash)
                 return;
-        namespace = xasprintf("%.*s", (int)(slash - finding->pod), finding->pod);
-        pod = (struct node_event_pod){namespace, slash + 1, finding->pod_uid};
-        node_events_tell_pod(report->options.events, &pod, event, "%s", text);
+        namespace = xasprintf("%.*s", (int)(slash - violation->pod), violation->pod);
+        pod = (struct node_event_pod){namespace, slash + 1, violation->pod_uid};
+        node_events_report_pod(report->options.events, &pod, event, "%s", text);
 }
 
-static void tell_finding(const struct mps_report *report, enum log_level level, const char *message,
-        enum node_event event, const struct guard_finding *finding)
+static void report_violation(const struct mps_report *report, enum log_level level, const char *message,
+        enum node_event event, const struct limit_violation *violation)
 {
-        _free_ char *text = xasprintf("%s: %s", message, finding->text);
+        _free_ char *text = xasprintf("%s: %s", message, violation->text);
 
         LOG_AT(level, message, LOG_STR("event", node_event_reason(event)),
-                LOG_STR("violation", guard_kind_name(finding->kind)), LOG_STR("unit", finding->unit),
-                LOG_STR("pod", finding->pod ? finding->pod : finding->pod_uid),
-                LOG_STR("container", finding->container_id), LOG_INT("client", finding->client),
-                LOG_STR("text", finding->text));
-        node_events_tell(report->options.events, event, "%s", text);
-        tell_pod(report, finding, event, text);
+                LOG_STR("violation", limit_violation_kind_name(violation->kind)), LOG_STR("unit", violation->unit),
+                LOG_STR("pod", violation->pod ? violation->pod : violation->pod_uid),
+                LOG_STR("container", violation->container_id), LOG_INT("client", violation->client),
+                LOG_STR("text", violation->text));
+        node_events_report(report->options.events, event, "%s", text);
+        report_pod(report, violation, event, text);
 }
 
-void mps_report_guard(const struct mps_report *report, const struct guard_report *guard)
+void mps_report_violations(const struct mps_report *report, const struct limit_monitor_report *limit_monitor)
 {
-        for (size_t i = 0; i < guard->n_appeared; i++)
-                tell_finding(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_GRANT_VIOLATED, guard->appeared[i]);
-        for (size_t i = 0; i < guard->n_gone; i++)
-                tell_finding(report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_GRANT_HOLDS, guard->gone[i]);
-        for (size_t i = 0; i < guard->n_ending; i++)
-                tell_finding(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
-                        guard->ending[i]);
+        for (size_t i = 0; i < limit_monitor->n_appeared; i++)
+                report_violation(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_ALLOCATION_VIOLATED,
+                        limit_monitor->appeared[i]);
+        for (size_t i = 0; i < limit_monitor->n_gone; i++)
+                report_violation(
+                        report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_ALLOCATION_HOLDS, limit_monitor->gone[i]);
+        for (size_t i = 0; i < limit_monitor->n_ending; i++)
+                report_violation(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
+                        limit_monitor->ending[i]);
 }

@@ -1,11 +1,11 @@
 /*
- * What the agent tells of MPS: each change of a daemon, and each finding of the guard, once, with the pods concerned: in the log,
+ * What the agent tells of MPS: each change of a daemon, and each violation, once, with the pods concerned: in the log,
  * where the field "event" has the reason, and as Kubernetes events of that reason (kube/node_events.h) on the node and on the pods.
  */
 #pragma once
 
 #include "kube/node_events.h"
-#include "ledger/guard.h"
+#include "ledger/limit_monitor.h"
 #include "mps/wire/status.h"
 
 struct mps_report;
@@ -14,7 +14,7 @@ struct mps_report_options {
         /* The pods that hold a part of the unit: "namespace/name, …", or "" where nobody does. Freed by who asks. */
         char *(*pods)(const char *unit, void *data);
         /* An event for each of them. */
-        void (*tell_pods)(const char *unit, enum node_event event, const char *text, void *data);
+        void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
         struct node_events *events; /* or NULL */
 };
@@ -25,4 +25,4 @@ struct mps_report *mps_report_free(struct mps_report *report); /* accepts NULL, 
 /* |status| NULL: nobody is there, for |reason|; told once, and only where |is_needed|. */
 void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed);
 
-void mps_report_guard(const struct mps_report *report, const struct guard_report *guard);
+void mps_report_violations(const struct mps_report *report, const struct limit_monitor_report *limit_monitor);

@@ -15,30 +15,30 @@
 
 /*
  * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
- * gathered its pods: so long a grant is taken for held all the same.
+ * gathered its pods: so long an allocation is taken for held all the same.
  */
 #define LIST_GRACE_MS INT64_C(10000)
-#define GUARD_INTERVAL_MS UINT64_C(2000)
+#define LIMIT_MONITOR_INTERVAL_MS UINT64_C(2000)
 
-#define GRANT_ID_SIZE ((size_t)40)
-#define GRANT_ID_PREFIX "g%016" PRIx64 /* of all that one agent grants: its incarnation */
+#define ALLOCATION_ID_SIZE ((size_t)40)
+#define ALLOCATION_ID_PREFIX "g%016" PRIx64 /* of all that one agent allocations: its incarnation */
 
-/* The books of one resource. */
-struct book {
+/* The ledger of one resource. */
+struct ledger_resource {
         const struct resource *resource; /* of the plan in force */
-        struct grants *grants;
-        bool *kept_back; /* by device */
-        bool changed;    /* since it was written */
-        bool is_leaving; /* |resource| has the terms of before: nothing new is entered but what is asked for by its ids */
+        struct allocations *allocations;
+        bool *unavailable; /* by device */
+        bool changed;      /* since it was written */
+        bool is_draining; /* |resource| has the previous sharing policy: nothing new is entered but what is asked for by its ids */
 };
 
-/* A device that was asked for, until kubelet has it in its own books: so long no list says who holds it. */
+/* A device that was asked for, until kubelet has it in its own record: so long no list says who holds it. */
 struct recent {
         char *resource;
         char *device;
         int64_t since; /* ledger_clock() */
-        bool is_booked;
-        uint64_t booked_at; /* n_questions then */
+        bool is_recorded;
+        uint64_t recorded_at; /* n_questions then */
 };
 
 #define MAX_RECENT ((size_t)1024)
@@ -52,8 +52,8 @@ struct ledger {
         char *checkpoint; /* kubelet's own record */
         struct broker broker;
         const struct plan *plan;
-        struct book *books; /* one a resource under MPS, in the order of the plan */
-        size_t n_books;
+        struct ledger_resource *shared; /* one a resource under MPS, in the order of the plan */
+        size_t n_shared;
         struct mps_link *link;
         const struct mps_status *status; /* borrowed from the link; NULL: nobody is there */
         struct pod_resources *pods;      /* NULL: kubelet is not asked */
@@ -65,7 +65,7 @@ struct ledger {
         struct file_identity kubelet; /* its socket */
         int64_t kubelet_since;        /* that it is this one */
         uint64_t doubt;               /* which resources are held doubtfully, as a sum; 0: none */
-        int64_t repeat_at;            /* no list of devices is repeated for their sake before that */
+        int64_t repeat_at;            /* no list of devices is repeated because of them earlier */
         int64_t repeat_ms;
         uint64_t retry_ms;     /* until kubelet is asked again that did not answer */
         struct recent *recent; /* the oldest first */
@@ -79,34 +79,34 @@ struct ledger {
                 over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
         uv_timer_t list_timer;
         uv_timer_t save_timer;
-        uint64_t save_ms;         /* since writing has failed: until the next attempt */
-        uv_timer_t wait_timer;    /* while requests wait for kubelet's record */
-        uv_timer_t several_timer; /* from an allocation to the look at its container: several.c */
-        struct map told_several;  /* "<pod UID>\n<container>" */
-        struct arena told_several_arena;
+        uint64_t save_ms;            /* since writing has failed: until the next attempt */
+        uv_timer_t wait_timer;       /* while requests wait for kubelet's record */
+        uv_timer_t several_timer;    /* from an allocation to the look at its container: several.c */
+        struct map reported_several; /* "<pod UID>\n<container>" */
+        struct arena reported_several_arena;
         struct list declared;      /* containers: declared.c */
         struct list declared_asks; /* starts that wait for their pods */
         struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
         struct arena overdeclared_arena;
-        uv_timer_t declared_timer; /* runs while a pod is being read */
-        uv_timer_t guard_timer;    /* runs while there are clients, or findings */
-        struct guard *guard;
-        bool guard_is_asking; /* kubelet, for its list */
+        uv_timer_t declared_timer;      /* runs while a pod is being read */
+        uv_timer_t limit_monitor_timer; /* runs while there are clients, or violations */
+        struct limit_monitor *limit_monitor;
+        bool limit_monitor_is_asking; /* kubelet, for its list */
         struct mps_report *report;
         struct mps_faults faults;
-        struct guard_report found; /* at the newest look */
-        uint64_t findings_total[GUARD_KINDS];
+        struct limit_monitor_report found; /* at the newest look */
+        uint64_t violations_total[LIMIT_VIOLATION_KINDS];
         uint64_t clients_ended_total;
-        struct list binds;    /* requests that wait */
-        struct list tellings; /* events whose pods are being asked for */
-        uint64_t generation;  /* of what is wanted of the daemons: no agent before counted that far */
+        struct list binds;   /* requests that wait */
+        struct list reports; /* events whose pods are being asked for */
+        uint64_t generation; /* of what is wanted of the daemons: no earlier agent counted that far */
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
-        uint64_t incarnation; /* random: what the ids of grants begin with */
-        uint64_t n_grants;
+        uint64_t incarnation; /* random: what the ids of allocations begin with */
+        uint64_t n_allocations;
         struct complaint bad_list;
-        struct complaint bad_book;
+        struct complaint bad_record;
         bool closing;
         unsigned int n_open; /* handles that are not closed yet */
         void (*closed)(void *data);
@@ -121,7 +121,7 @@ struct bind {
         const char *resource; /* its name: the plan may change meanwhile */
         const char **ids;
         size_t n_ids;
-        char grant[GRANT_ID_SIZE];
+        char allocation[ALLOCATION_ID_SIZE];
         const char *unit;
         enum mps_tier tier;
         bool asks_daemon; /* the link calls back for it, whatever happens */
@@ -138,21 +138,21 @@ int64_t ledger_clock(const struct ledger *ledger);
 /* Seconds since the epoch. */
 int64_t ledger_now(const struct ledger *ledger);
 
-/* ---- allocations.c: what is held, by the books and by kubelet ---- */
+/* ---- allocations.c: what is held, by the ledger and by kubelet ---- */
 
-/* By name: who asks may still have the plan before. */
-struct book *ledger_find_book_among(struct book *books, size_t n_books, const char *name);
-struct book *ledger_find_book(const struct ledger *ledger, const char *name);
+/* By name: who asks may still have the previous plan. */
+struct ledger_resource *ledger_find_shared_among(struct ledger_resource *shared, size_t n_shared, const char *name);
+struct ledger_resource *ledger_find_shared(const struct ledger *ledger, const char *name);
 const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit);
-void ledger_keep_back(struct ledger *ledger, struct book *book);
-void ledger_note_change(struct ledger *ledger, struct book *book);
+void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared);
+void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_on_save(uv_timer_t *timer);
-void ledger_load_book(struct ledger *ledger, struct book *book);
-void ledger_sync_book(struct ledger *ledger, struct book *book, int64_t as_of);
+void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared);
+void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shared, int64_t as_of);
 
 /* ---- kubelet.c: what kubelet says ---- */
 
-/* What kubelet has told is taken in before |done| is called, from the loop; |err| NULL: it has answered. */
+/* kubelet's answer is in the ledger when |done| is called, from the loop; |err| NULL: it has answered. */
 typedef void ledger_listed_fn(const struct error *err, void *data);
 void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data);
 void ledger_forget_askings(struct ledger *ledger);
@@ -174,14 +174,15 @@ bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, st
 /* ---- held.c: all that is held, under MPS or not ---- */
 
 void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids);
-/* What is in kubelet's record is in its books. */
-void ledger_note_booked(struct ledger *ledger, const struct checkpoint *checkpoint);
+/* What is in kubelet's record is in its record. */
+void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkpoint);
 void ledger_forget_requests(struct ledger *ledger);
 
 /* ---- requests.c: from ids to a binding ---- */
 
-/* The book of the plan, unless the ids are only in one with the terms of before; NULL: not under MPS. */
-struct book *ledger_book_of(struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids);
+/* The resource of the plan, unless only one with a previous sharing policy has the ids; NULL: not under MPS. */
+struct ledger_resource *ledger_find_shared_for(
+        struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids);
 /* Requests that wait for a daemon: what they are to get is held. */
 void ledger_renew_awaited(const struct ledger *ledger);
 void ledger_refuse(struct bind *bind, const struct error *err);
@@ -189,7 +190,7 @@ void ledger_on_wait_timer(uv_timer_t *timer);
 enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *resource, const struct unit *unit);
 void ledger_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
         void *context, void *data);
-const bool *ledger_hidden(const struct resource *resource, void *data);
+const bool *ledger_unavailable(const struct resource *resource, void *data);
 
 /* ---- start.c: what a container needs to be made ---- */
 
@@ -215,12 +216,12 @@ void ledger_on_declared_timer(uv_timer_t *timer);
 /* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
 void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
         size_t n_parts, unsigned int *ret_omits);
-/* An error where a unit has no room for them and its terms refuse that. */
+/* An error where a unit has no room for them and its sharing policy refuses that. */
 int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
-/* What the grant's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
-struct share ledger_share(const struct ledger *ledger, const struct book *book, const struct grant *grant,
-        const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
+/* What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
+struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
 /* After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little memory for all. */
 void ledger_read_declared(struct ledger *ledger);
 void ledger_forget_declared(struct ledger *ledger);
@@ -229,26 +230,28 @@ void ledger_refuse_declared(struct ledger *ledger);
 /* ---- several.c: containers that do not get all that they have ---- */
 
 /* Soon, and what was told stays told until ledger_forget_several(). */
-void ledger_look_for_several(struct ledger *ledger);
+void ledger_check_several_soon(struct ledger *ledger);
 void ledger_on_several_timer(uv_timer_t *timer);
 void ledger_forget_several(struct ledger *ledger);
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 
-/* Once kubelet's word is in the books. */
-void ledger_tell_all(struct ledger *ledger);
+/* Once the ledger has kubelet's list. */
+void ledger_report_all(struct ledger *ledger);
 
-/* ---- violations.c: what the daemons and the guard say ---- */
+/* ---- violations.c: what the daemons and the limit monitor say ---- */
 
-/* Who has a device of the grant, or NULL. */
-const struct holder *ledger_holder_of(const struct ledger *ledger, const struct book *book, const struct grant *grant);
-/* How many replicas of |unit| the grant has. */
-unsigned int ledger_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit);
+/* Who has a device of the allocation, or NULL. */
+const struct holder *ledger_holder_of(
+        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation);
+/* How many replicas of |unit| the allocation has. */
+unsigned int ledger_replicas_of(
+        const struct ledger_resource *shared, const struct allocation *allocation, const struct unit *unit);
 /* Their names, for a log: "namespace/name, …", or "". The caller frees. */
 char *ledger_pods_of(const char *unit, void *data);
-void ledger_on_guard_timer(uv_timer_t *timer);
+void ledger_on_limit_monitor_timer(uv_timer_t *timer);
 void ledger_on_status(const struct mps_status *status, const char *reason, void *data);
 
 /* ---- pod_events.c: events for pods ---- */
 
-void ledger_forget_tellings(struct ledger *ledger);
+void ledger_forget_reports(struct ledger *ledger);

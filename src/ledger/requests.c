@@ -44,13 +44,13 @@ static void answer_unbound(struct bind *bind)
         free_bind(bind);
 }
 
-/* kubelet cannot have the container in its list before. */
+/* kubelet cannot list the container earlier than that. */
 static void renew(const struct bind *bind)
 {
-        struct book *book = ledger_book_of(bind->ledger, bind->resource, bind->ids, bind->n_ids);
+        struct ledger_resource *shared = ledger_find_shared_for(bind->ledger, bind->resource, bind->ids, bind->n_ids);
 
-        if (book)
-                grants_renew(book->grants, bind->grant, ledger_clock(bind->ledger));
+        if (shared)
+                allocations_renew(shared->allocations, bind->allocation, ledger_clock(bind->ledger));
 }
 
 void ledger_renew_awaited(const struct ledger *ledger)
@@ -63,10 +63,10 @@ void ledger_renew_awaited(const struct ledger *ledger)
         }
 }
 
-static void answer(struct bind *bind, const struct mps_grant *made)
+static void ledger_requests_answer(struct bind *bind, const struct mps_allocation *made)
 {
         struct allocate_binding binding = {
-                .grant = bind->grant, .unit = bind->unit, .tier = bind->tier, .shm = find_shm(bind)};
+                .allocation = bind->allocation, .unit = bind->unit, .tier = bind->tier, .shm = find_shm(bind)};
 
         if (made) {
                 binding.tier = made->tier;
@@ -80,29 +80,29 @@ static void answer(struct bind *bind, const struct mps_grant *made)
         free_bind(bind);
 }
 
-static void on_granted(const struct error *err, const struct mps_grant *made, void *data)
+static void on_granted(const struct error *err, const struct mps_allocation *made, void *data)
 {
         struct bind *bind = data;
 
         if (!err) {
-                answer(bind, made);
+                ledger_requests_answer(bind, made);
                 return;
         }
         if (bind->tier == MPS_TIER_PARTITION) { /* a daemon with partitions takes no client without one */
                 struct error refusal = *err;
 
-                if (refusal.kind == ERROR_INVALID) /* the daemon's word; what was asked of it was right */
+                if (refusal.kind == ERROR_INVALID) /* the daemon refuses it; the request itself was right */
                         refusal.kind = ERROR_EXHAUSTED;
                 ledger_refuse(bind, &refusal);
                 return;
         }
         log_warn("no MPS namespace could be created, the limits in the container's environment apply instead",
-                LOG_STR("resource", bind->resource), LOG_STR("allocation", bind->grant), LOG_ERR(err));
+                LOG_STR("resource", bind->resource), LOG_STR("allocation", bind->allocation), LOG_ERR(err));
         bind->tier = MPS_TIER_VERIFIED;
-        answer(bind, NULL);
+        ledger_requests_answer(bind, NULL);
 }
 
-/* What the plan expects, or the less that the daemon can. */
+/* The tier that the plan expects, or a lower one if the daemon cannot do that. */
 enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *resource, const struct unit *unit)
 {
         const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
@@ -111,21 +111,21 @@ enum mps_tier ledger_tier(const struct ledger *ledger, const struct resource *re
         return daemon ? MIN(tier, daemon->tier) : tier;
 }
 
-/* What has to be made before the container starts is made; the rest is in the answer. */
+/* The supervisor has made what the container needs before it starts; the rest is in the answer. */
 static void make(struct bind *bind, const struct resource *resource, const struct unit *unit)
 {
         struct ledger *ledger = bind->ledger;
         const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
         struct share share = share_of(resource, unit, (unsigned int)MIN(bind->n_ids, unit->replicas));
-        struct mps_grant_request request;
+        struct mps_allocation_request request;
 
         bind->tier = ledger_tier(ledger, resource, unit);
         if (!daemon || bind->tier < MPS_TIER_PARTITION) {
-                answer(bind, NULL);
+                ledger_requests_answer(bind, NULL);
                 return;
         }
-        request = (struct mps_grant_request){
-                .id = bind->grant,
+        request = (struct mps_allocation_request){
+                .id = bind->allocation,
                 .daemon = daemon->name,
                 .unit = unit->uuid,
                 .threads_permille = share.threads_permille,
@@ -133,57 +133,58 @@ static void make(struct bind *bind, const struct resource *resource, const struc
                 .sms = share.sms,
         };
         bind->asks_daemon = true;
-        mps_link_grant(ledger->link, &request, on_granted, bind);
+        mps_link_allocation(ledger->link, &request, on_granted, bind);
 }
 
-struct book *ledger_book_of(struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids)
+struct ledger_resource *ledger_find_shared_for(
+        struct ledger *ledger, const char *name, const char *const *ids, size_t n_ids)
 {
-        struct book *main = ledger_find_book(ledger, name);
+        struct ledger_resource *main = ledger_find_shared(ledger, name);
 
         if (n_ids == 0 || (main && map_find(&main->resource->by_id, ids[0])))
                 return main;
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                struct ledger_resource *shared = &ledger->shared[i];
 
-                if (book->is_leaving && strcmp(book->resource->name, name) == 0 &&
-                        map_find(&book->resource->by_id, ids[0]))
-                        return book;
+                if (shared->is_draining && strcmp(shared->resource->name, name) == 0 &&
+                        map_find(&shared->resource->by_id, ids[0]))
+                        return shared;
         }
         return main;
 }
 
-static struct book *book_of(const struct bind *bind)
+static struct ledger_resource *shared_of(const struct bind *bind)
 {
-        return ledger_book_of(bind->ledger, bind->resource, bind->ids, bind->n_ids);
+        return ledger_find_shared_for(bind->ledger, bind->resource, bind->ids, bind->n_ids);
 }
 
-/* Into the books, and on to what it takes; an error leaves the request as it was. */
-static int settle(struct bind *bind, struct error *err)
+/* Enters the request into the ledger and asks the daemon for what it needs; an error leaves the request as it was. */
+static int requests_settle(struct bind *bind, struct error *err)
 {
-        struct book *book = book_of(bind);
-        struct grants_moment now = {.clock = ledger_clock(bind->ledger), .date = ledger_now(bind->ledger)};
+        struct ledger_resource *shared = shared_of(bind);
+        struct allocations_moment now = {.clock = ledger_clock(bind->ledger), .date = ledger_now(bind->ledger)};
         const struct unit *unit;
-        const struct grant *entered;
+        const struct allocation *entered;
 
-        if (!book)
+        if (!shared)
                 return error_set(err, ERROR_INVALID, "resource '%s' was changed meanwhile", bind->resource);
-        if (grants_allocate(book->grants, bind->ids, bind->n_ids, now, bind->grant, &entered, err) < 0)
+        if (allocations_make(shared->allocations, bind->ids, bind->n_ids, now, bind->allocation, &entered, err) < 0)
                 return -1;
         bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
         ledger_list_soon(bind->ledger);
-        ledger_note_change(bind->ledger, book);
-        unit = bind->unit ? resource_find_unit(book->resource, bind->unit) : NULL;
-        bind->tier = book->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
+        ledger_note_change(bind->ledger, shared);
+        unit = bind->unit ? resource_find_unit(shared->resource, bind->unit) : NULL;
+        bind->tier = shared->resource->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT : MPS_TIER_VERIFIED;
         if (unit)
-                make(bind, book->resource, unit);
+                make(bind, shared->resource, unit);
         else
-                answer(bind, NULL); /* several units: the container's own variables are all there is */
+                ledger_requests_answer(bind, NULL); /* several units: the container's own variables are all there is */
         return 0;
 }
 
 /*
- * What may be an init container that runs, or a pod that has ended, kubelet's record tells as soon as it is written: kubelet, which asks
- * for this container, knows by now who has ended.
+ * An allocation may be of a pod that has ended, or of an init container that runs. kubelet's record shows which, once kubelet writes it:
+ * kubelet asks for this container, so it knows by now which pods have ended.
  */
 static bool wait_for_record(struct bind *bind)
 {
@@ -202,21 +203,21 @@ static void on_listed_for(const struct error *listing, void *data)
 {
         struct bind *bind = data;
         struct ledger *ledger = bind->ledger;
-        struct book *book = book_of(bind);
+        struct ledger_resource *shared = shared_of(bind);
         struct error err;
 
         if (!listing && wait_for_record(bind))
                 return;
-        if (!listing && book && ledger_list_is_whole(ledger))
-                ledger_sync_book(ledger, book, INT64_MAX);
-        if (settle(bind, &err) == 0)
+        if (!listing && shared && ledger_list_is_whole(ledger))
+                ledger_sync_allocations(ledger, shared, INT64_MAX);
+        if (requests_settle(bind, &err) == 0)
                 return;
         if (listing)
                 error_raise_prefix(&err, "kubelet does not report which devices were released (%.200s)", listing->text);
         ledger_refuse(bind, &err);
 }
 
-/* Nobody is called back out of this, so the list of those that wait stays as it is. */
+/* This calls no callback, so the list of waiting requests does not change meanwhile. */
 void ledger_on_wait_timer(uv_timer_t *timer)
 {
         struct ledger *ledger = timer->data;
@@ -244,7 +245,8 @@ static struct bind *new_bind(struct ledger *ledger, const char *resource, const 
         bind->ids = ARENA_ARRAY(&bind->arena, const char *, n_ids);
         for (size_t i = 0; i < n_ids; i++)
                 bind->ids[i] = arena_strdup(&bind->arena, ids[i]);
-        snprintf(bind->grant, sizeof(bind->grant), GRANT_ID_PREFIX "%" PRIx64, ledger->incarnation, ++ledger->n_grants);
+        snprintf(bind->allocation, sizeof(bind->allocation), ALLOCATION_ID_PREFIX "%" PRIx64, ledger->incarnation,
+                ++ledger->n_allocations);
         list_append(&ledger->binds, &bind->link);
         return bind;
 }
@@ -257,25 +259,25 @@ void ledger_bind(const struct resource *resource, const char *const *ids, size_t
         struct error err;
 
         ledger_note_request(ledger, resource, ids, n_ids);
-        ledger_look_for_several(ledger);
-        if (!ledger_book_of(ledger, resource->name, ids, n_ids)) {
+        ledger_check_several_soon(ledger);
+        if (!ledger_find_shared_for(ledger, resource->name, ids, n_ids)) {
                 bound(NULL, NULL, context);
                 return;
         }
         bind = new_bind(ledger, resource->name, ids, n_ids, bound, context);
-        if (settle(bind, &err) == 0)
+        if (requests_settle(bind, &err) == 0)
                 return;
         if (err.kind == ERROR_NOT_FOUND)
-                answer_unbound(bind); /* of the plan before: kubelet's list will tell the books */
+                answer_unbound(bind); /* of the previous plan: kubelet's list will say it */
         else if (err.kind == ERROR_EXHAUSTED && ledger->pods)
                 ledger_list(ledger, on_listed_for, bind);
         else
                 ledger_refuse(bind, &err);
 }
 
-const bool *ledger_hidden(const struct resource *resource, void *data)
+const bool *ledger_unavailable(const struct resource *resource, void *data)
 {
-        const struct book *book = ledger_find_book(data, resource->name);
+        const struct ledger_resource *shared = ledger_find_shared(data, resource->name);
 
-        return book && book->resource == resource ? book->kept_back : NULL;
+        return shared && shared->resource == resource ? shared->unavailable : NULL;
 }

@@ -9,10 +9,10 @@
 #include "share/several.h"
 
 /* kubelet has entered an allocation by then, and those of the container's other resources. */
-#define LOOK_MS UINT64_C(1500)
-#define MAX_TOLD ((size_t)4096)
+#define POLL_MS UINT64_C(1500)
+#define MAX_REPORTED ((size_t)4096)
 
-static void tell(struct ledger *ledger, const struct checkpoint_entry *entry, const char *fault)
+static void several_report(struct ledger *ledger, const struct checkpoint_entry *entry, const char *fault)
 {
         const struct holder *holder =
                 ledger->holders ? holders_find(ledger->holders, entry->resource, entry->devices[0]) : NULL;
@@ -26,7 +26,7 @@ static void tell(struct ledger *ledger, const struct checkpoint_entry *entry, co
         if (is_named) {
                 const struct node_event_pod pod = {holder->pod_namespace, holder->pod, entry->pod_uid};
 
-                node_events_tell_pod(ledger->options.events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.",
+                node_events_report_pod(ledger->options.events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.",
                         entry->container, fault);
         }
 }
@@ -36,14 +36,14 @@ static const char *key_of(struct arena *arena, const struct checkpoint_entry *en
         return arena_printf(arena, "%s\n%s", entry->pod_uid, entry->container);
 }
 
-static void forget_told(struct ledger *ledger)
+static void forget_reported(struct ledger *ledger)
 {
-        map_done(&ledger->told_several);
-        arena_done(&ledger->told_several_arena);
+        map_done(&ledger->reported_several);
+        arena_done(&ledger->reported_several_arena);
 }
 
-/* How many are new; they are told where |tells|. */
-static size_t look(struct ledger *ledger, bool tells)
+/* How many are new; they are told where |reports|. */
+static size_t several_poll(struct ledger *ledger, bool reports)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct several_fault *faults;
@@ -55,47 +55,47 @@ static size_t look(struct ledger *ledger, bool tells)
                 return 0;
         count = several_faults(&faults, &arena, ledger->plan, &record);
         for (size_t i = 0; i < count; i++) {
-                if (map_find(&ledger->told_several, key_of(&arena, faults[i].entry)))
+                if (map_find(&ledger->reported_several, key_of(&arena, faults[i].entry)))
                         continue;
                 n_new++;
-                if (!tells)
+                if (!reports)
                         continue;
-                if (ledger->told_several.count >= MAX_TOLD)
-                        forget_told(ledger);
-                map_add(&ledger->told_several, key_of(&ledger->told_several_arena, faults[i].entry), ledger);
-                tell(ledger, faults[i].entry, faults[i].text);
+                if (ledger->reported_several.count >= MAX_REPORTED)
+                        forget_reported(ledger);
+                map_add(&ledger->reported_several, key_of(&ledger->reported_several_arena, faults[i].entry), ledger);
+                several_report(ledger, faults[i].entry, faults[i].text);
         }
         return n_new;
 }
 
-/* Without an answer, what is known of before has to do. */
-static void on_listed(const struct error *err UNUSED, void *data)
+/* Without an answer, kubelet's previous list is used. */
+static void on_several_listed(const struct error *err UNUSED, void *data)
 {
-        look(data, true);
+        several_poll(data, true);
 }
 
 void ledger_on_several_timer(uv_timer_t *timer)
 {
         struct ledger *ledger = timer->data;
 
-        if (look(ledger, false) == 0)
+        if (several_poll(ledger, false) == 0)
                 return;
         if (ledger->pods)
-                ledger_list(ledger, on_listed, ledger);
+                ledger_list(ledger, on_several_listed, ledger);
         else
-                look(ledger, true);
+                several_poll(ledger, true);
 }
 
-void ledger_look_for_several(struct ledger *ledger)
+void ledger_check_several_soon(struct ledger *ledger)
 {
         uv_timer_t *timer = &ledger->several_timer;
 
         if (!ledger->closing && ledger->plan && ledger->plan->n_resources > 1 && !uv_is_active((uv_handle_t *)timer))
-                uv_timer_start(timer, ledger_on_several_timer, LOOK_MS, 0);
+                uv_timer_start(timer, ledger_on_several_timer, POLL_MS, 0);
 }
 
 void ledger_forget_several(struct ledger *ledger)
 {
         uv_timer_stop(&ledger->several_timer);
-        forget_told(ledger);
+        forget_reported(ledger);
 }

@@ -25,9 +25,9 @@ struct starting {
         struct mps_part *parts; /* at most |most_parts| */
         size_t n_parts;
         size_t most_parts;
-        bool is_running;     /* what it has is noted, and nothing is made */
-        const char **grants; /* of its allocations that name a device of their own */
-        size_t n_grants;
+        bool is_running;          /* what it has is noted, and nothing is made */
+        const char **allocations; /* of its allocations that name a device of their own */
+        size_t n_allocations;
 };
 
 /* ---- what it holds ---- */
@@ -37,69 +37,73 @@ static bool is_of_node(const struct resource *resource, const struct unit *unit)
         return resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid);
 }
 
-static void add_part(struct starting *starting, const struct book *book, const struct unit *unit, unsigned int replicas)
+static void add_part(
+        struct starting *starting, const struct ledger_resource *shared, const struct unit *unit, unsigned int replicas)
 {
-        if (replicas && unit->shared && is_of_node(book->resource, unit) == starting->is_node &&
+        if (replicas && unit->shared && is_of_node(shared->resource, unit) == starting->is_node &&
                 starting->n_parts < starting->most_parts)
                 starting->parts[starting->n_parts++] =
-                        (struct mps_part){book->resource, unit, replicas, share_of(book->resource, unit, replicas)};
+                        (struct mps_part){shared->resource, unit, replicas, share_of(shared->resource, unit, replicas)};
 }
 
-static const struct grant *find_grant(const struct book *book, const char *id)
+static const struct allocation *find_allocation(const struct ledger_resource *shared, const char *id)
 {
-        for (size_t i = 0; i < grants_count(book->grants); i++)
-                if (strcmp(grants_get(book->grants, i)->id, id) == 0)
-                        return grants_get(book->grants, i);
+        for (size_t i = 0; i < allocations_count(shared->allocations); i++)
+                if (strcmp(allocations_get(shared->allocations, i)->id, id) == 0)
+                        return allocations_get(shared->allocations, i);
         return NULL;
 }
 
-/* The books know the unit; without them the ids tell. */
-static void add_parts(struct starting *starting, const struct book *book, const struct grant *known,
+/* The ledger knows the unit; without it the ids say it. */
+static void add_parts(struct starting *starting, const struct ledger_resource *shared, const struct allocation *known,
         const char *const *ids, size_t n_ids)
 {
-        const struct grant by_ids = {.devices = ids, .n_devices = n_ids};
+        const struct allocation by_ids = {.devices = ids, .n_devices = n_ids};
 
-        for (size_t i = 0; i < book->resource->n_units; i++) {
-                const struct unit *unit = &book->resource->units[i];
+        for (size_t i = 0; i < shared->resource->n_units; i++) {
+                const struct unit *unit = &shared->resource->units[i];
 
-                add_part(starting, book, unit, ledger_replicas_of(book, known ? known : &by_ids, unit));
+                add_part(starting, shared, unit, ledger_replicas_of(shared, known ? known : &by_ids, unit));
         }
 }
 
-/* The grant of an answer that names a device of its own, or NULL. */
+/* The allocation of an answer that names a device of its own, or NULL. */
 static const char *device_of(struct arena *arena, const char *answer)
 {
-        const char *grant = NULL;
+        const char *allocation = NULL;
         const char *texts = NULL;
 
         if (answer)
-                convert_read_answer(answer, arena, &grant, &texts);
-        if (!grant || !texts || !grants_is_id(grant) || !strstr(texts, arena_printf(arena, CDI_KIND_MPS "=%s", grant)))
+                convert_read_answer(answer, arena, &allocation, &texts);
+        if (!allocation || !texts || !allocations_is_id(allocation) ||
+                !strstr(texts, arena_printf(arena, CDI_KIND_MPS "=%s", allocation)))
                 return NULL;
-        return grant;
+        return allocation;
 }
 
 static void add_allocation(
-        struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *grant)
+        struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *allocation)
 {
-        const struct book *book = ledger_book_of(starting->ledger, resource, ids, n_ids);
-        size_t n_before = starting->n_parts;
+        const struct ledger_resource *shared = ledger_find_shared_for(starting->ledger, resource, ids, n_ids);
+        size_t n_previous = starting->n_parts;
 
-        if (!book)
+        if (!shared)
                 return;
-        add_parts(starting, book, grant ? find_grant(book, grant) : grants_of_device(book->grants, ids[0]), ids, n_ids);
-        if (grant && starting->n_parts > n_before)
-                starting->grants[starting->n_grants++] = grant;
+        add_parts(starting, shared,
+                allocation ? find_allocation(shared, allocation) : allocations_of_device(shared->allocations, ids[0]),
+                ids, n_ids);
+        if (allocation && starting->n_parts > n_previous)
+                starting->allocations[starting->n_allocations++] = allocation;
 }
 
-static void begin(
-        struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_grants)
+static void start_begin(
+        struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_allocations)
 {
         *starting = (struct starting){.ledger = ledger, .arena = arena, .is_node = is_node};
-        for (size_t i = 0; i < ledger->n_books; i++)
-                starting->most_parts += ledger->books[i].resource->n_units;
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                starting->most_parts += ledger->shared[i].resource->n_units;
         starting->parts = ARENA_ARRAY(arena, struct mps_part, starting->most_parts);
-        starting->grants = ARENA_ARRAY(arena, const char *, most_grants);
+        starting->allocations = ARENA_ARRAY(arena, const char *, most_allocations);
 }
 
 /* ---- what it is told ---- */
@@ -145,11 +149,11 @@ static int make_devices(struct starting *starting, struct error *err)
         }
         count = variables_of(starting, omits, &variables);
         memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
-        for (size_t i = 0; i < starting->n_grants; i++) {
-                if (start_device_write(
-                            starting->ledger->plan->config->cdi_root, starting->grants[i], variables, count, err) < 0)
+        for (size_t i = 0; i < starting->n_allocations; i++) {
+                if (start_device_write(starting->ledger->plan->config->cdi_root, starting->allocations[i], variables,
+                            count, err) < 0)
                         return -1;
-                log_info("limits of a container that starts", LOG_STR("allocation", starting->grants[i]),
+                log_info("limits of a container that starts", LOG_STR("allocation", starting->allocations[i]),
                         LOG_UINT("gpus", starting->n_parts),
                         LOG_UINT("threads_permille", mps_parts_threads(starting->parts, starting->n_parts)),
                         LOG_STR("memory", memory ? memory : ""));
@@ -178,7 +182,7 @@ static int make_container(struct ledger *ledger, const struct checkpoint *record
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct starting node;
 
-        begin(&node, ledger, &arena, true, record->n_entries);
+        start_begin(&node, ledger, &arena, true, record->n_entries);
         node.is_running = is_running;
         for (size_t i = 0; i < record->n_entries; i++) {
                 const struct checkpoint_entry *entry = &record->entries[i];
@@ -186,7 +190,7 @@ static int make_container(struct ledger *ledger, const struct checkpoint *record
 
                 if (!is_of_container(entry, of))
                         continue;
-                begin(&alone, ledger, &arena, false, 1);
+                start_begin(&alone, ledger, &arena, false, 1);
                 alone.is_running = is_running;
                 add_entry(&alone, entry);
                 if (make_devices(&alone, err) < 0)
@@ -208,27 +212,28 @@ bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource,
         return found == n_ids;
 }
 
-/* kubelet's record does not have it, or cannot be read: the books know this allocation, and of no other that the container may have. */
-static int make_by_books(
+/* kubelet's record does not have it, or cannot be read: the ledger knows this allocation, and of no other that the container may have. */
+static int make_by_allocations(
         struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct book *book = n_ids ? ledger_book_of(ledger, resource, ids, n_ids) : NULL;
-        const struct grant *grant = book ? grants_of_device(book->grants, ids[0]) : NULL;
+        const struct ledger_resource *shared = n_ids ? ledger_find_shared_for(ledger, resource, ids, n_ids) : NULL;
+        const struct allocation *allocation = shared ? allocations_of_device(shared->allocations, ids[0]) : NULL;
         struct starting node;
         struct starting alone;
 
-        if (!grant)
+        if (!allocation)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "resource '%s': the container's limits are not known: its devices are neither in kubelet's "
                         "record '%.200s' nor in the agent's; kubelet will ask again",
                         resource, ledger->checkpoint);
         log_warn("kubelet's record does not have a container that starts: its limits leave out its other devices",
-                LOG_STR("resource", resource), LOG_STR("allocation", grant->id), LOG_STR("record", ledger->checkpoint));
-        begin(&node, ledger, &arena, true, 1);
-        add_allocation(&node, resource, ids, n_ids, grant->id);
-        begin(&alone, ledger, &arena, false, 1);
-        add_allocation(&alone, resource, ids, n_ids, grant->id);
+                LOG_STR("resource", resource), LOG_STR("allocation", allocation->id),
+                LOG_STR("record", ledger->checkpoint));
+        start_begin(&node, ledger, &arena, true, 1);
+        add_allocation(&node, resource, ids, n_ids, allocation->id);
+        start_begin(&alone, ledger, &arena, false, 1);
+        add_allocation(&alone, resource, ids, n_ids, allocation->id);
         return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }
 
@@ -239,12 +244,12 @@ struct kept {
         size_t n_devices;
 };
 
-static bool is_kept(const char *grant, void *data)
+static bool is_kept(const char *allocation, void *data)
 {
         const struct kept *kept = data;
 
         for (size_t i = 0; i < kept->n_devices; i++)
-                if (strcmp(kept->devices[i], grant) == 0)
+                if (strcmp(kept->devices[i], allocation) == 0)
                         return true;
         return false;
 }
@@ -266,9 +271,10 @@ static void sweep(struct ledger *ledger, struct arena *arena, const struct check
 
 bool ledger_is_declared(struct ledger *ledger, const struct checkpoint_entry *entry)
 {
-        const struct book *book = ledger_book_of(ledger, entry->resource, entry->devices, entry->n_devices);
+        const struct ledger_resource *shared =
+                ledger_find_shared_for(ledger, entry->resource, entry->devices, entry->n_devices);
 
-        return book && book->resource->provisioning == PROVISIONING_DECLARED;
+        return shared && shared->resource->provisioning == PROVISIONING_DECLARED;
 }
 
 int ledger_start_now(
@@ -282,7 +288,7 @@ int ledger_start_now(
                 return error_set(err, ERROR_UNAVAILABLE,
                         "resource '%s': this agent does not serve now; kubelet will ask again", resource);
         if (!ledger_read_checkpoint(ledger, &arena, &record))
-                return make_by_books(ledger, resource, ids, n_ids, err);
+                return make_by_allocations(ledger, resource, ids, n_ids, err);
         for (size_t i = 0; i < record.n_entries; i++) {
                 if (!ledger_has_just(&record.entries[i], resource, ids, n_ids))
                         continue;
@@ -291,7 +297,7 @@ int ledger_start_now(
                         return -1;
         }
         if (!is_found)
-                return make_by_books(ledger, resource, ids, n_ids, err);
+                return make_by_allocations(ledger, resource, ids, n_ids, err);
         sweep(ledger, &arena, &record);
         return 0;
 }
@@ -300,10 +306,10 @@ void ledger_start(const char *resource, const char *const *ids, size_t n_ids, br
         void *data)
 {
         struct ledger *ledger = data;
-        const struct book *book = n_ids ? ledger_book_of(ledger, resource, ids, n_ids) : NULL;
+        const struct ledger_resource *shared = n_ids ? ledger_find_shared_for(ledger, resource, ids, n_ids) : NULL;
         struct error err;
 
-        if (book && book->resource->provisioning == PROVISIONING_DECLARED)
+        if (shared && shared->resource->provisioning == PROVISIONING_DECLARED)
                 ledger_start_declared(ledger, resource, ids, n_ids, started, context);
         else
                 started(ledger_start_now(ledger, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);

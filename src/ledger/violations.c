@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-/* ---- the guard ---- */
+/* ---- the limit monitor ---- */
 
 static bool has_clients(const struct mps_status *status)
 {
@@ -19,77 +19,82 @@ static enum guard_mode guard_mode(const struct ledger *ledger)
 {
         const struct sharing_section *mps = ledger->plan ? ledger->plan->config->sharing.mps : NULL;
 
-        /* Who holds by terms of before is guarded by them, where there are no others. */
-        for (size_t i = 0; !mps && i < ledger->n_books; i++)
-                if (ledger->books[i].is_leaving)
-                        mps = ledger->books[i].resource->units[0].shared->section;
+        /* Who holds under a previous sharing policy is monitored under it, where there are no others. */
+        for (size_t i = 0; !mps && i < ledger->n_shared; i++)
+                if (ledger->shared[i].is_draining)
+                        mps = ledger->shared[i].resource->units[0].shared->section;
         return mps ? mps->guard : GUARD_OFF;
 }
 
-const struct holder *ledger_holder_of(const struct ledger *ledger, const struct book *book, const struct grant *grant)
+const struct holder *ledger_holder_of(
+        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation)
 {
         const struct holder *holder = NULL;
 
-        for (size_t i = 0; i < grant->n_devices && ledger->holders && !holder; i++)
-                holder = holders_find(ledger->holders, book->resource->name, grant->devices[i]);
+        for (size_t i = 0; i < allocation->n_devices && ledger->holders && !holder; i++)
+                holder = holders_find(ledger->holders, shared->resource->name, allocation->devices[i]);
         return holder;
 }
 
-unsigned int ledger_replicas_of(const struct book *book, const struct grant *grant, const struct unit *unit)
+unsigned int ledger_replicas_of(
+        const struct ledger_resource *shared, const struct allocation *allocation, const struct unit *unit)
 {
         unsigned int count = 0;
 
-        if (grant->unit)
-                return strcmp(grant->unit, unit->uuid) == 0 ? (unsigned int)MIN(grant->n_devices, unit->replicas) : 0;
-        for (size_t i = 0; i < grant->n_devices; i++) {
-                const struct device *device = map_find(&book->resource->by_id, grant->devices[i]);
+        if (allocation->unit)
+                return strcmp(allocation->unit, unit->uuid) == 0
+                               ? (unsigned int)MIN(allocation->n_devices, unit->replicas)
+                               : 0;
+        for (size_t i = 0; i < allocation->n_devices; i++) {
+                const struct device *device = map_find(&shared->resource->by_id, allocation->devices[i]);
 
-                count += device && &book->resource->units[device->unit] == unit;
+                count += device && &shared->resource->units[device->unit] == unit;
         }
         return count;
 }
 
-static void add_guard_grants(const struct ledger *ledger, const struct book *book, const struct grant *grant,
-        struct arena *arena, struct guard_grant *grants, size_t *n_grants)
+static void add_monitored(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, struct arena *arena, struct limit_monitor_allocation *allocations,
+        size_t *n_allocations)
 {
-        const struct holder *holder = ledger_holder_of(ledger, book, grant);
+        const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
 
-        for (size_t i = 0; i < book->resource->n_units; i++) {
-                const struct unit *unit = &book->resource->units[i];
-                unsigned int replicas = ledger_replicas_of(book, grant, unit);
+        for (size_t i = 0; i < shared->resource->n_units; i++) {
+                const struct unit *unit = &shared->resource->units[i];
+                unsigned int replicas = ledger_replicas_of(shared, allocation, unit);
                 struct share share;
                 bool is_guess;
 
                 if (replicas == 0)
                         continue;
-                share = ledger_share(ledger, book, grant, unit, replicas, &is_guess);
-                grants[(*n_grants)++] = (struct guard_grant){
-                        .id = grant->id,
+                share = ledger_share(ledger, shared, allocation, unit, replicas, &is_guess);
+                allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
+                        .id = allocation->id,
                         .unit = unit->uuid,
                         .pod_uid = holder ? holder->pod_uid : NULL,
                         .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod)
                                                      : NULL,
                         .limit_mib = share.memory_mib,
                         .threads_permille = share.threads_permille,
-                        .tier = ledger_tier(ledger, book->resource, unit),
+                        .tier = ledger_tier(ledger, shared->resource, unit),
                         .is_guess = is_guess,
                 };
         }
 }
 
-static size_t collect_guard_grants(const struct ledger *ledger, struct arena *arena, struct guard_grant **ret)
+static size_t collect_monitored(const struct ledger *ledger, struct arena *arena, struct limit_monitor_allocation **ret)
 {
         size_t most = 0;
         size_t count = 0;
 
-        for (size_t i = 0; i < ledger->n_books; i++)
-                most += grants_count(ledger->books[i].grants) * ledger->books[i].resource->n_units;
-        *ret = ARENA_ARRAY(arena, struct guard_grant, most);
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                most += allocations_count(ledger->shared[i].allocations) * ledger->shared[i].resource->n_units;
+        *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
 
-                for (size_t j = 0; j < grants_count(book->grants); j++)
-                        add_guard_grants(ledger, book, grants_get(book->grants, j), arena, *ret, &count);
+                for (size_t j = 0; j < allocations_count(shared->allocations); j++)
+                        add_monitored(ledger, shared, allocations_get(shared->allocations, j), arena, *ret, &count);
         }
         return count;
 }
@@ -104,49 +109,50 @@ static void on_terminated(const struct error *err, void *data)
                 ledger->clients_ended_total++;
 }
 
-static void on_listed(const struct error *err, void *data);
+static void on_violations_listed(const struct error *err, void *data);
 
 /* |may_ask|: for a list, and then there is another look at once. */
-static void look(struct ledger *ledger, bool may_ask)
+static void violations_poll(struct ledger *ledger, bool may_ask)
 {
         static const struct mps_status nothing;
         const struct mps_status *status = ledger->status ? ledger->status : &nothing;
-        const struct guard_proof proof = {.listed_at = ledger->listed_at,
+        const struct limit_monitor_proof proof = {.listed_at = ledger->listed_at,
                 .allocated_at = ledger->allocated_at,
                 .pods = ledger->holders ? holders_pods(ledger->holders) : NULL};
         struct arena scratch = ARENA_INIT;
-        struct guard_report *found = &ledger->found;
-        struct guard_grant *grants;
-        size_t n_grants = collect_guard_grants(ledger, &scratch, &grants);
+        struct limit_monitor_report *found = &ledger->found;
+        struct limit_monitor_allocation *allocations;
+        size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
 
-        guard_look(ledger->guard, guard_mode(ledger), grants, n_grants, status, &proof, ledger_clock(ledger), found);
-        mps_report_guard(ledger->report, found);
+        limit_monitor_poll(ledger->limit_monitor, guard_mode(ledger), allocations, n_allocations, status, &proof,
+                ledger_clock(ledger), found);
+        mps_report_violations(ledger->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
-                ledger->findings_total[found->appeared[i]->kind]++;
+                ledger->violations_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
                 mps_link_terminate(ledger->link, found->ending[i]->daemon, found->ending[i]->client,
                         found->ending[i]->container_id, on_terminated, ledger);
         if (found->n_standing == 0 && !has_clients(status))
-                uv_timer_stop(&ledger->guard_timer);
+                uv_timer_stop(&ledger->limit_monitor_timer);
         arena_done(&scratch);
-        if (!found->wants_list || !may_ask || !ledger->pods || ledger->guard_is_asking)
+        if (!found->wants_list || !may_ask || !ledger->pods || ledger->limit_monitor_is_asking)
                 return;
-        ledger->guard_is_asking = true;
-        ledger_list(ledger, on_listed, ledger);
+        ledger->limit_monitor_is_asking = true;
+        ledger_list(ledger, on_violations_listed, ledger);
 }
 
-static void on_listed(const struct error *err, void *data)
+static void on_violations_listed(const struct error *err, void *data)
 {
         struct ledger *ledger = data;
 
-        ledger->guard_is_asking = false;
+        ledger->limit_monitor_is_asking = false;
         if (!err && ledger->plan)
-                look(ledger, false);
+                violations_poll(ledger, false);
 }
 
-void ledger_on_guard_timer(uv_timer_t *timer)
+void ledger_on_limit_monitor_timer(uv_timer_t *timer)
 {
-        look(timer->data, true);
+        violations_poll(timer->data, true);
 }
 
 /* ---- what the daemons say ---- */
@@ -156,12 +162,13 @@ char *ledger_pods_of(const char *unit, void *data)
         const struct ledger *ledger = data;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct arena scratch = ARENA_INIT;
-        struct guard_grant *grants;
-        size_t n_grants = collect_guard_grants(ledger, &scratch, &grants);
+        struct limit_monitor_allocation *allocations;
+        size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
 
-        for (size_t i = 0; i < n_grants; i++)
-                if (strcmp(grants[i].unit, unit) == 0 && grants[i].pod && !strstr(text.data, grants[i].pod))
-                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", grants[i].pod);
+        for (size_t i = 0; i < n_allocations; i++)
+                if (strcmp(allocations[i].unit, unit) == 0 && allocations[i].pod &&
+                        !strstr(text.data, allocations[i].pod))
+                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", allocations[i].pod);
         arena_done(&scratch);
         return xstrdup(text.data);
 }
@@ -175,32 +182,33 @@ void ledger_on_status(const struct mps_status *status, const char *reason, void 
                 return;
         if (status)
                 mps_faults_follow(&ledger->faults, status);
-        mps_report_status(ledger->report, status, reason, ledger->n_books > 0);
-        for (size_t i = 0; i < ledger->n_books; i++)
-                ledger_keep_back(ledger, &ledger->books[i]);
-        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&ledger->guard_timer))
-                uv_timer_start(&ledger->guard_timer, ledger_on_guard_timer, 0, GUARD_INTERVAL_MS);
+        mps_report_status(ledger->report, status, reason, ledger->n_shared > 0);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                ledger_update_unavailable(ledger, &ledger->shared[i]);
+        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&ledger->limit_monitor_timer))
+                uv_timer_start(
+                        &ledger->limit_monitor_timer, ledger_on_limit_monitor_timer, 0, LIMIT_MONITOR_INTERVAL_MS);
         ledger->options.on_change(ledger->options.data);
 }
 
 /* ---- metrics ---- */
 
-static struct ledger_allocation measure_grant(
-        const struct ledger *ledger, const struct book *book, const struct grant *grant)
+static struct ledger_allocation measure_allocation(
+        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation)
 {
-        const struct unit *unit = grant->unit ? resource_find_unit(book->resource, grant->unit) : NULL;
+        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
         struct ledger_allocation measured = {
-                .grant = grant,
-                .holder = ledger_holder_of(ledger, book, grant),
+                .allocation = allocation,
+                .holder = ledger_holder_of(ledger, shared, allocation),
                 .threads_permille = 1000,
         };
 
         if (unit) {
                 bool is_guess;
-                struct share share =
-                        ledger_share(ledger, book, grant, unit, ledger_replicas_of(book, grant, unit), &is_guess);
+                struct share share = ledger_share(
+                        ledger, shared, allocation, unit, ledger_replicas_of(shared, allocation, unit), &is_guess);
 
-                measured.tier = ledger_tier(ledger, book->resource, unit);
+                measured.tier = ledger_tier(ledger, shared->resource, unit);
                 measured.limit_mib = share.memory_mib;
                 measured.threads_permille = share.threads_permille;
         }
@@ -214,15 +222,16 @@ size_t ledger_allocations(
         size_t most = 0;
         size_t count = 0;
 
-        for (size_t i = 0; i < ledger->n_books; i++)
-                most += grants_count(ledger->books[i].grants);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                most += allocations_count(ledger->shared[i].allocations);
         *ret = allocations = ARENA_ARRAY(arena, struct ledger_allocation, most);
-        for (size_t i = 0; i < ledger->n_books; i++) {
-                const struct book *book = &ledger->books[i];
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
 
-                for (size_t j = 0; j < grants_count(book->grants); j++)
-                        if (strcmp(book->resource->name, resource) == 0)
-                                allocations[count++] = measure_grant(ledger, book, grants_get(book->grants, j));
+                for (size_t j = 0; j < allocations_count(shared->allocations); j++)
+                        if (strcmp(shared->resource->name, resource) == 0)
+                                allocations[count++] =
+                                        measure_allocation(ledger, shared, allocations_get(shared->allocations, j));
         }
         return count;
 }
@@ -236,5 +245,5 @@ void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret)
                 .n_standing = ledger->found.n_standing,
                 .clients_ended_total = ledger->clients_ended_total,
         };
-        memcpy(ret->findings_total, ledger->findings_total, sizeof(ret->findings_total));
+        memcpy(ret->violations_total, ledger->violations_total, sizeof(ret->violations_total));
 }

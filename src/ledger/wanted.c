@@ -1,6 +1,6 @@
 /*
- * What is granted at this moment, told whole to the supervisor of the daemons, which compares it with what it has made: so nothing
- * stays of a container that is gone, whatever release was lost, and nothing is missing to one that runs.
+ * Sends all present allocations to the supervisor of the daemons, which compares them with what it has made. So nothing is left of a
+ * container that has ended, even if its release was lost, and a running container lacks nothing.
  */
 #include "ledger/parts.h"
 
@@ -8,43 +8,43 @@
 
 #include "share/mps_wanted.h"
 
-/* An id that nobody remembers was made up from the devices (share/grants_sync.c): what was made under the true one is not known. */
+/* If the record was lost, the id was derived from the devices (share/allocations_sync.c), and the original id is unknown. */
 #define GUESSED_ID_LENGTH ((size_t)17)
 
-static bool is_known(const struct grant *grant)
+static bool is_known(const struct allocation *allocation)
 {
-        return !grant->is_guess && strlen(grant->id) != GUESSED_ID_LENGTH;
+        return !allocation->is_guess && strlen(allocation->id) != GUESSED_ID_LENGTH;
 }
 
-/* Something is made for it there, by the plan: what its daemon can at this moment is the supervisor's business. */
-static bool is_made(const struct ledger *ledger, const struct book *book, const struct unit *unit)
+/* By the plan, the supervisor makes something for it; whether the daemon can do that now, the supervisor decides. */
+static bool is_made(const struct ledger *ledger, const struct ledger_resource *shared, const struct unit *unit)
 {
-        return unit->shared && share_tier(ledger->plan, book->resource, unit) >= MPS_TIER_PARTITION;
+        return unit->shared && share_tier(ledger->plan, shared->resource, unit) >= MPS_TIER_PARTITION;
 }
 
-static bool makes_any(const struct ledger *ledger, const struct book *book)
+static bool makes_any(const struct ledger *ledger, const struct ledger_resource *shared)
 {
-        for (size_t i = 0; i < book->resource->n_units; i++)
-                if (is_made(ledger, book, &book->resource->units[i]))
+        for (size_t i = 0; i < shared->resource->n_units; i++)
+                if (is_made(ledger, shared, &shared->resource->units[i]))
                         return true;
         return false;
 }
 
-/* False: what it has cannot be told. */
-static bool add(const struct ledger *ledger, const struct book *book, const struct grant *grant, struct arena *arena,
-        struct mps_grant_request *ret, size_t *ret_count)
+/* False: its share is not known. */
+static bool wanted_add(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
 {
-        const struct unit *unit = grant->unit ? resource_find_unit(book->resource, grant->unit) : NULL;
+        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
         struct share share;
 
-        if (!is_known(grant) || !unit)
+        if (!is_known(allocation) || !unit)
                 return false;
-        if (!is_made(ledger, book, unit))
+        if (!is_made(ledger, shared, unit))
                 return true;
-        share = share_of(book->resource, unit, (unsigned int)MIN(grant->n_devices, unit->replicas));
-        ret[(*ret_count)++] = (struct mps_grant_request){
-                .id = grant->id,
-                .daemon = mps_daemon_name(arena, book->resource, unit),
+        share = share_of(shared->resource, unit, (unsigned int)MIN(allocation->n_devices, unit->replicas));
+        ret[(*ret_count)++] = (struct mps_allocation_request){
+                .id = allocation->id,
+                .daemon = mps_daemon_name(arena, shared->resource, unit),
                 .unit = unit->uuid,
                 .threads_permille = share.threads_permille,
                 .limit_mib = share.memory_mib,
@@ -53,31 +53,31 @@ static bool add(const struct ledger *ledger, const struct book *book, const stru
         return true;
 }
 
-static bool add_book(const struct ledger *ledger, const struct book *book, struct arena *arena,
-        struct mps_grant_request *ret, size_t *ret_count)
+static bool add_shared(const struct ledger *ledger, const struct ledger_resource *shared, struct arena *arena,
+        struct mps_allocation_request *ret, size_t *ret_count)
 {
-        if (!makes_any(ledger, book))
+        if (!makes_any(ledger, shared))
                 return true;
-        for (size_t i = 0; i < grants_count(book->grants); i++)
-                if (!add(ledger, book, grants_get(book->grants, i), arena, ret, ret_count))
+        for (size_t i = 0; i < allocations_count(shared->allocations); i++)
+                if (!wanted_add(ledger, shared, allocations_get(shared->allocations, i), arena, ret, ret_count))
                         return false;
         return true;
 }
 
-/* Only where every grant is known by its true id: what is not named is taken away from whoever has it. */
-void ledger_tell_all(struct ledger *ledger)
+/* Only if each allocation has its original id: the supervisor removes what this list does not name. */
+void ledger_report_all(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;
-        struct mps_grant_request *requests;
+        struct mps_allocation_request *requests;
         size_t most = 0;
         size_t count = 0;
         bool is_whole = ledger->plan != NULL;
 
-        for (size_t i = 0; i < ledger->n_books; i++)
-                most += grants_count(ledger->books[i].grants);
-        requests = ARENA_ARRAY(&scratch, struct mps_grant_request, most + 1);
-        for (size_t i = 0; is_whole && i < ledger->n_books; i++)
-                is_whole = add_book(ledger, &ledger->books[i], &scratch, requests, &count);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                most += allocations_count(ledger->shared[i].allocations);
+        requests = ARENA_ARRAY(&scratch, struct mps_allocation_request, most + 1);
+        for (size_t i = 0; is_whole && i < ledger->n_shared; i++)
+                is_whole = add_shared(ledger, &ledger->shared[i], &scratch, requests, &count);
         mps_link_hold(ledger->link, is_whole ? requests : NULL, count);
         arena_done(&scratch);
 }

@@ -191,7 +191,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 
 /* ---- connections ---- */
 
-static void on_deadline(uv_timer_t *timer);
+static void on_http_deadline(uv_timer_t *timer);
 
 static void arm_deadline(struct metrics_http *http)
 {
@@ -203,7 +203,7 @@ static void arm_deadline(struct metrics_http *http)
                 return;
         }
         oldest = container_of(http->connections.next, struct connection, link);
-        uv_timer_start(&http->deadline, on_deadline, oldest->until > now ? oldest->until - now : 0, 0);
+        uv_timer_start(&http->deadline, on_http_deadline, oldest->until > now ? oldest->until - now : 0, 0);
 }
 
 /* libmicrohttpd notices that the socket is at its end, and closes it. */
@@ -258,7 +258,7 @@ static void read_peer(struct connection *connection)
                 memcpy(connection->peer, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_http_deadline(uv_timer_t *timer)
 {
         struct metrics_http *http = container_of(timer, struct metrics_http, deadline);
 
@@ -294,7 +294,7 @@ static void on_again(uv_timer_t *timer);
  * libmicrohttpd stops listening while it has no room, and begins again only in the run after the one that made room. It
  * does not ask for that run.
  */
-static void run(struct metrics_http *http)
+static void http_run(struct metrics_http *http)
 {
         MHD_UNSIGNED_LONG_LONG rest = 0;
 
@@ -311,12 +311,12 @@ static void run(struct metrics_http *http)
 
 static void on_again(uv_timer_t *timer)
 {
-        run(container_of(timer, struct metrics_http, again));
+        http_run(container_of(timer, struct metrics_http, again));
 }
 
-static void on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+static void on_http_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-        run(container_of(poll, struct metrics_http, poll));
+        http_run(container_of(poll, struct metrics_http, poll));
 }
 
 /* ---- start and end ---- */
@@ -338,7 +338,7 @@ static int start_daemon(struct metrics_http *http, int fd, struct error *err)
         return 0;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_http_closed(uv_handle_t *handle)
 {
         struct metrics_http *http = handle->data;
 
@@ -350,7 +350,7 @@ static void close_handle(struct metrics_http *http, uv_handle_t *handle)
 {
         handle->data = http;
         http->n_open++;
-        uv_close(handle, on_closed);
+        uv_close(handle, on_http_closed);
 }
 
 int metrics_http_new(struct metrics_http **ret, const struct metrics_http_options *options, struct error *err)
@@ -376,7 +376,7 @@ int metrics_http_new(struct metrics_http **ret, const struct metrics_http_option
         uv_poll_init(options->loop, &http->poll, info->epoll_fd);
         uv_timer_init(options->loop, &http->again);
         uv_timer_init(options->loop, &http->deadline);
-        uv_poll_start(&http->poll, UV_READABLE, on_readable);
+        uv_poll_start(&http->poll, UV_READABLE, on_http_readable);
         *ret = http;
         return 0;
 }

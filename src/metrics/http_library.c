@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-static int find(void *library, const char *symbol, void *member, struct error *err)
+static int http_library_find(void *library, const char *symbol, void *member, struct error *err)
 {
         void *address = dlsym(library, symbol);
 
@@ -22,7 +22,7 @@ int microhttpd_load(struct microhttpd *ret, struct error *err)
                         "%s: install libmicrohttpd (Debian: libmicrohttpd12), or set no address for metrics",
                         dlerror());
 #define MICROHTTPD_FIND(name)                                                                                          \
-        if (find(library, "MHD_" #name, &ret->name, err) < 0)                                                          \
+        if (http_library_find(library, "MHD_" #name, &ret->name, err) < 0)                                             \
                 return -1;
         MICROHTTPD_FUNCTIONS(MICROHTTPD_FIND)
 #undef MICROHTTPD_FIND

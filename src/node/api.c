@@ -54,7 +54,7 @@ static int connect_client(struct agent_api *api, struct error *err)
         return 0;
 }
 
-static void on_retry(uv_timer_t *timer);
+static void on_api_retry(uv_timer_t *timer);
 
 static int try_to_connect(struct agent_api *api, struct error *err)
 {
@@ -63,11 +63,11 @@ static int try_to_connect(struct agent_api *api, struct error *err)
         if (rc >= 0)
                 return rc;
         complain(&api->trouble, "cannot use the API server, will try again", err);
-        uv_timer_start(&api->retry, on_retry, backoff_next(&api->backoff, 0, (uint32_t)uv_hrtime()), 0);
+        uv_timer_start(&api->retry, on_api_retry, backoff_next(&api->backoff, 0, (uint32_t)uv_hrtime()), 0);
         return -1;
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_api_retry(uv_timer_t *timer)
 {
         struct agent_api *api = timer->data;
         struct error ignored;
@@ -114,7 +114,7 @@ void agent_api_refresh(struct agent_api *api)
         if (!api || api->is_connected)
                 return;
         complaint_settle(&api->trouble);
-        on_retry(&api->retry);
+        on_api_retry(&api->retry);
 }
 
 static void free_api(uv_handle_t *handle)

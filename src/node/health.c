@@ -10,9 +10,9 @@ struct unit_health {
         char *uuid;
         char *parent; /* of a MIG device: the UUID of its GPU */
         char *name;
-        char *reason; /* of its being ill, told or to be told */
-        bool is_ill;
-        bool was_ill; /* at the end of the turn before */
+        char *reason; /* why it is unhealthy, reported or to be reported */
+        bool is_unhealthy;
+        bool was_unhealthy; /* at the end of the turn before */
 };
 
 struct node_health {
@@ -70,12 +70,12 @@ static struct unit_health *find_among(struct unit_health *units, size_t n_units,
         return NULL;
 }
 
-static const struct unit_health *find(const struct node_health *health, const char *uuid)
+static const struct unit_health *health_find(const struct node_health *health, const char *uuid)
 {
         return find_among(health->units, health->n_units, uuid);
 }
 
-static struct unit_health *add(struct node_health *health, const char *uuid, const char *parent, char *name)
+static struct unit_health *health_add(struct node_health *health, const char *uuid, const char *parent, char *name)
 {
         struct unit_health *unit;
 
@@ -88,11 +88,11 @@ static struct unit_health *add(struct node_health *health, const char *uuid, con
 
 static void add_gpu(struct node_health *health, const struct gpu *gpu)
 {
-        add(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
+        health_add(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
                 const struct mig_device *mig = &gpu->mig_devices[i];
 
-                add(health, mig->uuid, gpu->uuid,
+                health_add(health, mig->uuid, gpu->uuid,
                         xasprintf("MIG device %u:%u (%s)", gpu->index, mig->index, mig->uuid));
         }
 }
@@ -111,7 +111,7 @@ void node_health_set_inventory(struct node_health *health, const struct inventor
                 const struct unit_health *old = find_among(before, n_before, health->units[i].uuid);
 
                 if (old) {
-                        health->units[i].was_ill = old->was_ill;
+                        health->units[i].was_unhealthy = old->was_unhealthy;
                         set_text(&health->units[i].reason, old->reason);
                 }
         }
@@ -123,8 +123,8 @@ void node_health_set_unit(struct node_health *health, const char *uuid, bool hea
         struct unit_health *unit = find_among(health->units, health->n_units, uuid);
 
         if (!unit)
-                unit = add(health, uuid, NULL, xstrdup(uuid));
-        unit->is_ill = !healthy;
+                unit = health_add(health, uuid, NULL, xstrdup(uuid));
+        unit->is_unhealthy = !healthy;
         if (!healthy)
                 set_text(&unit->reason, reason ? reason : "");
 }
@@ -148,14 +148,14 @@ void node_health_set_refused(struct node_health *health, const char *reason)
 
 static bool has_changed(const struct unit_health *unit)
 {
-        return unit->is_ill != unit->was_ill;
+        return unit->is_unhealthy != unit->was_unhealthy;
 }
 
 static bool is_part_of_other(const struct node_health *health, const struct unit_health *unit)
 {
-        const struct unit_health *parent = unit->parent ? find(health, unit->parent) : NULL;
+        const struct unit_health *parent = unit->parent ? health_find(health, unit->parent) : NULL;
 
-        return parent && has_changed(parent) && parent->is_ill == unit->is_ill;
+        return parent && has_changed(parent) && parent->is_unhealthy == unit->is_unhealthy;
 }
 
 size_t node_health_end_turn(struct node_health *health, const struct node_change **ret)
@@ -171,13 +171,13 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
                         health->changes[count++] = (struct node_change){
                                 .uuid = unit->uuid,
                                 .name = unit->name,
-                                .is_healthy = !unit->is_ill,
-                                .reason = unit->is_ill ? unit->reason : "",
+                                .is_healthy = !unit->is_unhealthy,
+                                .reason = unit->is_unhealthy ? unit->reason : "",
                                 .is_part_of_other = is_part_of_other(health, unit),
                         };
         }
         for (size_t i = 0; i < health->n_units; i++)
-                health->units[i].was_ill = health->units[i].is_ill;
+                health->units[i].was_unhealthy = health->units[i].is_unhealthy;
         *ret = health->changes;
         return count;
 }
@@ -186,8 +186,8 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
 
 struct tally {
         size_t n_units;
-        size_t n_ill;
-        const struct unit_health *first_ill;
+        size_t n_unhealthy;
+        const struct unit_health *first_unhealthy;
 };
 
 static struct tally count_units(const struct node_health *health)
@@ -198,13 +198,13 @@ static struct tally count_units(const struct node_health *health)
                 const struct resource *resource = &health->plan->resources[i];
 
                 for (size_t j = 0; j < resource->n_units; j++) {
-                        const struct unit_health *unit = find(health, resource->units[j].uuid);
+                        const struct unit_health *unit = health_find(health, resource->units[j].uuid);
 
                         tally.n_units++;
-                        if (!unit || !unit->is_ill)
+                        if (!unit || !unit->is_unhealthy)
                                 continue;
-                        tally.n_ill++;
-                        tally.first_ill = tally.first_ill ? tally.first_ill : unit;
+                        tally.n_unhealthy++;
+                        tally.first_unhealthy = tally.first_unhealthy ? tally.first_unhealthy : unit;
                 }
         }
         return tally;
@@ -240,14 +240,14 @@ static void judge_plan(const struct node_health *health, struct node_verdict *re
 
         if (tally.n_units == 0)
                 set(ret, NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
-        else if (tally.n_ill == tally.n_units)
+        else if (tally.n_unhealthy == tally.n_units)
                 set(ret, NODE_NOT_READY, "NoHealthyGPU", "none of %zu units is healthy; %s: %s", tally.n_units,
-                        tally.first_ill->name, tally.first_ill->reason);
+                        tally.first_unhealthy->name, tally.first_unhealthy->reason);
         else if (health->refused)
                 set(ret, NODE_READY, "ChangeRefused", "the previous plan stays in force: %s", health->refused);
-        else if (tally.n_ill > 0)
-                set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s", tally.n_ill,
-                        tally.n_units, tally.first_ill->name, tally.first_ill->reason);
+        else if (tally.n_unhealthy > 0)
+                set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s", tally.n_unhealthy,
+                        tally.n_units, tally.first_unhealthy->name, tally.first_unhealthy->reason);
         else
                 set(ret, NODE_READY, "Ready", "%zu units are healthy, %zu resources are advertised", tally.n_units,
                         health->plan->n_resources);

@@ -29,7 +29,7 @@ static void set(struct node_label *label, const char *value)
                 label->options.changed(label->options.data);
 }
 
-static void on_node(const json_t *node, void *data)
+static void on_label_node(const json_t *node, void *data)
 {
         struct node_label *label = data;
         const char *value = node ? object_text(node, "metadata", "labels", label->key, NULL) : NULL;
@@ -37,7 +37,7 @@ static void on_node(const json_t *node, void *data)
         set(label, value ? value : "");
 }
 
-static void on_synced(void *data)
+static void on_label_synced(void *data)
 {
         struct node_label *label = data;
 
@@ -47,7 +47,7 @@ static void on_synced(void *data)
         label->options.changed(label->options.data);
 }
 
-static void on_trouble(const struct error *error, void *data)
+static void on_node_label_trouble(const struct error *error, void *data)
 {
         struct node_label *label = data;
 
@@ -61,8 +61,10 @@ struct node_label *node_label_new(const struct node_label_options *options)
         label->options = *options;
         label->key = xstrdup(options->key);
         label->value = xstrdup("");
-        label->listener = (struct node_listener){
-                .on_node = on_node, .on_synced = on_synced, .on_trouble = on_trouble, .data = label};
+        label->listener = (struct node_listener){.on_node = on_label_node,
+                .on_synced = on_label_synced,
+                .on_trouble = on_node_label_trouble,
+                .data = label};
         node_watch_listen(options->watch, &label->listener);
         return label;
 }

@@ -13,7 +13,7 @@ static void add_warning(const char *text, void *data)
         strbuf_printf(data, "%s\n", text);
 }
 
-static void tell(struct labels_warnings *warnings, const struct strbuf *text)
+static void labels_make_report(struct labels_warnings *warnings, const struct strbuf *text)
 {
         _free_ char *lines = xstrdup(text->data);
 
@@ -74,7 +74,7 @@ void labels_make(
 
         vgpu_read(&input.vgpu, source->config->system_root);
         labels_build(ret, arena, &input, add_warning, &text);
-        tell(warnings, &text);
+        labels_make_report(warnings, &text);
 }
 
 void labels_warnings_done(struct labels_warnings *warnings)

@@ -9,7 +9,7 @@
 #include "kube/backoff.h"
 #include "kube/object.h"
 #include "node/labels_objects.h"
-#include "node/mend.h"
+#include "node/reconcile.h"
 
 #define FILE_LIMIT ((size_t)1 << 20)
 
@@ -22,46 +22,48 @@ struct labels_publisher {
         struct kube_call *call; /* NULL: nothing is being written */
         struct backoff backoff;
         uv_timer_t timer;
-        struct node_mend *mend;
+        struct node_reconcile *reconcile;
         char *uid;     /* of the node, when the NodeFeature was looked after; NULL: not seen yet */
         char *new_uid; /* as it was seen last */
 };
 
-static void begin(struct labels_publisher *publisher);
+static void node_labels_publisher_begin(struct labels_publisher *publisher);
 
 /* ---- outcome ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_labels_publisher_timer(uv_timer_t *timer)
 {
-        begin(timer->data);
+        node_labels_publisher_begin(timer->data);
 }
 
-static void arm(struct labels_publisher *publisher, uint64_t ms)
+static void labels_publisher_arm(struct labels_publisher *publisher, uint64_t ms)
 {
-        uv_timer_start(&publisher->timer, on_timer, ms, 0);
+        uv_timer_start(&publisher->timer, on_labels_publisher_timer, ms, 0);
 }
 
-static void finish(struct labels_publisher *publisher, const struct error *error, uint64_t retry_after_ms)
+static void labels_publisher_finish(
+        struct labels_publisher *publisher, const struct error *error, uint64_t retry_after_ms)
 {
         publisher->call = NULL;
         if (publisher->is_newer) {
                 publisher->is_newer = false;
-                arm(publisher, 0);
+                labels_publisher_arm(publisher, 0);
                 return;
         }
         if (error) {
-                arm(publisher, backoff_next(&publisher->backoff, retry_after_ms, (uint32_t)uv_hrtime()));
+                labels_publisher_arm(
+                        publisher, backoff_next(&publisher->backoff, retry_after_ms, (uint32_t)uv_hrtime()));
         } else {
                 publisher->backoff.failures = 0;
                 if (publisher->options.refresh_ms)
-                        arm(publisher, publisher->options.refresh_ms);
+                        labels_publisher_arm(publisher, publisher->options.refresh_ms);
         }
         publisher->options.done(error, publisher->options.data);
 }
 
 /* ---- file ---- */
 
-static void print(const struct labels_publisher *publisher, struct strbuf *text)
+static void labels_publisher_print(const struct labels_publisher *publisher, struct strbuf *text)
 {
         const char *key;
         json_t *value;
@@ -86,21 +88,21 @@ static void write_file(struct labels_publisher *publisher)
         struct error err;
         int rc = 0;
 
-        print(publisher, &text);
+        labels_publisher_print(publisher, &text);
         if (!*path) {
                 fputs(text.data, stdout);
                 rc = fflush(stdout) ? error_set(&err, ERROR_UNAVAILABLE, "standard output cannot be written") : 0;
         } else if (!file_is_same(path, &text)) {
                 rc = file_write(path, text.data, text.size, &err);
         }
-        finish(publisher, rc < 0 ? &err : NULL, 0);
+        labels_publisher_finish(publisher, rc < 0 ? &err : NULL, 0);
 }
 
 /* ---- the NodeFeature ---- */
 
-static void on_written(const struct kube_answer *answer, void *data)
+static void on_labels_publisher_written(const struct kube_answer *answer, void *data)
 {
-        finish(data, answer->error, answer->retry_after_ms);
+        labels_publisher_finish(data, answer->error, answer->retry_after_ms);
 }
 
 static bool edit_feature(json_t *object, void *data)
@@ -117,9 +119,11 @@ static void create_feature(struct labels_publisher *publisher)
         json_t *object = json_object();
 
         labels_feature_set(object, publisher->options.node, publisher->labels, publisher->owners);
-        publisher->call = kube_client_send(publisher->options.client,
-                &(struct kube_request){
-                        .method = KUBE_CREATE, .path = path, .body = object, .done = on_written, .data = publisher});
+        publisher->call = kube_client_send(publisher->options.client, &(struct kube_request){.method = KUBE_CREATE,
+                                                                              .path = path,
+                                                                              .body = object,
+                                                                              .done = on_labels_publisher_written,
+                                                                              .data = publisher});
         json_decref(object);
 }
 
@@ -130,7 +134,7 @@ static void on_edited(const struct kube_answer *answer, void *data)
         if (answer->status == 404)
                 create_feature(publisher); /* a missing kind is a 404 again */
         else
-                finish(publisher, answer->error, answer->retry_after_ms);
+                labels_publisher_finish(publisher, answer->error, answer->retry_after_ms);
 }
 
 static void write_feature(struct labels_publisher *publisher)
@@ -180,12 +184,12 @@ static void write_node(struct labels_publisher *publisher)
                                                                               .body = object,
                                                                               .field_manager = LABELS_FIELD_MANAGER,
                                                                               .force = true,
-                                                                              .done = on_written,
+                                                                              .done = on_labels_publisher_written,
                                                                               .data = publisher});
         json_decref(object);
 }
 
-static void begin(struct labels_publisher *publisher)
+static void node_labels_publisher_begin(struct labels_publisher *publisher)
 {
         switch (publisher->options.output) {
         case LABELS_NONE:
@@ -231,7 +235,7 @@ static bool is_same_node(const json_t *node, void *data)
         return !publisher->labels || strcmp(publisher->uid, publisher->new_uid) == 0;
 }
 
-static bool mend(void *data)
+static bool labels_publisher_reconcile(void *data)
 {
         struct labels_publisher *publisher = data;
 
@@ -239,7 +243,7 @@ static bool mend(void *data)
                 return false;
         if (publisher->new_uid)
                 set_text(&publisher->uid, publisher->new_uid);
-        arm(publisher, 0);
+        labels_publisher_arm(publisher, 0);
         return true;
 }
 
@@ -248,12 +252,12 @@ static bool mend(void *data)
 struct labels_publisher *labels_publisher_new(const struct labels_publisher_options *options)
 {
         struct labels_publisher *publisher = xcalloc(1, sizeof(*publisher));
-        const struct node_mend_options mending = {
+        const struct node_reconcile_options mending = {
                 .loop = options->loop,
                 .watch = options->watch,
                 .what = "labels",
                 .is_right = options->output == LABELS_NODE ? has_labels : is_same_node,
-                .mend = mend,
+                .reconcile = labels_publisher_reconcile,
                 .data = publisher,
         };
 
@@ -266,7 +270,7 @@ struct labels_publisher *labels_publisher_new(const struct labels_publisher_opti
         uv_timer_init(options->loop, &publisher->timer);
         publisher->timer.data = publisher;
         if (options->output == LABELS_NODE || options->output == LABELS_NODE_FEATURE)
-                publisher->mend = node_mend_new(&mending);
+                publisher->reconcile = node_reconcile_new(&mending);
         return publisher;
 }
 
@@ -276,7 +280,7 @@ void labels_publisher_begin(struct labels_publisher *publisher, const char *scop
                 return;
         publisher->options.scope = xstrdup(scope);
         if (publisher->labels)
-                arm(publisher, 0);
+                labels_publisher_arm(publisher, 0);
 }
 
 void labels_publisher_put(struct labels_publisher *publisher, const struct labels *labels)
@@ -289,10 +293,10 @@ void labels_publisher_put(struct labels_publisher *publisher, const struct label
         if (publisher->call)
                 publisher->is_newer = true;
         else if (publisher->options.scope)
-                arm(publisher, 0);
+                labels_publisher_arm(publisher, 0);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_labels_publisher_closed(uv_handle_t *handle)
 {
         struct labels_publisher *publisher = handle->data;
 
@@ -311,8 +315,8 @@ struct labels_publisher *labels_publisher_close(struct labels_publisher *publish
 {
         if (!publisher)
                 return NULL;
-        publisher->mend = node_mend_close(publisher->mend);
+        publisher->reconcile = node_reconcile_close(publisher->reconcile);
         publisher->call = kube_call_cancel(publisher->call);
-        uv_close((uv_handle_t *)&publisher->timer, on_closed);
+        uv_close((uv_handle_t *)&publisher->timer, on_labels_publisher_closed);
         return NULL;
 }

@@ -2,7 +2,7 @@
  * Brings labels to where they are read: a file of node-feature-discovery, its NodeFeature object, the node itself, or standard output.
  * What it was given last is what counts; it is tried again until it is there, with back-off, and put in place again at intervals,
  * in case that somebody took it away. What is as it should be is not written. Where the node is watched, its labels are put back in a
- * moment (node/mend.h), and the NodeFeature is looked after when the node was made anew, since node-feature-discovery removes
+ * moment (node/reconcile.h), and the NodeFeature is looked after when the node was made anew, since node-feature-discovery removes
  * that of a node that is gone.
  *
  *     idle ──put──► writing ──done──► resting ──refresh_ms──► writing

@@ -16,7 +16,7 @@
 struct removing {
         const struct config *config;
         bool is_dry;
-        labels_removal_fn *tell;
+        labels_removal_fn *report;
         void *data;
         struct kube_client *client;
         bool is_over;
@@ -55,23 +55,23 @@ static void remove_file(const struct removing *removing)
                 outcome = LABELS_LEFT;
                 note = strerror(errno);
         }
-        removing->tell(outcome, "labels file", path, note, removing->data);
+        removing->report(outcome, "labels file", path, note, removing->data);
 }
 
 /* ---- the node ---- */
 
-static void tell_node(struct removing *removing, enum labels_removal outcome, const char *note)
+static void report_node(struct removing *removing, enum labels_removal outcome, const char *note)
 {
-        removing->tell(outcome, "node labels", removing->config->node_name, note, removing->data);
+        removing->report(outcome, "node labels", removing->config->node_name, note, removing->data);
         removing->is_over = true;
 }
 
 static void on_node_cleared(const struct kube_answer *answer, void *data)
 {
-        tell_node(data, answer->error ? LABELS_LEFT : LABELS_REMOVED, answer->error ? answer->error->text : "");
+        report_node(data, answer->error ? LABELS_LEFT : LABELS_REMOVED, answer->error ? answer->error->text : "");
 }
 
-static void on_node(const struct kube_answer *answer, void *data)
+static void on_labels_remove_node(const struct kube_answer *answer, void *data)
 {
         struct removing *removing = data;
         json_t *nothing;
@@ -79,11 +79,11 @@ static void on_node(const struct kube_answer *answer, void *data)
         if (answer->error || !labels_node_is_ours(answer->object)) {
                 bool is_unseen = answer->error && answer->status != 404;
 
-                tell_node(removing, is_unseen ? LABELS_UNSEEN : LABELS_ABSENT, is_unseen ? answer->error->text : "");
+                report_node(removing, is_unseen ? LABELS_UNSEEN : LABELS_ABSENT, is_unseen ? answer->error->text : "");
                 return;
         }
         if (removing->is_dry) {
-                tell_node(removing, LABELS_REMOVED, "");
+                report_node(removing, LABELS_REMOVED, "");
                 return;
         }
         nothing = labels_node_object(removing->config->node_name, NULL);
@@ -99,19 +99,20 @@ static void on_node(const struct kube_answer *answer, void *data)
 
 /* ---- the NodeFeature ---- */
 
-static void tell_feature(struct removing *removing, enum labels_removal outcome, const char *note)
+static void report_feature(struct removing *removing, enum labels_removal outcome, const char *note)
 {
-        removing->tell(outcome, "NodeFeature", removing->feature_name, note, removing->data);
-        kube_client_send(removing->client,
-                &(struct kube_request){
-                        .method = KUBE_GET, .path = removing->node_path, .done = on_node, .data = removing});
+        removing->report(outcome, "NodeFeature", removing->feature_name, note, removing->data);
+        kube_client_send(removing->client, &(struct kube_request){.method = KUBE_GET,
+                                                   .path = removing->node_path,
+                                                   .done = on_labels_remove_node,
+                                                   .data = removing});
 }
 
 static void on_feature_gone(const struct kube_answer *answer, void *data)
 {
         bool has_failed = answer->error && answer->status != 404;
 
-        tell_feature(data, has_failed ? LABELS_LEFT : LABELS_REMOVED, has_failed ? answer->error->text : "");
+        report_feature(data, has_failed ? LABELS_LEFT : LABELS_REMOVED, has_failed ? answer->error->text : "");
 }
 
 static void on_feature(const struct kube_answer *answer, void *data)
@@ -119,13 +120,13 @@ static void on_feature(const struct kube_answer *answer, void *data)
         struct removing *removing = data;
 
         if (answer->error && answer->status == 404) /* nor where there is no such kind */
-                tell_feature(removing, LABELS_ABSENT, "");
+                report_feature(removing, LABELS_ABSENT, "");
         else if (answer->error)
-                tell_feature(removing, LABELS_UNSEEN, answer->error->text);
+                report_feature(removing, LABELS_UNSEEN, answer->error->text);
         else if (!labels_feature_is_ours(answer->object))
-                tell_feature(removing, LABELS_LEFT, "no label of this program is in it");
+                report_feature(removing, LABELS_LEFT, "no label of this program is in it");
         else if (removing->is_dry)
-                tell_feature(removing, LABELS_REMOVED, "");
+                report_feature(removing, LABELS_REMOVED, "");
         else
                 kube_client_send(removing->client, &(struct kube_request){.method = KUBE_DELETE,
                                                            .path = removing->feature_path,
@@ -148,15 +149,15 @@ static void ask_feature(struct removing *removing, const char *scope)
 }
 
 void labels_remove(struct api_visit *visit, const struct config *config, const char *scope, bool is_dry,
-        labels_removal_fn *tell, void *data)
+        labels_removal_fn *report, void *data)
 {
         struct removing removing = {
-                .config = config, .is_dry = is_dry, .tell = tell, .data = data, .client = visit->client};
+                .config = config, .is_dry = is_dry, .report = report, .data = data, .client = visit->client};
 
         remove_file(&removing);
         if (!visit->client) {
-                tell(LABELS_UNSEEN, "NodeFeature", "", visit->why.text, data);
-                tell(LABELS_UNSEEN, "node labels", config->node_name, visit->why.text, data);
+                report(LABELS_UNSEEN, "NodeFeature", "", visit->why.text, data);
+                report(LABELS_UNSEEN, "node labels", config->node_name, visit->why.text, data);
                 return;
         }
         ask_feature(&removing, scope);

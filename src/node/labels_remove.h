@@ -25,4 +25,4 @@ typedef void labels_removal_fn(
  * server needs, at most a minute or so.
  */
 void labels_remove(struct api_visit *visit, const struct config *config, const char *scope, bool is_dry,
-        labels_removal_fn *tell, void *data);
+        labels_removal_fn *report, void *data);

@@ -9,7 +9,7 @@
 
 struct node_report {
         struct node_events *events;
-        void (*tell_pods)(const char *unit, enum node_event event, const char *text, void *data);
+        void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
         struct node_health *health;
         struct node_state *state;
@@ -22,7 +22,7 @@ struct node_report {
 
 /* ---- at the end of a turn ---- */
 
-static void tell_change(const struct node_report *report, const struct node_change *change)
+static void report_change(const struct node_report *report, const struct node_change *change)
 {
         enum node_event event = change->is_healthy ? NODE_EVENT_GPU_HEALTHY : NODE_EVENT_GPU_UNHEALTHY;
         _free_ char *text = change->is_healthy ? xasprintf("%s is healthy again", change->name)
@@ -30,11 +30,11 @@ static void tell_change(const struct node_report *report, const struct node_chan
                                                          *change->reason ? ": " : "", change->reason);
 
         if (!change->is_part_of_other)
-                node_events_tell(report->events, event, "%s", text);
-        report->tell_pods(change->uuid, event, text, report->data);
+                node_events_report(report->events, event, "%s", text);
+        report->report_pods(change->uuid, event, text, report->data);
 }
 
-static void on_turn(uv_timer_t *timer)
+static void on_report_turn(uv_timer_t *timer)
 {
         struct node_report *report = timer->data;
         const struct node_change *changes;
@@ -42,32 +42,32 @@ static void on_turn(uv_timer_t *timer)
         struct node_verdict verdict;
 
         for (size_t i = 0; report->is_serving && i < count; i++)
-                tell_change(report, &changes[i]);
+                report_change(report, &changes[i]);
         node_health_judge(report->health, &verdict);
         node_state_set(report->state, &verdict);
 }
 
 static void end_turn(struct node_report *report)
 {
-        uv_timer_start(&report->turn, on_turn, 0, 0);
+        uv_timer_start(&report->turn, on_report_turn, 0, 0);
 }
 
 /* ---- what is told ---- */
 
-static void tell_unavailable(const struct node_report *report)
+static void report_unavailable(const struct node_report *report)
 {
-        node_events_tell(report->events, NODE_EVENT_GPUS_UNAVAILABLE, "NVML cannot be used: %s", report->unavailable);
+        node_events_report(report->events, NODE_EVENT_GPUS_UNAVAILABLE, "NVML cannot be used: %s", report->unavailable);
 }
 
-static void tell_bad_config(const struct node_report *report)
+static void report_bad_config(const struct node_report *report)
 {
-        node_events_tell(report->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused, the one in force stays: %s",
-                report->bad_config);
+        node_events_report(report->events, NODE_EVENT_CONFIG_REFUSED,
+                "configuration refused, the one in force stays: %s", report->bad_config);
 }
 
-static void tell_bad_plan(const struct node_report *report)
+static void report_bad_plan(const struct node_report *report)
 {
-        node_events_tell(report->events, NODE_EVENT_PLAN_REFUSED,
+        node_events_report(report->events, NODE_EVENT_PLAN_REFUSED,
                 "no plan can be made, the one in force, if any, stays: %s", report->bad_plan);
 }
 
@@ -78,11 +78,11 @@ void node_report_serve(struct node_report *report, bool is_serving)
         report->is_serving = is_serving;
         node_state_serve(report->state, is_serving);
         if (is_serving && report->unavailable)
-                tell_unavailable(report);
+                report_unavailable(report);
         if (is_serving && report->bad_config)
-                tell_bad_config(report);
+                report_bad_config(report);
         if (is_serving && report->bad_plan)
-                tell_bad_plan(report);
+                report_bad_plan(report);
 }
 
 void node_report_inventory(struct node_report *report, const struct inventory *inventory)
@@ -90,7 +90,7 @@ void node_report_inventory(struct node_report *report, const struct inventory *i
         if (!report)
                 return;
         if (report->unavailable)
-                node_events_tell(report->events, NODE_EVENT_GPUS_AVAILABLE, "NVML can be used again, %zu GPUs",
+                node_events_report(report->events, NODE_EVENT_GPUS_AVAILABLE, "NVML can be used again, %zu GPUs",
                         inventory->n_gpus);
         free(TAKE_PTR(report->unavailable));
         node_health_set_inventory(report->health, inventory);
@@ -120,14 +120,14 @@ void node_report_unavailable(struct node_report *report, const char *reason)
         if (!text_is_same(report->unavailable, reason)) {
                 free(report->unavailable);
                 report->unavailable = xstrdup(reason);
-                tell_unavailable(report);
+                report_unavailable(report);
         }
         node_health_set_unavailable(report->health, reason);
         end_turn(report);
 }
 
 /* True: it is told for the first time. */
-static bool note(struct node_report *report, char **place, const char *reason)
+static bool report_note(struct node_report *report, char **place, const char *reason)
 {
         bool is_same = text_is_same(*place, reason);
 
@@ -142,18 +142,18 @@ static bool note(struct node_report *report, char **place, const char *reason)
 
 void node_report_config(struct node_report *report, const char *reason)
 {
-        if (report && note(report, &report->bad_config, reason) && reason)
-                tell_bad_config(report);
+        if (report && report_note(report, &report->bad_config, reason) && reason)
+                report_bad_config(report);
 }
 
 void node_report_refused(struct node_report *report, const char *reason)
 {
-        if (!report || !note(report, &report->bad_plan, reason))
+        if (!report || !report_note(report, &report->bad_plan, reason))
                 return;
         if (reason)
-                tell_bad_plan(report);
+                report_bad_plan(report);
         else
-                node_events_tell(report->events, NODE_EVENT_PLAN_ACCEPTED, "a new plan is in force");
+                node_events_report(report->events, NODE_EVENT_PLAN_ACCEPTED, "a new plan is in force");
 }
 
 /* ---- begin and end ---- */
@@ -174,7 +174,7 @@ struct node_report *node_report_new(const struct node_report_options *options)
                 return NULL;
         report = xcalloc(1, sizeof(*report));
         report->events = options->events;
-        report->tell_pods = options->tell_pods;
+        report->report_pods = options->report_pods;
         report->data = options->data;
         report->health = node_health_new();
         report->state = node_state_new(&state);
@@ -183,7 +183,7 @@ struct node_report *node_report_new(const struct node_report_options *options)
         return report;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_report_closed(uv_handle_t *handle)
 {
         struct node_report *report = container_of(handle, struct node_report, turn);
 
@@ -199,5 +199,5 @@ void node_report_close(struct node_report *report)
         if (!report)
                 return;
         node_state_close(report->state, NULL, NULL);
-        uv_close((uv_handle_t *)&report->turn, on_closed);
+        uv_close((uv_handle_t *)&report->turn, on_report_closed);
 }

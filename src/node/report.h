@@ -1,6 +1,6 @@
 /*
  * What the agent says about its own node to the cluster: it is told what happens, and makes of it events (kube/node_events.h) and the
- * marks of the node (node/state.h). What a change is, and what it comes to, is decided in node/health.h, at the end of each
+ * the condition and taint of the node (node/state.h). What a change is, and what it comes to, is decided in node/health.h, at the end of each
  * turn of the loop.
  *
  * Every function accepts NULL, and does nothing then: an agent without access to an API server.
@@ -23,9 +23,9 @@ struct node_report_options {
         struct kube_client *client;  /* this and the next two outlive the report */
         struct node_watch *watch;    /* or NULL */
         struct node_events *events;  /* or NULL */
-        const struct config *config; /* name and marks of the node; may go */
+        const struct config *config; /* name, condition and taint of the node; may go */
         /* An event for each pod that holds a part of the unit: who holds what is not known here. */
-        void (*tell_pods)(const char *unit, enum node_event event, const char *text, void *data);
+        void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
 };
 

@@ -12,7 +12,7 @@
 #include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/object.h"
-#include "node/mend.h"
+#include "node/reconcile.h"
 #include "node/taint.h"
 
 #define RETRY_MS UINT64_C(1000)
@@ -39,14 +39,14 @@ struct node_state {
         struct backoff backoff;
         struct complaint trouble;
         struct node_watch *watch;
-        struct node_mend *mend; /* NULL: it does not serve, or there are no marks */
+        struct node_reconcile *reconcile; /* NULL: it does not serve, or neither is configured */
         void (*closed)(void *data);
         void *closed_data;
 };
 
 /* ---- when ---- */
 
-static bool has_marks(const struct node_state *state)
+static bool has_condition_or_taint(const struct node_state *state)
 {
         return *state->condition || *state->taint_text;
 }
@@ -58,29 +58,29 @@ static bool is_same(const struct node_verdict *a, const struct node_verdict *b)
 
 static bool is_up_to_date(const struct node_state *state)
 {
-        return state->is_sent && (!has_marks(state) || is_same(&state->verdict, &state->sending));
+        return state->is_sent && (!has_condition_or_taint(state) || is_same(&state->verdict, &state->sending));
 }
 
-static void on_timer(uv_timer_t *timer);
+static void on_state_timer(uv_timer_t *timer);
 
 /* The end of a call plans, too. */
 static void plan_next(struct node_state *state)
 {
-        bool falls = state->verdict.status == NODE_NOT_READY && has_marks(state) &&
+        bool falls = state->verdict.status == NODE_NOT_READY && has_condition_or_taint(state) &&
                      !(state->is_sent && state->sending.status == NODE_NOT_READY);
 
         if (!state->is_serving || state->call || state->backoff.failures > 0 || (falls && state->is_falling))
                 return;
         state->is_falling = falls;
         if (!is_up_to_date(state))
-                uv_timer_start(&state->timer, on_timer, falls ? state->settle_ms : 0, 0);
-        else if (has_marks(state))
-                uv_timer_start(&state->timer, on_timer, NODE_STATE_REFRESH_MS, 0);
+                uv_timer_start(&state->timer, on_state_timer, falls ? state->settle_ms : 0, 0);
+        else if (has_condition_or_taint(state))
+                uv_timer_start(&state->timer, on_state_timer, NODE_STATE_REFRESH_MS, 0);
 }
 
 /* ---- what ---- */
 
-static void finish(struct node_state *state, const struct kube_answer *answer)
+static void state_finish(struct node_state *state, const struct kube_answer *answer)
 {
         bool is_denied = answer->error && answer->error->kind == ERROR_DENIED;
 
@@ -90,21 +90,21 @@ static void finish(struct node_state *state, const struct kube_answer *answer)
                 complaint_settle(&state->trouble);
                 state->backoff.failures = 0;
                 plan_next(state);
-        } else if (is_denied && !has_marks(state)) {
+        } else if (is_denied && !has_condition_or_taint(state)) {
                 log_debug("whether an earlier agent left a condition or taint on the node cannot be checked",
                         LOG_ERR(answer->error));
-                state->is_sent = true; /* nobody asked for marks, and nobody may have granted the right to set any */
+                state->is_sent = true; /* neither is configured, and nobody may have granted the right to set any */
         } else {
                 complain(&state->trouble, "the condition and taint of the node cannot be set, will try again",
                         answer->error);
-                uv_timer_start(&state->timer, on_timer,
+                uv_timer_start(&state->timer, on_state_timer,
                         backoff_next(&state->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
         }
 }
 
 static void on_condition_sent(const struct kube_answer *answer, void *data)
 {
-        finish(data, answer);
+        state_finish(data, answer);
 }
 
 static bool is_ours(const json_t *entry)
@@ -216,11 +216,11 @@ static void on_taint_sent(const struct kube_answer *answer, void *data)
         if (!answer->error && (*state->condition || node_state_has_condition(answer->object)))
                 send_condition(state, answer->object);
         else
-                finish(state, answer);
+                state_finish(state, answer);
 }
 
 /* First the taint, for which the node has to be read anyhow. */
-static void on_timer(uv_timer_t *timer)
+static void on_state_timer(uv_timer_t *timer)
 {
         struct node_state *state = timer->data;
         const struct kube_edit edit = {.path = state->path,
@@ -266,13 +266,13 @@ static bool is_right(const json_t *node, void *data)
 }
 
 /* One that falls is marked in a moment anyhow. */
-static bool mend(void *data)
+static bool state_reconcile(void *data)
 {
         struct node_state *state = data;
 
         if (state->call || state->is_falling)
                 return false;
-        uv_timer_start(&state->timer, on_timer, 0, 0);
+        uv_timer_start(&state->timer, on_state_timer, 0, 0);
         return true;
 }
 
@@ -311,18 +311,18 @@ void node_state_set(struct node_state *state, const struct node_verdict *verdict
         plan_next(state);
 }
 
-static struct node_mend *start_mending(struct node_state *state)
+static struct node_reconcile *start_mending(struct node_state *state)
 {
-        const struct node_mend_options options = {
+        const struct node_reconcile_options options = {
                 .loop = state->timer.loop,
-                .watch = has_marks(state) ? state->watch : NULL,
+                .watch = has_condition_or_taint(state) ? state->watch : NULL,
                 .what = "condition and taint",
                 .is_right = is_right,
-                .mend = mend,
+                .reconcile = state_reconcile,
                 .data = state,
         };
 
-        return node_mend_new(&options);
+        return node_reconcile_new(&options);
 }
 
 void node_state_serve(struct node_state *state, bool is_serving)
@@ -330,9 +330,9 @@ void node_state_serve(struct node_state *state, bool is_serving)
         if (!state)
                 return;
         state->is_serving = is_serving;
-        state->mend = node_mend_close(state->mend);
+        state->reconcile = node_reconcile_close(state->reconcile);
         if (is_serving)
-                state->mend = start_mending(state);
+                state->reconcile = start_mending(state);
         state->sending = (struct node_verdict){.reason = ""};
         state->is_sent = false;
         state->is_falling = false;
@@ -343,7 +343,7 @@ void node_state_serve(struct node_state *state, bool is_serving)
                 plan_next(state);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_state_closed(uv_handle_t *handle)
 {
         struct node_state *state = container_of(handle, struct node_state, timer);
         void (*closed)(void *) = state->closed;
@@ -366,7 +366,7 @@ void node_state_close(struct node_state *state, void (*closed)(void *data), void
                 return;
         state->closed = closed;
         state->closed_data = data;
-        state->mend = node_mend_close(state->mend);
+        state->reconcile = node_reconcile_close(state->reconcile);
         state->call = kube_call_cancel(state->call);
-        uv_close((uv_handle_t *)&state->timer, on_closed);
+        uv_close((uv_handle_t *)&state->timer, on_state_closed);
 }

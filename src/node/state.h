@@ -1,5 +1,5 @@
 /*
- * The marks on this node's object in the API: a condition and a taint, where they are configured, so that schedulers and people see
+ * The condition and the taint on this node's object in the API, where they are configured, so that schedulers and people see
  * whether the node can share a GPU. What that means is decided in node/health.h.
  *
  *   condition   always there: True, False, with the reason; sent by server-side apply under a field manager of its own, so that
@@ -8,9 +8,9 @@
  *
  * A node that is not ready must stay so for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. Everything else is
  * told at once. Each NODE_STATE_REFRESH_MS it is told again, which is the heartbeat of the condition. What fails is tried again with
- * back-off; what somebody changes is put back (node/mend.h), or with the heartbeat where the node cannot be watched.
+ * back-off; what somebody changes is put back (node/reconcile.h), or with the heartbeat where the node cannot be watched.
  *
- * Without either option it looks at the node once, and removes what an agent before it has left. A stop leaves the marks as they are:
+ * Without either option it looks at the node once, and removes what an agent before it has left. A stop leaves both as they are:
  * a new agent comes soon, or else `warpshare uninstall` removes them. RBAC: get and patch of nodes, patch of nodes/status.
  */
 #pragma once
@@ -34,7 +34,7 @@ struct node_state_options {
         struct node_watch *watch;   /* of that node */
         const char *node;
         const char *condition; /* its type; "": none */
-        const char *taint;     /* as config/node_mark.h reads it; "": none */
+        const char *taint;     /* as config/node_taint.h reads it; "": none */
         uint64_t settle_ms;    /* 0: NODE_STATE_SETTLE_MS */
 };
 

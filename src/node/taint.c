@@ -25,7 +25,7 @@ static json_t *taints_of(const json_t *node)
 }
 
 /* Its position, or -1. With a value only where it has that, too. */
-static ssize_t find(const json_t *taints, const struct node_taint *taint, bool with_value)
+static ssize_t taint_find(const json_t *taints, const struct node_taint *taint, bool with_value)
 {
         for (size_t i = 0; i < json_array_size(taints); i++) {
                 const json_t *entry = json_array_get(taints, i);
@@ -73,7 +73,7 @@ static bool is_same(const struct node_taint *a, const struct node_taint *b)
 /* An annotation that says nothing readable goes, and no taint with it. */
 static void remove_ours(json_t *node, const struct node_taint *ours)
 {
-        ssize_t at = ours ? find(taints_of(node), ours, true) : -1;
+        ssize_t at = ours ? taint_find(taints_of(node), ours, true) : -1;
 
         if (at >= 0)
                 json_array_remove(taints_of(node), (size_t)at);
@@ -89,12 +89,13 @@ bool node_taint_merge(json_t *node, const struct node_taint *wanted)
         bool has_ours = annotation && node_taint_parse(&ours, &scratch, annotation, &err) == 0;
         bool is_changed = false;
 
-        if (annotation && !(wanted && has_ours && is_same(&ours, wanted) && find(taints_of(node), &ours, true) >= 0)) {
+        if (annotation &&
+                !(wanted && has_ours && is_same(&ours, wanted) && taint_find(taints_of(node), &ours, true) >= 0)) {
                 remove_ours(node, has_ours ? &ours : NULL);
                 annotation = NULL;
                 is_changed = true;
         }
-        if (wanted && !annotation && find(taints_of(node), wanted, false) < 0) {
+        if (wanted && !annotation && taint_find(taints_of(node), wanted, false) < 0) {
                 append(node, wanted);
                 write_annotation(node, &scratch, wanted);
                 is_changed = true;

@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config/node_mark.h"
+#include "config/node_taint.h"
 
 #define NODE_TAINT_ANNOTATION "warpshare.dev/taint"
 

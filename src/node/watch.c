@@ -35,7 +35,7 @@ static struct node_listener *next_listener(const struct node_watch *watch)
         LIST_FOR_EACH(link, &watch->listeners) {
                 struct node_listener *listener = container_of(link, struct node_listener, link);
 
-                if (listener->told != watch->round)
+                if (listener->reported != watch->round)
                         return listener;
         }
         return NULL;
@@ -43,7 +43,7 @@ static struct node_listener *next_listener(const struct node_watch *watch)
 
 enum what { NODE, SYNCED, TROUBLE };
 
-static void tell_one(const struct node_listener *listener, enum what what, const void *of)
+static void report_one(const struct node_listener *listener, enum what what, const void *of)
 {
         switch (what) {
         case NODE:
@@ -60,15 +60,15 @@ static void tell_one(const struct node_listener *listener, enum what what, const
         }
 }
 
-static void tell(struct node_watch *watch, enum what what, const void *of)
+static void node_watch_report(struct node_watch *watch, enum what what, const void *of)
 {
         struct node_listener *listener;
 
         watch->round++;
         watch->is_telling = true;
         while ((listener = next_listener(watch))) {
-                listener->told = watch->round;
-                tell_one(listener, what, of);
+                listener->reported = watch->round;
+                report_one(listener, what, of);
         }
         watch->is_telling = false;
         if (watch->is_closed)
@@ -91,12 +91,12 @@ static void on_object(enum kube_change change, json_t *object, void *data)
 {
         if (change == KUBE_PRESENT)
                 note_uid(data, object);
-        tell(data, NODE, change == KUBE_PRESENT ? object : NULL);
+        node_watch_report(data, NODE, change == KUBE_PRESENT ? object : NULL);
 }
 
-static void on_synced(void *data)
+static void on_watch_synced(void *data)
 {
-        tell(data, SYNCED, NULL);
+        node_watch_report(data, SYNCED, NULL);
 }
 
 static bool has_who_says_it(const struct node_watch *watch)
@@ -108,11 +108,11 @@ static bool has_who_says_it(const struct node_watch *watch)
         return false;
 }
 
-static void on_trouble(const struct error *error, void *data)
+static void on_watch_trouble(const struct error *error, void *data)
 {
         if (!has_who_says_it(data))
                 log_warn("this node cannot be watched, will try again", LOG_ERR(error));
-        tell(data, TROUBLE, error);
+        node_watch_report(data, TROUBLE, error);
 }
 
 /* ---- begin and end ---- */
@@ -134,12 +134,12 @@ void node_watch_listen(struct node_watch *watch, struct node_listener *listener)
                 .path = "/api/v1/nodes",
                 .field_selector = selector,
                 .on_object = on_object,
-                .on_synced = on_synced,
-                .on_trouble = on_trouble,
+                .on_synced = on_watch_synced,
+                .on_trouble = on_watch_trouble,
                 .data = watch,
         };
 
-        listener->told = watch->round;
+        listener->reported = watch->round;
         list_append(&watch->listeners, &listener->link);
         if (!watch->watch)
                 watch->watch = kube_watch_new(watch->client, &options);

@@ -22,7 +22,7 @@ struct node_listener {
         void (*on_trouble)(const struct error *error, void *data);
         void *data;
         struct list link; /* of the watch, as is: */
-        unsigned int told;
+        unsigned int reported;
 };
 
 /* |client| must outlive the watch. */

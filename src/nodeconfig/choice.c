@@ -49,7 +49,7 @@ const char *config_reason_name(enum config_reason reason)
 /* ---- the rules ---- */
 
 /* |*ret| is the name as the list has it. */
-static bool take(
+static bool choice_take(
         const struct config_known *known, const char *name, enum config_reason reason, struct config_choice *ret)
 {
         for (size_t i = 0; i < known->n_names; i++) {
@@ -67,9 +67,9 @@ static bool fall_back(const struct config_known *known, enum config_fallback str
 {
         switch (strategy) {
         case CONFIG_FALLBACK_NAMED:
-                return take(known, NAMED, CONFIG_BY_NAMED, ret);
+                return choice_take(known, NAMED, CONFIG_BY_NAMED, ret);
         case CONFIG_FALLBACK_SINGLE:
-                return known->n_names == 1 && take(known, known->names[0], CONFIG_BY_SINGLE, ret);
+                return known->n_names == 1 && choice_take(known, known->names[0], CONFIG_BY_SINGLE, ret);
         case CONFIG_FALLBACK_EMPTY:
                 ret->kind = CONFIG_CHOICE_EMPTY;
                 ret->reason = CONFIG_BY_EMPTY;
@@ -140,10 +140,11 @@ struct config_choice config_choose(
                 choice.why = "there is no configuration at all";
         if (choice.why)
                 return choice;
-        if (is_set(known->label) && take(known, known->label, CONFIG_BY_LABEL, &choice))
+        if (is_set(known->label) && choice_take(known, known->label, CONFIG_BY_LABEL, &choice))
                 return choice;
         label_misleads = is_set(known->label);
-        default_misleads = is_set(rules->default_name) && !take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice);
+        default_misleads =
+                is_set(rules->default_name) && !choice_take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice);
         for (size_t i = 0; choice.kind == CONFIG_CHOICE_NONE && i < rules->n_fallbacks; i++)
                 fall_back(known, rules->fallbacks[i], &choice);
         choice.misled = mislead(known, rules, label_misleads, default_misleads, arena);
@@ -161,7 +162,7 @@ struct config_choice config_choose_early(
                 choice.why = "it is not known yet which configurations there are";
         else if (!is_set(rules->default_name))
                 choice.why = "the node's label is not known yet, and no default is set";
-        else if (!take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice))
+        else if (!choice_take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice))
                 choice.why = arena_printf(arena,
                         "the node's label is not known yet, and the default '%.63s' is not there", rules->default_name);
         return choice;

@@ -102,7 +102,7 @@ static bool leads_to(const char *place, const char *target)
         return length > 0 && (size_t)length == strlen(target) && memcmp(now, target, (size_t)length) == 0;
 }
 
-static int follow(const char *place, const char *target, struct error *err)
+static int folder_follow(const char *place, const char *target, struct error *err)
 {
         return leads_to(place, target) ? 0 : turn_link(place, target, err);
 }
@@ -132,7 +132,7 @@ int config_place_put(const char *place, const char *name, const struct strbuf *c
         _free_ char *target = NULL;
 
         if (!name) {
-                if (follow(place, EMPTY, err) < 0)
+                if (folder_follow(place, EMPTY, err) < 0)
                         return -1;
                 remove_copies(folder, NULL);
                 return 0;
@@ -141,7 +141,7 @@ int config_place_put(const char *place, const char *name, const struct strbuf *c
         target = xasprintf(".%s.d/%s", file_base_name(place), name);
         if (mkdir(folder, 0755) < 0 && errno != EEXIST)
                 return error_errno(err, errno, "make the folder '%s'", folder);
-        if (file_write(copy, content->data, content->size, err) < 0 || follow(place, target, err) < 0)
+        if (file_write(copy, content->data, content->size, err) < 0 || folder_follow(place, target, err) < 0)
                 return -1;
         remove_copies(folder, name);
         return 0;

@@ -21,7 +21,7 @@ static bool want(struct agent_config *config, const char *name, const char *by)
 
         if (*name && config_source_read(config->source, name, &content, &err) < 0) {
                 strbuf_done(&content);
-                agent_config_tell_unread(config, &err);
+                agent_config_report_unread(config, &err);
                 return false;
         }
         complaint_settle(&config->unread);
@@ -50,7 +50,7 @@ static bool choose_same(struct agent_config *config, const struct config_names *
                 return false;
         why = xasprintf("%s has no '%s' any more, and the node's label cannot be read",
                 config_source_name(config->source), name);
-        agent_config_tell_waiting(config, why, false);
+        agent_config_report_waiting(config, why, false);
         return false;
 }
 
@@ -65,7 +65,7 @@ static bool choose(struct agent_config *config)
         if (!config->source)
                 return false;
         if (config_source_list(config->source, &names, &arena, &err) < 0) {
-                agent_config_tell_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
+                agent_config_report_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
                 return false;
         }
         known.has_names = true;
@@ -80,17 +80,17 @@ static bool choose(struct agent_config *config)
         choice = known.has_label || !config->is_late ? config_choose(&config->rules, &known, &arena)
                                                      : config_choose_early(&config->rules, &known, &arena);
         if (choice.kind == CONFIG_CHOICE_NONE) {
-                agent_config_tell_waiting(config, choice.why, !known.has_label);
+                agent_config_report_waiting(config, choice.why, !known.has_label);
                 return false;
         }
         complaint_settle(&config->waiting);
-        agent_config_tell_fallback(config, &choice);
+        agent_config_report_fallback(config, &choice);
         config->is_settled = known.has_label;
         return want(config, choice.name ? choice.name : "", config_reason_name(choice.reason));
 }
 
 /* Another one than was told last: the agent is to load it. */
-static void follow(struct agent_config *config)
+static void nodeconfig_follow(struct agent_config *config)
 {
         if (!choose(config))
                 return;
@@ -111,7 +111,7 @@ static void follow(struct agent_config *config)
 
 static void on_change(void *data)
 {
-        follow(data);
+        nodeconfig_follow(data);
 }
 
 static void on_label(void *data)
@@ -120,7 +120,7 @@ static void on_label(void *data)
         const char *value = node_label_value(config->label);
 
         log_info("the node's label", LOG_STR("value", *value ? value : NULL));
-        follow(config);
+        nodeconfig_follow(config);
 }
 
 static void on_late(uv_timer_t *timer)
@@ -128,7 +128,7 @@ static void on_late(uv_timer_t *timer)
         struct agent_config *config = timer->data;
 
         config->is_late = true;
-        follow(config);
+        nodeconfig_follow(config);
 }
 
 static void on_label_trouble(const struct error *error, void *data)
@@ -144,7 +144,7 @@ static void on_map_trouble(const struct error *error, void *data UNUSED)
         log_warn("the ConfigMap cannot be read, will try again", LOG_ERR(error));
 }
 
-static void on_file_changed(void *data)
+static void on_nodeconfig_file_changed(void *data)
 {
         struct agent_config *config = data;
 
@@ -159,7 +159,7 @@ static int start_file(struct agent_config *config, struct error *err)
         const struct filewatch_options options = {
                 .path = config->path,
                 .limit = CONFIG_FILE_LIMIT,
-                .changed = on_file_changed,
+                .changed = on_nodeconfig_file_changed,
                 .data = config,
         };
 
@@ -288,7 +288,7 @@ int agent_config_connect(struct agent_config *config, const struct agent_config_
         }
         if (*map && start_source(config, "", map, err) < 0)
                 return -1;
-        follow(config);
+        nodeconfig_follow(config);
         return 0;
 }
 
@@ -326,7 +326,7 @@ static int read_file(struct agent_config *config, struct error *err)
         return 0;
 }
 
-static int load(struct agent_config *config, struct settings **ret, struct error *err)
+static int nodeconfig_load(struct agent_config *config, struct settings **ret, struct error *err)
 {
         const struct config_version *wanted = &config->wanted;
         struct config_text text = {.name = "", .text = ""};
@@ -345,7 +345,7 @@ static int load(struct agent_config *config, struct settings **ret, struct error
 
 int agent_config_load(struct agent_config *config, struct settings **ret, struct error *err)
 {
-        if (load(config, ret, err) < 0) {
+        if (nodeconfig_load(config, ret, err) < 0) {
                 agent_config_refuse(config, err);
                 return -1;
         }

@@ -34,7 +34,7 @@ bool agent_config_status(const struct agent_config *config, struct config_status
         return true;
 }
 
-void agent_config_tell(struct agent_config *config, enum config_verdict verdict, const char *why)
+void agent_config_report(struct agent_config *config, enum config_verdict verdict, const char *why)
 {
         struct config_status status;
 
@@ -44,11 +44,11 @@ void agent_config_tell(struct agent_config *config, enum config_verdict verdict,
         }
         config->verdict = verdict;
         if (config->report && agent_config_status(config, &status))
-                config_report_tell(config->report, &status);
+                config_report_publish(config->report, &status);
 }
 
 /* Like complain(), of what is no failure of ours. True: it is new. */
-static bool note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
+static bool outcome_note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
                 return false;
@@ -57,43 +57,43 @@ static bool note(struct complaint *complaint, enum log_level level, const char *
         return true;
 }
 
-void agent_config_tell_waiting(struct agent_config *config, const char *why, bool is_start)
+void agent_config_report_waiting(struct agent_config *config, const char *why, bool is_start)
 {
         config->is_stuck = !is_start;
-        note(&config->waiting, is_start ? LOG_INFO : LOG_WARN,
+        outcome_note(&config->waiting, is_start ? LOG_INFO : LOG_WARN,
                 config->wanted.name ? "no configuration can be chosen, the one in force stays"
                                     : "waiting for a configuration",
                 why);
         if (!config->current.name || config->verdict != CONFIG_REFUSED)
-                agent_config_tell(config, CONFIG_WAITING, why);
+                agent_config_report(config, CONFIG_WAITING, why);
 }
 
-static void tell_misled(const struct agent_config *config, const char *misled, const char *name, const char *by)
+static void report_misled(const struct agent_config *config, const char *misled, const char *name, const char *by)
 {
-        node_events_tell(config->events, NODE_EVENT_CONFIG_FALLBACK, "%s; using '%s', by %s", misled,
+        node_events_report(config->events, NODE_EVENT_CONFIG_FALLBACK, "%s; using '%s', by %s", misled,
                 *name ? name : "(empty)", by);
 }
 
-void agent_config_tell_fallback(struct agent_config *config, const struct config_choice *choice)
+void agent_config_report_fallback(struct agent_config *config, const struct config_choice *choice)
 {
         if (!choice->misled) {
                 complaint_settle(&config->misled);
                 return;
         }
-        if (note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled))
-                tell_misled(
+        if (outcome_note(&config->misled, LOG_WARN, "falling back to another configuration", choice->misled))
+                report_misled(
                         config, choice->misled, choice->name ? choice->name : "", config_reason_name(choice->reason));
 }
 
-void agent_config_tell_unread(struct agent_config *config, const struct error *err)
+void agent_config_report_unread(struct agent_config *config, const struct error *err)
 {
         if (strcmp(config->unread.text, err->text) != 0)
-                node_events_tell(config->events, NODE_EVENT_CONFIG_REFUSED,
+                node_events_report(config->events, NODE_EVENT_CONFIG_REFUSED,
                         "configuration refused, the one in force stays: %s", err->text);
         complain(&config->unread, "configuration refused, the one in force stays", err);
         config->tried[0] = '\0';
         config->is_stuck = true;
-        agent_config_tell(config, CONFIG_REFUSED, err->text);
+        agent_config_report(config, CONFIG_REFUSED, err->text);
 }
 
 /* ---- the record ---- */
@@ -169,7 +169,7 @@ static void record(struct agent_config *config)
 void agent_config_refuse(struct agent_config *config, const struct error *err)
 {
         if (config->kind != BY_NOTHING)
-                agent_config_tell(config, CONFIG_REFUSED, err->text);
+                agent_config_report(config, CONFIG_REFUSED, err->text);
 }
 
 /* |had_one|: another one was in force before, since this agent serves. */
@@ -183,7 +183,7 @@ static void note_change(struct agent_config *config, bool had_one)
                         LOG_STR("source", config->current.source), LOG_STR("by", config->current.by),
                         LOG_UINT("generation", config->generation));
         if (had_one || (config->kind == BY_NAME && !is_on_record))
-                node_events_tell(config->events, NODE_EVENT_CONFIG_APPLIED,
+                node_events_report(config->events, NODE_EVENT_CONFIG_APPLIED,
                         "configuration '%s' of %s, by %s, is in force; generation %" PRIu64 ", sha256 %.*s",
                         config_version_name(&config->current), config->current.source, config->current.by,
                         config->generation, (int)CONFIG_HASH, config->current.hash);
@@ -203,7 +203,7 @@ void agent_config_in_force(struct agent_config *config)
                 record(config);
         /* One that was refused before it could be loaded is still wanted. */
         if (!config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0)
-                agent_config_tell(config, CONFIG_ACCEPTED, NULL);
+                agent_config_report(config, CONFIG_ACCEPTED, NULL);
 }
 
 /* ---- whose turn it is ---- */
@@ -218,12 +218,12 @@ static void take_over(struct agent_config *config)
         if (config->has_annotations && config->kind != BY_NOTHING)
                 config->report = config_report_new(config->client, config->watch, config->node);
         if (config->verdict == CONFIG_ACCEPTED || config->why)
-                agent_config_tell(config, config->verdict, config->why);
+                agent_config_report(config, config->verdict, config->why);
         /* What could not be loaded, or built, is told by who asked for it: there was nobody at the start. */
         if (config->verdict == CONFIG_REFUSED && (config->is_stuck || !config->loaded.name))
-                node_events_tell(config->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);
+                node_events_report(config->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);
         if (config->misled.text[0] && config->wanted.name)
-                tell_misled(config, config->misled.text, config->wanted.name, config->wanted.by);
+                report_misled(config, config->misled.text, config->wanted.name, config->wanted.by);
 }
 
 void agent_config_serve(struct agent_config *config, bool is_serving)

@@ -57,16 +57,16 @@ struct agent_config {
 /* ---- outcome.c ---- */
 
 /* |why|, or NULL, is copied. */
-void agent_config_tell(struct agent_config *config, enum config_verdict verdict, const char *why);
+void agent_config_report(struct agent_config *config, enum config_verdict verdict, const char *why);
 
 /* Nothing can be chosen: what is in force stays, and a refusal stays told. At the start that is only for a moment. */
-void agent_config_tell_waiting(struct agent_config *config, const char *why, bool is_start);
+void agent_config_report_waiting(struct agent_config *config, const char *why, bool is_start);
 
 /* The label or the default misleads, and another one is chosen; or not any more. */
-void agent_config_tell_fallback(struct agent_config *config, const struct config_choice *choice);
+void agent_config_report_fallback(struct agent_config *config, const struct config_choice *choice);
 
 /* The chosen one cannot even be read. What cannot be loaded is told to the cluster by who asked for it (node/report.h). */
-void agent_config_tell_unread(struct agent_config *config, const struct error *err);
+void agent_config_report_unread(struct agent_config *config, const struct error *err);
 
 /* The last good configuration becomes the wanted one, if it is there and can be loaded. */
 void agent_config_begin_with_record(struct agent_config *config);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
-#include "node/mend.h"
+#include "node/reconcile.h"
 
 #define PREFIX "warpshare.dev/config"
 
@@ -22,12 +22,12 @@ struct config_report {
         uv_timer_t retry;
         struct backoff backoff;
         struct complaint trouble;
-        struct node_mend *mend;
+        struct node_reconcile *reconcile;
 };
 
 /* ---- what is said ---- */
 
-static void put(json_t *annotations, const char *key, char *value)
+static void report_put(json_t *annotations, const char *key, char *value)
 {
         text_make_utf8(value);
         json_object_set_new(annotations, key, json_string(value));
@@ -40,12 +40,12 @@ json_t *config_report_node(const char *node, const struct config_status *status)
         json_t *annotations = object_make(object, "metadata", "annotations", NULL);
 
         if (status->name) {
-                put(annotations, PREFIX, xstrdup(status->name));
-                put(annotations, PREFIX "-source", xasprintf("%s, by %s", status->source, status->by));
-                put(annotations, PREFIX "-generation", xasprintf("%" PRIu64, status->generation));
-                put(annotations, PREFIX "-hash", xstrdup(status->hash));
+                report_put(annotations, PREFIX, xstrdup(status->name));
+                report_put(annotations, PREFIX "-source", xasprintf("%s, by %s", status->source, status->by));
+                report_put(annotations, PREFIX "-generation", xasprintf("%" PRIu64, status->generation));
+                report_put(annotations, PREFIX "-hash", xstrdup(status->hash));
         }
-        put(annotations, PREFIX "-status",
+        report_put(annotations, PREFIX "-status",
                 status->verdict == CONFIG_ACCEPTED
                         ? xstrdup(config_verdict_name(status->verdict))
                         : xasprintf("%s: %s", config_verdict_name(status->verdict), status->why));
@@ -62,12 +62,12 @@ bool config_report_is_on(const json_t *node, const json_t *report)
 
 static void send_newest(struct config_report *report);
 
-static void on_retry(uv_timer_t *timer)
+static void on_report_retry(uv_timer_t *timer)
 {
         send_newest(timer->data);
 }
 
-static void on_done(const struct kube_answer *answer, void *data)
+static void on_report_done(const struct kube_answer *answer, void *data)
 {
         struct config_report *report = data;
 
@@ -80,7 +80,7 @@ static void on_done(const struct kube_answer *answer, void *data)
                 return;
         }
         complain(&report->trouble, "the node's annotations cannot be written, will try again", answer->error);
-        uv_timer_start(&report->retry, on_retry,
+        uv_timer_start(&report->retry, on_report_retry,
                 backoff_next(&report->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
 }
 
@@ -93,7 +93,7 @@ static void send_newest(struct config_report *report)
                 .body = report->newest,
                 .field_manager = CONFIG_REPORT_MANAGER,
                 .force = true,
-                .done = on_done,
+                .done = on_report_done,
                 .data = report,
         };
 
@@ -108,7 +108,7 @@ static bool is_right(const json_t *node, void *data)
         return !report->newest || config_report_is_on(node, report->newest);
 }
 
-static bool mend(void *data)
+static bool report_reconcile(void *data)
 {
         struct config_report *report = data;
 
@@ -122,12 +122,12 @@ static bool mend(void *data)
 struct config_report *config_report_new(struct kube_client *client, struct node_watch *watch, const char *node)
 {
         struct config_report *report = xcalloc(1, sizeof(*report));
-        const struct node_mend_options options = {
+        const struct node_reconcile_options options = {
                 .loop = kube_client_loop(client),
                 .watch = watch,
                 .what = "annotations",
                 .is_right = is_right,
-                .mend = mend,
+                .reconcile = report_reconcile,
                 .data = report,
         };
 
@@ -136,11 +136,11 @@ struct config_report *config_report_new(struct kube_client *client, struct node_
         report->backoff = (struct backoff){CONFIG_REPORT_RETRY_MS, CONFIG_REPORT_RETRY_MAX_MS, 0};
         uv_timer_init(kube_client_loop(client), &report->retry);
         report->retry.data = report;
-        report->mend = node_mend_new(&options);
+        report->reconcile = node_reconcile_new(&options);
         return report;
 }
 
-void config_report_tell(struct config_report *report, const struct config_status *status)
+void config_report_publish(struct config_report *report, const struct config_status *status)
 {
         json_t *node = config_report_node(report->node, status);
 
@@ -168,7 +168,7 @@ struct config_report *config_report_close(struct config_report *report)
 {
         if (!report)
                 return NULL;
-        report->mend = node_mend_close(report->mend);
+        report->reconcile = node_reconcile_close(report->reconcile);
         report->call = kube_call_cancel(report->call);
         uv_close((uv_handle_t *)&report->retry, free_report);
         return NULL;

@@ -8,7 +8,7 @@
  *   warpshare.dev/config-status       "accepted"; "refused: <reason>"; "waiting: <for what>"
  *
  * They are written by server-side apply as CONFIG_REPORT_MANAGER, so nobody else's annotations are touched and what is not said any more
- * goes. The newest report counts; one that fails is tried again, ever more slowly. What somebody changes is put back (node/mend.h).
+ * goes. The newest report counts; one that fails is tried again, ever more slowly. What somebody changes is put back (node/reconcile.h).
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct node_watch;
 
 /* |client| and |watch|, of the node of that name, must outlive it. */
 struct config_report *config_report_new(struct kube_client *client, struct node_watch *watch, const char *node);
-void config_report_tell(struct config_report *report, const struct config_status *status);
+void config_report_publish(struct config_report *report, const struct config_status *status);
 
 /* Nothing is sent after it. Accepts NULL, returns NULL. */
 struct config_report *config_report_close(struct config_report *report);

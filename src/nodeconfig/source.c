@@ -72,7 +72,7 @@ static void on_object(enum kube_change change, json_t *object, void *data)
                 source->options.changed(source->options.data);
 }
 
-static void on_synced(void *data)
+static void on_source_synced(void *data)
 {
         struct config_source *source = data;
 
@@ -80,7 +80,7 @@ static void on_synced(void *data)
         source->options.changed(source->options.data);
 }
 
-static void on_trouble(const struct error *error, void *data)
+static void on_source_trouble(const struct error *error, void *data)
 {
         struct config_source *source = data;
 
@@ -109,8 +109,8 @@ static void watch_map(struct config_source *source)
                 .path = path,
                 .field_selector = selector,
                 .on_object = on_object,
-                .on_synced = on_synced,
-                .on_trouble = on_trouble,
+                .on_synced = on_source_synced,
+                .on_trouble = on_source_trouble,
                 .data = source,
         };
 

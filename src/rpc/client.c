@@ -32,16 +32,16 @@ static void forget_handle(struct rpc_client *client)
         free(client);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_client_timer_closed(uv_handle_t *handle)
 {
         forget_handle(container_of(handle, struct rpc_client, timer));
 }
 
 /* ---- time ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_client_timer(uv_timer_t *timer);
 
-static void arm(struct rpc_client *client, int64_t deadline_ms)
+static void client_arm(struct rpc_client *client, int64_t deadline_ms)
 {
         int64_t now_ms = rpc_link_now(client->loop);
 
@@ -50,11 +50,11 @@ static void arm(struct rpc_client *client, int64_t deadline_ms)
         if (deadline_ms == RPC_NO_DEADLINE)
                 uv_timer_stop(&client->timer);
         else
-                uv_timer_start(
-                        &client->timer, on_timer, deadline_ms > now_ms ? (uint64_t)(deadline_ms - now_ms) : 0, 0);
+                uv_timer_start(&client->timer, on_client_timer,
+                        deadline_ms > now_ms ? (uint64_t)(deadline_ms - now_ms) : 0, 0);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_client_timer(uv_timer_t *timer)
 {
         struct rpc_client *client = container_of(timer, struct rpc_client, timer);
 
@@ -64,12 +64,12 @@ static void on_timer(uv_timer_t *timer)
         if (client->is_connected)
                 rpc_link_settle(&client->link);
         if (!client->is_closing)
-                arm(client, rpc_session_next_deadline(client->link.session));
+                client_arm(client, rpc_session_next_deadline(client->link.session));
 }
 
 static void on_wake(void *owner)
 {
-        arm(owner, 0);
+        client_arm(owner, 0);
 }
 
 /* ---- the connection ---- */
@@ -78,7 +78,7 @@ static void on_moved(struct rpc_link *link)
 {
         struct rpc_client *client = container_of(link, struct rpc_client, link);
 
-        arm(client, rpc_session_next_deadline(link->session));
+        client_arm(client, rpc_session_next_deadline(link->session));
 }
 
 /*
@@ -94,15 +94,15 @@ static void on_over(struct rpc_link *link, const struct error *reason)
         if (!client->is_closing && client->options.on_closed)
                 client->options.on_closed(client, reason, client->options.data);
         if (!client->is_closing)
-                arm(client, rpc_session_next_deadline(link->session));
+                client_arm(client, rpc_session_next_deadline(link->session));
 }
 
-static void on_closed(struct rpc_link *link)
+static void on_rpc_client_closed(struct rpc_link *link)
 {
         forget_handle(container_of(link, struct rpc_client, link));
 }
 
-static const struct rpc_link_events client_events = {on_moved, on_over, on_closed};
+static const struct rpc_link_events client_events = {on_moved, on_over, on_rpc_client_closed};
 
 static void on_connect(uv_connect_t *connect, int status)
 {
@@ -167,7 +167,7 @@ struct rpc_client *rpc_client_close(struct rpc_client *client)
         assert(!client->is_closing);
         client->is_closing = true;
         rpc_session_end(client->link.session, RPC_CANCELLED, "the client was closed");
-        uv_close((uv_handle_t *)&client->timer, on_timer_closed);
+        uv_close((uv_handle_t *)&client->timer, on_client_timer_closed);
         rpc_link_close(&client->link);
         return NULL;
 }

@@ -165,7 +165,7 @@ bool rpc_head_is_malformed(const struct rpc_head *head)
         return head->is_malformed;
 }
 
-static bool refuse(struct rpc_refusal *refusal, const char *http_status, enum rpc_status status)
+static bool head_refuse(struct rpc_refusal *refusal, const char *http_status, enum rpc_status status)
 {
         refusal->http_status = http_status;
         refusal->status = status;
@@ -179,19 +179,19 @@ bool rpc_head_is_refused(const struct rpc_head *head, struct rpc_refusal *ret_re
 
         if (rpc_head_is_too_large(head)) {
                 snprintf(text, size, "header list of %zu bytes, at most %zu are accepted", head->size, head->limit);
-                return refuse(ret_refusal, "200", RPC_RESOURCE_EXHAUSTED);
+                return head_refuse(ret_refusal, "200", RPC_RESOURCE_EXHAUSTED);
         }
         if (!head->is_grpc) {
                 snprintf(text, size, "content-type is not application/grpc");
-                return refuse(ret_refusal, "415", RPC_INVALID_ARGUMENT);
+                return head_refuse(ret_refusal, "415", RPC_INVALID_ARGUMENT);
         }
         if (!head->is_post) {
                 snprintf(text, size, ":method is not POST");
-                return refuse(ret_refusal, "405", RPC_INTERNAL);
+                return head_refuse(ret_refusal, "405", RPC_INTERNAL);
         }
         if (head->has_bad_timeout) {
                 snprintf(text, size, "malformed grpc-timeout");
-                return refuse(ret_refusal, "400", RPC_INTERNAL);
+                return head_refuse(ret_refusal, "400", RPC_INTERNAL);
         }
         return false;
 }

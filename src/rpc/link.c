@@ -32,7 +32,7 @@ int rpc_link_address(const char *path, struct sockaddr_un *ret_address, struct e
 
 /* ---- the end ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_rpc_link_closed(uv_handle_t *handle)
 {
         struct rpc_link *link = container_of(handle, struct rpc_link, pipe);
 
@@ -45,10 +45,10 @@ void rpc_link_close(struct rpc_link *link)
         if (link->is_closing)
                 return;
         link->is_closing = true;
-        uv_close((uv_handle_t *)&link->pipe, on_closed);
+        uv_close((uv_handle_t *)&link->pipe, on_rpc_link_closed);
 }
 
-static void end(struct rpc_link *link, const struct error *reason)
+static void link_end(struct rpc_link *link, const struct error *reason)
 {
         if (link->is_over || link->is_closing)
                 return;
@@ -65,12 +65,12 @@ void rpc_link_settle(struct rpc_link *link)
                 return;
         if (!rpc_session_why(link->session, &reason))
                 error_set(&reason, ERROR_UNAVAILABLE, "the connection was ended in order");
-        end(link, &reason);
+        link_end(link, &reason);
 }
 
 /* ---- writing ---- */
 
-static void on_written(uv_write_t *write, int status)
+static void on_link_written(uv_write_t *write, int status)
 {
         struct rpc_link *link = container_of(write, struct rpc_link, write);
 
@@ -102,7 +102,7 @@ void rpc_link_flush(struct rpc_link *link)
                 }
                 /* The session keeps the bytes until it is asked for the next, so they need no copy. */
                 if (written >= 0 || written == UV_EAGAIN)
-                        link->is_writing = uv_write(&link->write, stream, &buffer, 1, on_written) == 0;
+                        link->is_writing = uv_write(&link->write, stream, &buffer, 1, on_link_written) == 0;
                 if (!link->is_writing)
                         break;
         }
@@ -118,7 +118,7 @@ static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *
         *buffer = uv_buf_init((char *)link->buffer, RPC_LINK_BUFFER_SIZE);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
+static void on_link_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 {
         struct rpc_link *link = container_of(stream, struct rpc_link, pipe);
         struct error err;
@@ -131,7 +131,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
                         error_set(&err, ERROR_UNAVAILABLE, "the peer closed the connection");
                 else if (size != UV_EOF)
                         error_errno(&err, (int)-size, "read");
-                end(link, &err);
+                link_end(link, &err);
                 return;
         }
         link->is_busy = true;
@@ -140,7 +140,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
         link->is_busy = false;
         rpc_link_flush(link); /* after an error too: the GOAWAY that says why */
         if (r < 0) {
-                end(link, &err);
+                link_end(link, &err);
                 return;
         }
         if (!link->is_closing)
@@ -150,7 +150,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 
 int rpc_link_start(struct rpc_link *link, struct error *err)
 {
-        int r = uv_read_start((uv_stream_t *)&link->pipe, on_allocate, on_read);
+        int r = uv_read_start((uv_stream_t *)&link->pipe, on_allocate, on_link_read);
 
         if (r < 0)
                 return error_errno(err, -r, "read from the socket");

@@ -74,7 +74,7 @@ bool rpc_reader_is_partial(const struct rpc_reader *reader)
         return reader->bytes.size > 0 && !is_complete(reader);
 }
 
-static void take(struct rpc_reader *reader, const uint8_t **bytes, size_t *size, size_t most)
+static void message_take(struct rpc_reader *reader, const uint8_t **bytes, size_t *size, size_t most)
 {
         size_t taken = MIN(*size, most);
 
@@ -93,7 +93,7 @@ enum rpc_reader_result rpc_reader_feed(struct rpc_reader *reader, const uint8_t 
                         strbuf_done(&reader->bytes);
         }
         if (reader->bytes.size < RPC_PREFIX_SIZE)
-                take(reader, bytes, size, RPC_PREFIX_SIZE - reader->bytes.size);
+                message_take(reader, bytes, size, RPC_PREFIX_SIZE - reader->bytes.size);
         if (reader->bytes.size < RPC_PREFIX_SIZE)
                 return RPC_READER_MORE;
         if (reader->bytes.data[0] == 1)
@@ -102,7 +102,7 @@ enum rpc_reader_result rpc_reader_feed(struct rpc_reader *reader, const uint8_t 
                 return RPC_READER_BAD_FLAG;
         if (claimed_size(reader) > reader->limit)
                 return RPC_READER_TOO_LARGE;
-        take(reader, bytes, size, RPC_PREFIX_SIZE + claimed_size(reader) - reader->bytes.size);
+        message_take(reader, bytes, size, RPC_PREFIX_SIZE + claimed_size(reader) - reader->bytes.size);
         if (!is_complete(reader))
                 return RPC_READER_MORE;
         *ret_payload = (const uint8_t *)reader->bytes.data + RPC_PREFIX_SIZE;

@@ -19,7 +19,7 @@ static void end_with(struct rpc_call *call, uint32_t http2_error, enum rpc_statu
         rpc_call_end(call, status, text);
 }
 
-static void fail(struct rpc_call *call, enum rpc_status status, const char *text)
+static void response_fail(struct rpc_call *call, enum rpc_status status, const char *text)
 {
         end_with(call, NGHTTP2_CANCEL, status, text);
 }
@@ -34,7 +34,7 @@ static void doom(struct rpc_call *call, enum rpc_status status, const char *text
         call->deadline_ms = call->session->now_ms;
 }
 
-static void start(struct rpc_call *call, const char *path, struct rpc_message *request)
+static void response_start(struct rpc_call *call, const char *path, struct rpc_message *request)
 {
         struct rpc_session *session = call->session;
         const nghttp2_data_provider provider = {.read_callback = rpc_call_next_data};
@@ -78,7 +78,7 @@ struct rpc_call *rpc_session_call(struct rpc_session *session, const char *path,
         else if (deadline_ms <= now_ms)
                 doom(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
         else
-                start(call, path, request);
+                response_start(call, path, request);
         rpc_session_wake(session);
         return call;
 }
@@ -88,7 +88,7 @@ void rpc_call_cancel(struct rpc_call *call)
         struct rpc_session *session = call->session;
 
         assert(!session->is_server);
-        fail(call, RPC_CANCELLED, "cancelled");
+        response_fail(call, RPC_CANCELLED, "cancelled");
         rpc_session_wake(session);
 }
 
@@ -97,9 +97,9 @@ void rpc_call_cancel(struct rpc_call *call)
 static void end_by_status(struct rpc_call *call, const struct rpc_head *head)
 {
         if (head->status == RPC_OK && rpc_reader_is_partial(&call->reader))
-                fail(call, RPC_INTERNAL, "truncated response message");
+                response_fail(call, RPC_INTERNAL, "truncated response message");
         else if (!head->has_status)
-                fail(call, RPC_UNKNOWN, "trailers without grpc-status");
+                response_fail(call, RPC_UNKNOWN, "trailers without grpc-status");
         else
                 end_with(call, NGHTTP2_NO_ERROR, head->status, head->message.data);
 }
@@ -111,7 +111,7 @@ void rpc_response_head(struct rpc_call *call)
         char text[64];
 
         if (rpc_head_is_too_large(head)) {
-                fail(call, RPC_RESOURCE_EXHAUSTED, "response header list too large");
+                response_fail(call, RPC_RESOURCE_EXHAUSTED, "response header list too large");
                 return;
         }
         if (rpc_head_is_malformed(head)) {
@@ -122,7 +122,7 @@ void rpc_response_head(struct rpc_call *call)
                 if (is_last)
                         end_by_status(call, head);
                 else
-                        fail(call, RPC_INTERNAL, "a second response header list");
+                        response_fail(call, RPC_INTERNAL, "a second response header list");
                 return;
         }
         if (head->http_status < 200 && !is_last)
@@ -132,11 +132,11 @@ void rpc_response_head(struct rpc_call *call)
                 end_by_status(call, head);
         } else if (head->http_status != 200) {
                 snprintf(text, sizeof(text), "unexpected HTTP status %u", head->http_status);
-                fail(call, rpc_status_of_http(head->http_status), text);
+                response_fail(call, rpc_status_of_http(head->http_status), text);
         } else if (!head->is_grpc) {
-                fail(call, RPC_UNKNOWN, "content-type of the response is not application/grpc");
+                response_fail(call, RPC_UNKNOWN, "content-type of the response is not application/grpc");
         } else if (is_last) {
-                fail(call, RPC_INTERNAL, "response without grpc-status");
+                response_fail(call, RPC_INTERNAL, "response without grpc-status");
         }
 }
 
@@ -157,13 +157,13 @@ void rpc_response_data(struct rpc_call *call, const uint8_t *bytes, size_t size)
                                 call->handlers.message(call, payload, payload_size, call->data);
                         break;
                 case RPC_READER_TOO_LARGE:
-                        fail(call, RPC_RESOURCE_EXHAUSTED, "response message too large");
+                        response_fail(call, RPC_RESOURCE_EXHAUSTED, "response message too large");
                         break;
                 case RPC_READER_COMPRESSED:
-                        fail(call, RPC_INTERNAL, "compressed response message, though none was asked for");
+                        response_fail(call, RPC_INTERNAL, "compressed response message, though none was asked for");
                         break;
                 case RPC_READER_BAD_FLAG:
-                        fail(call, RPC_INTERNAL, "response message with a bad compressed flag");
+                        response_fail(call, RPC_INTERNAL, "response message with a bad compressed flag");
                         break;
                 }
         }
@@ -172,7 +172,7 @@ void rpc_response_data(struct rpc_call *call, const uint8_t *bytes, size_t size)
 
 void rpc_response_end(struct rpc_call *call)
 {
-        fail(call, RPC_INTERNAL, "the server closed the stream without sending trailers");
+        response_fail(call, RPC_INTERNAL, "the server closed the stream without sending trailers");
 }
 
 void rpc_response_reset(struct rpc_call *call, uint32_t http2_error)
@@ -192,5 +192,5 @@ void rpc_response_expire(struct rpc_call *call)
         if (call->stream_id == 0)
                 rpc_call_end(call, call->status, call->text);
         else
-                fail(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
+                response_fail(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
 }

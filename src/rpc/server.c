@@ -69,7 +69,7 @@ static void forget_handle(struct rpc_server *server)
                 closed(data);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_server_handle_closed(uv_handle_t *handle)
 {
         forget_handle(handle->data);
 }
@@ -85,25 +85,25 @@ static int64_t connection_deadline(const struct connection *connection)
         return deadline_ms;
 }
 
-static void on_timer(uv_timer_t *timer);
+static void on_server_timer(uv_timer_t *timer);
 static void resume_listening(struct rpc_server *server);
 
 /* Only ever earlier: a deadline that went away costs one idle wake-up, not a search through all of them. */
-static void arm(struct rpc_server *server, int64_t deadline_ms)
+static void server_arm(struct rpc_server *server, int64_t deadline_ms)
 {
         int64_t now_ms = rpc_link_now(server->loop);
 
         if (deadline_ms >= server->armed_ms)
                 return;
         server->armed_ms = deadline_ms;
-        uv_timer_start(&server->timer, on_timer, deadline_ms > now_ms ? (uint64_t)(deadline_ms - now_ms) : 0, 0);
+        uv_timer_start(&server->timer, on_server_timer, deadline_ms > now_ms ? (uint64_t)(deadline_ms - now_ms) : 0, 0);
 }
 
 /*
  * Closing a link takes effect in a later turn of the loop, so that walking the list here is safe, whatever the calls' owners
  * do when they hear of an end.
  */
-static void on_timer(uv_timer_t *timer)
+static void on_server_timer(uv_timer_t *timer)
 {
         struct rpc_server *server = container_of(timer, struct rpc_server, timer);
         int64_t now_ms = rpc_link_now(server->loop);
@@ -134,7 +134,7 @@ static void on_timer(uv_timer_t *timer)
                 next_ms = MIN(next_ms, server->resume_ms);
         if (server->is_closing && server->n_connections > 0 && server->grace_ms > now_ms)
                 next_ms = MIN(next_ms, server->grace_ms);
-        arm(server, next_ms);
+        server_arm(server, next_ms);
 }
 
 /* ---- connections ---- */
@@ -164,7 +164,7 @@ static void on_moved(struct rpc_link *link)
         struct connection *connection = container_of(link, struct connection, link);
 
         connection->moved_ms = rpc_link_now(connection->server->loop);
-        arm(connection->server, connection_deadline(connection));
+        server_arm(connection->server, connection_deadline(connection));
         if (rpc_session_unread(link->session) > 0)
                 limit_unread(connection->server);
 }
@@ -177,10 +177,10 @@ static void on_over(struct rpc_link *link, const struct error *reason UNUSED)
 static void close_timer_if_last(struct rpc_server *server)
 {
         if (server->is_closing && server->n_connections == 0 && !uv_is_closing((uv_handle_t *)&server->timer))
-                uv_close((uv_handle_t *)&server->timer, on_handle_closed);
+                uv_close((uv_handle_t *)&server->timer, on_server_handle_closed);
 }
 
-static void on_closed(struct rpc_link *link)
+static void on_rpc_server_closed(struct rpc_link *link)
 {
         struct connection *connection = container_of(link, struct connection, link);
         struct rpc_server *server = connection->server;
@@ -194,7 +194,7 @@ static void on_closed(struct rpc_link *link)
         forget_handle(server);
 }
 
-static const struct rpc_link_events connection_events = {on_moved, on_over, on_closed};
+static const struct rpc_link_events connection_events = {on_moved, on_over, on_rpc_server_closed};
 
 /* Makes room by the connection without a call that was silent for longest; false: there is none. */
 static bool evict_idle(struct rpc_server *server)
@@ -244,7 +244,7 @@ static void add_connection(struct rpc_server *server, int fd)
         } else if (rpc_link_start(&connection->link, &err) < 0) {
                 rpc_link_close(&connection->link);
         } else {
-                arm(server, connection->handshake_ms);
+                server_arm(server, connection->handshake_ms);
         }
 }
 
@@ -252,7 +252,7 @@ static void pause_listening(struct rpc_server *server)
 {
         uv_poll_stop(&server->listener);
         server->resume_ms = rpc_link_now(server->loop) + PAUSE_MS;
-        arm(server, server->resume_ms);
+        server_arm(server, server->resume_ms);
 }
 
 static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
@@ -381,7 +381,7 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         server->timer.data = server;
         server->handles = 1;
         if (listen_on(server, err) < 0) {
-                uv_close((uv_handle_t *)&server->timer, on_handle_closed);
+                uv_close((uv_handle_t *)&server->timer, on_server_handle_closed);
                 return -1;
         }
         server->listener.data = server;
@@ -399,7 +399,7 @@ void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*close
         server->data = data;
         server->grace_ms = rpc_link_now(server->loop) + (int64_t)MIN(grace_ms, INT32_MAX);
         remove_socket(server);
-        uv_close((uv_handle_t *)&server->listener, on_handle_closed);
+        uv_close((uv_handle_t *)&server->listener, on_server_handle_closed);
         close(server->fd);
         LIST_FOR_EACH(in_server, &server->connections) {
                 struct rpc_link *link = &connection_of(in_server)->link;
@@ -409,7 +409,7 @@ void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*close
                 rpc_session_drain(link->session);
                 rpc_link_flush(link);
         }
-        arm(server, server->grace_ms);
+        server_arm(server, server->grace_ms);
         close_timer_if_last(server);
 }
 

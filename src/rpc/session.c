@@ -240,7 +240,7 @@ static void *allocate(size_t size, void *user_data UNUSED)
         return xmalloc(size);
 }
 
-static void release(void *pointer, void *user_data UNUSED)
+static void session_release(void *pointer, void *user_data UNUSED)
 {
         free(pointer);
 }
@@ -257,7 +257,7 @@ static void *reallocate(void *pointer, size_t size, void *user_data UNUSED)
 
 static void open_http2(struct rpc_session *session)
 {
-        nghttp2_mem memory = {NULL, allocate, release, allocate_zeroed, reallocate};
+        nghttp2_mem memory = {NULL, allocate, session_release, allocate_zeroed, reallocate};
         nghttp2_session_callbacks *callbacks;
         nghttp2_option *option;
         int r;

@@ -46,26 +46,26 @@ struct request {
         const struct resource *resource;
         const char *tag;
         const struct allocate_binding *binding; /* NULL: none */
-        struct allocation *allocation;          /* arrays have room for what is above */
+        struct allocate_answer *answer;         /* arrays have room for what is above */
         const char **names;                     /* of the parts' units, as containers know them */
 };
 
 static void add_pair(const struct request *request, const char *name, const char *value)
 {
-        request->allocation->environment[request->allocation->n_environment++] =
+        request->answer->environment[request->answer->n_environment++] =
                 (struct allocate_pair){.name = name, .value = value};
 }
 
 static struct allocate_mount *add_mount(
         const struct request *request, const char *container_path, const char *host_path)
 {
-        struct allocate_mount *mount = &request->allocation->mounts[request->allocation->n_mounts++];
+        struct allocate_mount *mount = &request->answer->mounts[request->answer->n_mounts++];
 
         *mount = (struct allocate_mount){.container_path = container_path, .host_path = host_path};
         return mount;
 }
 
-static const char *join(struct arena *arena, const char *const *items, size_t count)
+static const char *allocate_join(struct arena *arena, const char *const *items, size_t count)
 {
         size_t size = 1;
         char *text;
@@ -104,11 +104,11 @@ static bool has_imex_channel(const struct request *request)
 static int collect_parts(const struct request *request, const char *const *ids, size_t n_ids, struct error *err)
 {
         const struct resource *resource = request->resource;
-        struct allocation *allocation = request->allocation;
+        struct allocate_answer *answer = request->answer;
         uint8_t *seen = ARENA_ARRAY(request->arena, uint8_t, resource->n_devices);
         uint32_t *part_of = ARENA_ARRAY(request->arena, uint32_t, resource->n_units);
 
-        allocation->parts = ARENA_ARRAY(request->arena, struct allocate_part, MIN(n_ids, resource->n_units));
+        answer->parts = ARENA_ARRAY(request->arena, struct allocate_part, MIN(n_ids, resource->n_units));
         for (size_t i = 0; i < n_ids; i++) {
                 const struct device *device = map_find(&resource->by_id, ids[i]);
                 uint32_t *part;
@@ -121,23 +121,23 @@ static int collect_parts(const struct request *request, const char *const *ids, 
                 seen[device - resource->devices] = 1;
                 part = &part_of[device->unit];
                 if (*part == 0) {
-                        *part = (uint32_t)++allocation->n_parts;
-                        allocation->parts[*part - 1].unit = &resource->units[device->unit];
+                        *part = (uint32_t)++answer->n_parts;
+                        answer->parts[*part - 1].unit = &resource->units[device->unit];
                 }
-                allocation->parts[*part - 1].replicas++;
+                answer->parts[*part - 1].replicas++;
         }
         return 0;
 }
 
-/* All replicas are of the unit that the request is bound to: ids are tokens, and the books follow the grant. */
+/* All replicas are of the unit that the request is bound to: ids are tokens, and the ledger follows the allocation. */
 static int bind_parts(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
-        struct allocation *allocation = request->allocation;
+        struct allocate_answer *answer = request->answer;
         const struct unit *unit;
         unsigned int replicas = 0;
 
-        if (!request->binding || !request->binding->unit || allocation->n_parts == 0)
+        if (!request->binding || !request->binding->unit || answer->n_parts == 0)
                 return 0;
         unit = resource_find_unit(resource, request->binding->unit);
         if (!unit)
@@ -145,32 +145,32 @@ static int bind_parts(const struct request *request, struct error *err)
                         "invalid request for resource '%s': it no longer has the unit '%.100s', which was chosen for "
                         "this container",
                         resource->name, request->binding->unit);
-        for (size_t i = 0; i < allocation->n_parts; i++)
-                replicas += allocation->parts[i].replicas;
+        for (size_t i = 0; i < answer->n_parts; i++)
+                replicas += answer->parts[i].replicas;
         if (replicas > unit->replicas)
                 return error_set(err, ERROR_INVALID,
                         "invalid request for resource '%s': %u replicas of %s, which has %u", resource->name, replicas,
                         unit->uuid, unit->replicas);
-        allocation->parts[0] = (struct allocate_part){.unit = unit, .replicas = replicas};
-        allocation->n_parts = 1;
+        answer->parts[0] = (struct allocate_part){.unit = unit, .replicas = replicas};
+        answer->n_parts = 1;
         return 0;
 }
 
 static void add_shares(const struct request *request)
 {
-        for (size_t i = 0; i < request->allocation->n_parts; i++) {
-                struct allocate_part *part = &request->allocation->parts[i];
+        for (size_t i = 0; i < request->answer->n_parts; i++) {
+                struct allocate_part *part = &request->answer->parts[i];
 
                 part->share = share_of(request->resource, part->unit, part->replicas);
         }
 }
 
 /* NULL: none. */
-static const struct unit *first_shared_unit(const struct allocation *allocation)
+static const struct unit *first_shared_unit(const struct allocate_answer *answer)
 {
-        for (size_t i = 0; i < allocation->n_parts; i++)
-                if (allocation->parts[i].unit->shared)
-                        return allocation->parts[i].unit;
+        for (size_t i = 0; i < answer->n_parts; i++)
+                if (answer->parts[i].unit->shared)
+                        return answer->parts[i].unit;
         return NULL;
 }
 
@@ -178,7 +178,7 @@ static int check_size(const struct request *request, size_t n_ids, struct error 
 {
         const struct resource *resource = request->resource;
 
-        if (!resource->fail_requests_greater_than_one || n_ids <= 1 || !first_shared_unit(request->allocation))
+        if (!resource->fail_requests_greater_than_one || n_ids <= 1 || !first_shared_unit(request->answer))
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "invalid request for resource '%s': maximum request size for shared resources is 1; found %zu; to allow "
@@ -191,25 +191,25 @@ static int check_units(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
 
-        const struct unit *shared = first_shared_unit(request->allocation);
+        const struct unit *shared = first_shared_unit(request->answer);
 
-        if (resource->strategy != SHARING_MPS || request->allocation->n_parts <= 1 || !shared ||
+        if (resource->strategy != SHARING_MPS || request->answer->n_parts <= 1 || !shared ||
                 !mps_has_own_daemon(resource->daemon_scope, shared->uuid))
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "invalid request for resource '%s': devices of %zu units, but %s a container gets devices of one "
                 "unit only; set sharing.mps.placement to same-gpu%s",
-                resource->name, request->allocation->n_parts, shared->mig ? "under MPS on MIG" : "with daemonScope gpu",
+                resource->name, request->answer->n_parts, shared->mig ? "under MPS on MIG" : "with daemonScope gpu",
                 shared->mig ? "" : ", or sharing.mps.daemonScope to resource");
 }
 
 static void collect_names(struct request *request)
 {
-        const struct allocation *allocation = request->allocation;
+        const struct allocate_answer *answer = request->answer;
 
-        request->names = ARENA_ARRAY(request->arena, const char *, allocation->n_parts);
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                const struct unit *unit = allocation->parts[i].unit;
+        request->names = ARENA_ARRAY(request->arena, const char *, answer->n_parts);
+        for (size_t i = 0; i < answer->n_parts; i++) {
+                const struct unit *unit = answer->parts[i].unit;
 
                 request->names[i] = request->config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
         }
@@ -217,31 +217,32 @@ static void collect_names(struct request *request)
 
 /* ---- CDI ---- */
 
-/* What the container's start makes: kubelet/broker.h. Without a grant there is no name that is new. */
+/* What the container's start makes: kubelet/broker.h. Without an allocation there is no name that is new. */
 static bool has_limits_at_start(const struct request *request)
 {
-        return request->binding && request->binding->grant && mps_limits_at_start(request->plan, request->resource) &&
+        return request->binding && request->binding->allocation &&
+               mps_limits_at_start(request->plan, request->resource) &&
                (request->resource->provisioning == PROVISIONING_DECLARED ||
-                       !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->allocation->parts[0].unit->uuid));
+                       !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->answer->parts[0].unit->uuid));
 }
 
 /* The same variables as in the answer. In a partition percentages count for nothing, and its id is no device. */
 static const char *limits_name(const struct request *request, const struct unit *shared)
 {
         bool is_partition = request->binding && request->binding->partition;
-        unsigned int k = is_partition ? 0 : request->allocation->parts[0].replicas;
+        unsigned int k = is_partition ? 0 : request->answer->parts[0].replicas;
 
         if (has_limits_at_start(request))
-                return arena_printf(request->arena, CDI_KIND_MPS "=%s", request->binding->grant);
+                return arena_printf(request->arena, CDI_KIND_MPS "=%s", request->binding->allocation);
         return arena_printf(
                 request->arena, CDI_KIND_MPS "=%s", mps_limits_device(request->arena, request->resource, shared, k));
 }
 
 static void add_cdi(const struct request *request)
 {
-        struct allocation *allocation = request->allocation;
-        const struct unit *shared = first_shared_unit(allocation);
-        size_t n_units = allocation->n_parts;
+        struct allocate_answer *answer = request->answer;
+        const struct unit *shared = first_shared_unit(answer);
+        size_t n_units = answer->n_parts;
         const char **devices = ARENA_ARRAY(request->arena, const char *, MAX_CDI_DEVICES(n_units));
         size_t count = 0;
 
@@ -257,16 +258,16 @@ static void add_cdi(const struct request *request)
         if (count == 0)
                 return;
         if (plan_device_lists(request->plan) & DEVICE_LIST_CDI_ANNOTATIONS) {
-                allocation->annotations = ARENA_NEW(request->arena, struct allocate_pair);
-                allocation->annotations[allocation->n_annotations++] = (struct allocate_pair){
+                answer->annotations = ARENA_NEW(request->arena, struct allocate_pair);
+                answer->annotations[answer->n_annotations++] = (struct allocate_pair){
                         .name = arena_printf(request->arena, "%snvidia-device-plugin_%s",
                                 request->config->cdi_annotation_prefix, request->tag),
-                        .value = join(request->arena, devices, count),
+                        .value = allocate_join(request->arena, devices, count),
                 };
         }
         if (plan_device_lists(request->plan) & DEVICE_LIST_CDI_CRI) {
-                allocation->cdi_devices = devices;
-                allocation->n_cdi_devices = count;
+                answer->cdi_devices = devices;
+                answer->n_cdi_devices = count;
         }
 }
 
@@ -296,17 +297,17 @@ static void add_door(const struct request *request, const struct unit *unit)
  */
 static void add_memory_limit(const struct request *request)
 {
-        const struct allocation *allocation = request->allocation;
-        uint64_t *mib = ARENA_ARRAY(request->arena, uint64_t, allocation->n_parts);
+        const struct allocate_answer *answer = request->answer;
+        uint64_t *mib = ARENA_ARRAY(request->arena, uint64_t, answer->n_parts);
         uint64_t least = UINT64_MAX;
         size_t n_shared = 0;
 
-        for (size_t i = 0; i < allocation->n_parts; i++) {
-                const struct share *share = &allocation->parts[i].share;
+        for (size_t i = 0; i < answer->n_parts; i++) {
+                const struct share *share = &answer->parts[i].share;
 
                 if (share->memory_mib)
                         least = MIN(least, share->memory_mib);
-                n_shared += allocation->parts[i].unit->shared != NULL;
+                n_shared += answer->parts[i].unit->shared != NULL;
         }
         if (least == UINT64_MAX)
                 return; /* no unit knows its memory */
@@ -315,14 +316,14 @@ static void add_memory_limit(const struct request *request)
         add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(request->arena, mib, n_shared));
 }
 
-/* One percentage counts for the whole process, so over several units it is the least: none grants more than that. */
+/* One percentage counts for the whole process, so over several units it is the least: none allocations more than that. */
 static void add_threads(const struct request *request)
 {
-        const struct allocation *allocation = request->allocation;
+        const struct allocate_answer *answer = request->answer;
         unsigned int permille = 1000;
 
-        for (size_t i = 0; i < allocation->n_parts; i++)
-                permille = MIN(permille, allocation->parts[i].share.threads_permille);
+        for (size_t i = 0; i < answer->n_parts; i++)
+                permille = MIN(permille, answer->parts[i].share.threads_permille);
         add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(request->arena, permille));
 }
 
@@ -339,17 +340,18 @@ static void add_limits(const struct request *request)
 static void add_facts(const struct request *request)
 {
         const struct allocate_binding *binding = request->binding;
-        const struct allocate_part *part = &request->allocation->parts[0];
+        const struct allocate_part *part = &request->answer->parts[0];
         const struct mps_part held = {request->resource, part->unit, part->replicas, part->share};
         struct mps_fact facts[MPS_FACTS_MAX];
         size_t count;
 
-        if (binding && binding->grant)
-                add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->grant));
-        if (request->allocation->n_parts > 1)
+        if (binding && binding->allocation)
+                add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->allocation));
+        if (request->answer->n_parts > 1)
                 return;
         count = mps_facts(facts, request->arena, &held,
-                binding && binding->grant ? binding->tier : share_tier(request->plan, request->resource, part->unit),
+                binding && binding->allocation ? binding->tier
+                                               : share_tier(request->plan, request->resource, part->unit),
                 binding ? binding->sms : 0);
         for (size_t i = 0; i < count; i++)
                 add_pair(request, facts[i].name, facts[i].value);
@@ -367,14 +369,14 @@ static bool has_variables(const struct request *request)
  */
 static void add_mps(const struct request *request, const struct unit *unit)
 {
-        bool is_told_at_start = has_limits_at_start(request);
+        bool is_reported_at_start = has_limits_at_start(request);
 
         add_door(request, unit);
         if (request->resource->provisioning != PROVISIONING_UNIFORM &&
-                (!is_told_at_start || has_variables(request) ||
+                (!is_reported_at_start || has_variables(request) ||
                         request->resource->provisioning == PROVISIONING_DECLARED))
                 add_limits(request);
-        if (!is_told_at_start)
+        if (!is_reported_at_start)
                 add_facts(request);
 }
 
@@ -388,14 +390,14 @@ static void add_visible_devices(const struct request *request)
                 add_pair(request, "NVIDIA_VISIBLE_DEVICES", VOLUME_ROOT);
         else
                 add_pair(request, "NVIDIA_VISIBLE_DEVICES",
-                        join(request->arena, request->names, request->allocation->n_parts));
+                        allocate_join(request->arena, request->names, request->answer->n_parts));
         if (lists & DEVICE_LIST_ENVVAR && has_imex_channel(request))
                 add_pair(request, "NVIDIA_IMEX_CHANNELS", IMEX_CHANNEL);
 }
 
 static void add_volumes(const struct request *request)
 {
-        for (size_t i = 0; i < request->allocation->n_parts; i++)
+        for (size_t i = 0; i < request->answer->n_parts; i++)
                 add_mount(request, arena_printf(request->arena, VOLUME_ROOT "/%s", request->names[i]), "/dev/null");
         if (has_imex_channel(request))
                 add_mount(request, VOLUME_ROOT "/imex/" IMEX_CHANNEL, "/dev/null");
@@ -406,12 +408,12 @@ static void add_volumes(const struct request *request)
 /* MIG devices of one GPU share its node, and those of one GPU instance share that one's. */
 static void add_node(const struct request *request, const char *path)
 {
-        struct allocation *allocation = request->allocation;
+        struct allocate_answer *answer = request->answer;
 
-        for (size_t i = 0; i < allocation->n_nodes; i++)
-                if (strcmp(allocation->nodes[i].container_path, path) == 0)
+        for (size_t i = 0; i < answer->n_nodes; i++)
+                if (strcmp(answer->nodes[i].container_path, path) == 0)
                         return;
-        allocation->nodes[allocation->n_nodes++] = (struct allocate_node){
+        answer->nodes[answer->n_nodes++] = (struct allocate_node){
                 .container_path = path,
                 .host_path = below(request, request->config->dev_root, path),
                 .permissions = "rw",
@@ -435,26 +437,26 @@ static void add_unit_nodes(const struct request *request, const struct unit *uni
 
 static void add_nvml_nodes(const struct request *request)
 {
-        const struct allocation *allocation = request->allocation;
+        const struct allocate_answer *answer = request->answer;
 
         for (size_t i = 0; i < ARRAY_SIZE(control_nodes); i++)
                 if (request->plan->inventory->nodes & control_nodes[i].bit)
                         add_node(request, control_nodes[i].path);
-        for (size_t i = 0; i < allocation->n_parts; i++)
-                add_unit_nodes(request, allocation->parts[i].unit);
+        for (size_t i = 0; i < answer->n_parts; i++)
+                add_unit_nodes(request, answer->parts[i].unit);
 }
 
 static void add_nodes(const struct request *request)
 {
-        struct allocation *allocation = request->allocation;
+        struct allocate_answer *answer = request->answer;
 
-        allocation->nodes = ARENA_ARRAY(request->arena, struct allocate_node, MAX_NODES(allocation->n_parts));
+        answer->nodes = ARENA_ARRAY(request->arena, struct allocate_node, MAX_NODES(answer->n_parts));
         switch (request->plan->inventory->platform) {
         case PLATFORM_NVML:
                 add_nvml_nodes(request);
                 break;
         case PLATFORM_WSL:
-                if (allocation->n_parts)
+                if (answer->n_parts)
                         add_node(request, "/dev/dxg");
                 break;
         case PLATFORM_TEGRA:
@@ -466,14 +468,14 @@ static void add_nodes(const struct request *request)
 
 /* ---- the answer ---- */
 
-static void answer(const struct request *request)
+static void fill_answer(const struct request *request)
 {
         const struct config *config = request->config;
-        struct allocation *allocation = request->allocation;
-        const struct unit *shared = first_shared_unit(allocation);
+        struct allocate_answer *answer = request->answer;
+        const struct unit *shared = first_shared_unit(answer);
 
-        allocation->environment = ARENA_ARRAY(request->arena, struct allocate_pair, MAX_PAIRS);
-        allocation->mounts = ARENA_ARRAY(request->arena, struct allocate_mount, MAX_MOUNTS(allocation->n_parts));
+        answer->environment = ARENA_ARRAY(request->arena, struct allocate_pair, MAX_PAIRS);
+        answer->mounts = ARENA_ARRAY(request->arena, struct allocate_mount, MAX_MOUNTS(answer->n_parts));
         if (plan_device_lists(request->plan) & DEVICE_LIST_CDI)
                 add_cdi(request);
         if (request->resource->strategy == SHARING_MPS && shared)
@@ -490,10 +492,10 @@ static void answer(const struct request *request)
                 add_nodes(request);
 }
 
-int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
+int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *wanted, struct error *err)
 {
-        struct allocation allocation = {0};
+        struct allocate_answer answer = {0};
         struct request request = {
                 .arena = arena,
                 .plan = plan,
@@ -501,7 +503,7 @@ int allocate(struct allocation *ret, struct arena *arena, const struct plan *pla
                 .resource = resource,
                 .tag = wanted->tag,
                 .binding = wanted->binding,
-                .allocation = &allocation,
+                .answer = &answer,
         };
 
         if (collect_parts(&request, wanted->ids, wanted->n_ids, err) < 0 ||
@@ -510,7 +512,7 @@ int allocate(struct allocation *ret, struct arena *arena, const struct plan *pla
                 return -1;
         add_shares(&request);
         collect_names(&request);
-        answer(&request);
-        *ret = allocation;
+        fill_answer(&request);
+        *ret = answer;
         return 0;
 }

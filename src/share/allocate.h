@@ -20,7 +20,7 @@
  * A unit is named once however many replicas are asked for, by UUID or index. What cannot be had is left out: an IMEX channel
  * without its node, an extra without a CDI device, a node whose minor is unknown.
  *
- * What an MPS container was given: share/mps_facts.h, and WARPSHARE_GRANT, the grant's id, where there is one. Where its limits are made
+ * What an MPS container was given: share/mps_facts.h, and WARPSHARE_GRANT, the allocation's id, where there is one. Where its limits are made
  * when it starts (share/mps_limits.h), so are these, and variables have only the limits, for runtimes that know no CDI.
  *
  * Better than there: a node is in the list once, units are in the order of the request by index too, and a container without
@@ -55,7 +55,7 @@ struct allocate_part {
         struct share share;
 };
 
-struct allocation {
+struct allocate_answer {
         struct allocate_pair *environment;
         size_t n_environment;
         struct allocate_pair *annotations;
@@ -70,12 +70,12 @@ struct allocation {
         size_t n_parts;
 };
 
-/* Where the books (share/grants.h) and `warpshare mps` put a request; all NULL and zero: its ids say all. */
+/* Where the ledger (share/allocations.h) and `warpshare mps` put a request; all NULL and zero: its ids say all. */
 struct allocate_binding {
-        const char *grant;     /* id of the grant: WARPSHARE_GRANT */
-        const char *unit;      /* UUID of the one unit that all its replicas are of, whatever the ids say; or NULL */
-        enum mps_tier tier;    /* how the share is enforced there */
-        const char *pipe;      /* directory below the MPS root to mount instead of the daemon's; or NULL */
+        const char *allocation; /* id of the allocation: WARPSHARE_GRANT */
+        const char *unit;       /* UUID of the one unit that all its replicas are of, whatever the ids say; or NULL */
+        enum mps_tier tier;     /* how the share is enforced there */
+        const char *pipe;       /* directory below the MPS root to mount instead of the daemon's; or NULL */
         const char *shm;       /* directory below the MPS root that is /dev/shm of its daemon; NULL: that of the node */
         const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
         unsigned int sms;      /* of the partition; 0 unknown */
@@ -97,5 +97,5 @@ struct allocate_request {
  *
  * What |ret| points to lives in |arena| or in what the plan lives in; nothing of it is the request's.
  */
-int allocate(struct allocation *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
+int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *request, struct error *err) MUST_USE;

@@ -2,11 +2,11 @@
  * The memory of a unit that is shared by MPS, and what k of its N replicas get of it. Pure.
  *
  * Pinned device memory limits count all that a client allocates, CUDA's own context included (MPS manual), so a context is
- * nothing to keep back: it is part of the share. Kept back is what no client is charged with: what the driver reserves of the
+ * nothing to reserve: it is part of the share. Reserved is what no client is charged with: what the driver reserves of the
  * total, which NVML tells (struct gpu), and the server's own context, for which the manual has one example of 60 MiB on a MIG
  * device. A MIG device has its own memory, of which the driver takes next to nothing. Whoever knows better writes memoryReserve.
  *
- * Under uniform nothing is kept back: total / N is NVIDIA's formula.
+ * Under uniform nothing is reserved: total / N is NVIDIA's formula.
  */
 #pragma once
 
@@ -30,7 +30,7 @@
  */
 #define BUDGET_LEAST_SHARE_MIB UINT64_C(256)
 
-/* Kept back of |unit|, which is shared by MPS. */
+/* Reserved of |unit|, which is shared by MPS. */
 uint64_t budget_reserve_mib(const struct unit *unit);
 
 /* The rest, in whole MiB; 0: nothing is left, or the unit's memory is unknown. */

@@ -194,12 +194,12 @@ struct share declared_share(const struct declared *said, const struct mps_part *
  */
 unsigned int declared_omits(const struct declared *said, size_t n_parts)
 {
-        bool is_told = n_parts > 1;
+        bool is_reported = n_parts > 1;
         unsigned int omits = 0;
 
-        if (said->has_own_threads || (!said->threads_permille && !is_told))
+        if (said->has_own_threads || (!said->threads_permille && !is_reported))
                 omits |= MPS_LIMITS_NO_THREADS;
-        if (said->has_own_memory || (!said->memory_mib && !is_told))
+        if (said->has_own_memory || (!said->memory_mib && !is_reported))
                 omits |= MPS_LIMITS_NO_MEMORY;
         return omits;
 }

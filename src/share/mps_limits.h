@@ -8,7 +8,7 @@
  *   "<daemon>"    CUDA_MPS_PIPE_DIRECTORY alone, the '/' of a resource name written '_'
  *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves that unit only: not
  *                 under provisioning uniform, whose limits no client can raise
- *   "<grant>"     one for each allocation, where the container may have other allocations at the same daemon (daemonScope node), or where it
+ *   "<allocation>"     one for each allocation, where the container may have other allocations at the same daemon (daemonScope node), or where it
  *                 declares its limits itself (share/declared.h): its file is written when the container starts, with the limits of all that it holds. Its name is new, so no runtime has read an older
  *                 one.
  *
@@ -37,7 +37,7 @@ enum {
         MPS_LIMITS_NO_MEMORY = 1U << 1,
 };
 
-/* Limits of |resource|'s containers are known when a container starts, by what else it holds; its devices are called by its grants. */
+/* Limits of |resource|'s containers are known when a container starts, by what else it holds; its devices are named after its allocations. */
 bool mps_limits_at_start(const struct plan *plan, const struct resource *resource);
 
 /* The order in which the container sees them: position is CUDA's ordinal. */

@@ -180,8 +180,8 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
 
         for (size_t i = 0; i < plan->n_resources; i++) {
                 n_units += plan->resources[i].n_units;
-                for (size_t j = 0; j < plan->resources[i].n_leaving; j++)
-                        n_units += plan->resources[i].leaving[j].n_units;
+                for (size_t j = 0; j < plan->resources[i].n_draining; j++)
+                        n_units += plan->resources[i].draining[j].n_units;
         }
         collecting.daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, n_units);
         collecting.served = ARENA_ARRAY(arena, struct served, n_units);
@@ -190,8 +190,8 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
                 const struct resource *resource = &plan->resources[i];
 
                 add_resource(&collecting, resource);
-                for (size_t j = 0; j < resource->n_leaving; j++)
-                        add_resource(&collecting, &resource->leaving[j]);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        add_resource(&collecting, &resource->draining[j]);
         }
         if (collecting.n_node)
                 qsort(collecting.node, collecting.n_node, sizeof(*collecting.node), by_index);

@@ -162,7 +162,7 @@ static void check_tier(const struct plan_builder *builder, const struct resource
 }
 
 /* What the shared units have in common is what the resource has. */
-static int settle(const struct plan_builder *builder, struct resource *resource)
+static int plan_settle(const struct plan_builder *builder, struct resource *resource)
 {
         const struct shared_resource *first = NULL;
         size_t n_shared = 0;
@@ -274,7 +274,7 @@ static void collect_devices(struct arena *arena, struct resource *resource)
 static int fill_resource(const struct plan_builder *builder, struct resource *resource)
 {
         collect_units(builder, resource);
-        if (settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
+        if (plan_settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
                 return -1;
         collect_devices(builder->arena, resource);
         return 0;
@@ -404,20 +404,20 @@ static bool unit_is_same(const struct unit *a, const struct unit *b)
                a->gpu->numa_node == b->gpu->numa_node && a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
 }
 
-/* In a rollout ids no longer follow from the units, and some are withheld. */
-static bool withheld_is_same(const struct resource *a, const struct resource *b)
+/* In a rollout ids no longer follow from the units, and some are unavailable. */
+static bool unavailable_is_same(const struct resource *a, const struct resource *b)
 {
-        if (a->n_leaving != b->n_leaving || !a->withheld != !b->withheld)
+        if (a->n_draining != b->n_draining || !a->unavailable != !b->unavailable)
                 return false;
-        for (size_t i = 0; i < a->n_leaving; i++)
-                if (!resource_is_same(&a->leaving[i], &b->leaving[i]))
+        for (size_t i = 0; i < a->n_draining; i++)
+                if (!resource_is_same(&a->draining[i], &b->draining[i]))
                         return false;
-        if (!a->withheld)
+        if (!a->unavailable)
                 return true;
         if (a->n_devices != b->n_devices)
                 return false;
         for (size_t i = 0; i < a->n_devices; i++)
-                if (a->withheld[i] != b->withheld[i] || strcmp(a->devices[i].id, b->devices[i].id) != 0)
+                if (a->unavailable[i] != b->unavailable[i] || strcmp(a->devices[i].id, b->devices[i].id) != 0)
                         return false;
         return true;
 }
@@ -434,5 +434,5 @@ bool resource_is_same(const struct resource *a, const struct resource *b)
         for (size_t i = 0; i < a->n_units; i++)
                 if (!unit_is_same(&a->units[i], &b->units[i]) || !share_is_same(a, &a->units[i], b, &b->units[i]))
                         return false;
-        return withheld_is_same(a, b);
+        return unavailable_is_same(a, b);
 }

@@ -61,7 +61,7 @@ struct unit {
         unsigned int replicas;                /* 1 when not shared */
         size_t position;                      /* of |gpu| in the inventory: gpu->links go by it */
         size_t first_device;                  /* position of its first device in the resource */
-        bool is_kept; /* of a plan in rollout: nobody new gets it under its old terms, and its devices are those in use */
+        bool is_kept; /* of a plan in rollout: nobody new gets it under its old sharing policy, and its devices are those in use */
 };
 
 struct device {
@@ -84,7 +84,7 @@ struct resource {
          * half of the largest unit's replicas, rounded up, where |reserves| costs something (several units), else all of them.
          */
         unsigned int max_per_request;
-        bool reserves; /* replicas are kept unadvertised, so that each such request finds one unit with room: share/grants.h */
+        bool reserves; /* replicas are kept unadvertised, so that each such request finds one unit with room: share/allocations.h */
         const struct unit *units;
         size_t n_units;
         const struct device *devices;
@@ -92,10 +92,10 @@ struct resource {
         struct map by_id; /* device id → const struct device * */
 
         /* Of a plan in rollout (share/rollout.h); else NULL and 0. */
-        const bool *withheld; /* by device: not to be given to anybody now */
-        /* Under MPS, with the terms of before: units that are held by them still. Withheld is of it what does not count as healthy. */
-        const struct resource *leaving;
-        size_t n_leaving;
+        const bool *unavailable; /* by device: not to be given to anybody now */
+        /* Under MPS, with the previous sharing policy: units that are held by them still. Those of its devices that do not count as healthy are unavailable. */
+        const struct resource *draining;
+        size_t n_draining;
 };
 
 struct plan {

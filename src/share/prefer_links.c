@@ -197,7 +197,7 @@ static void make_field(struct field *field, struct arena *scratch)
 }
 
 /* The others learn that |unit| is in the set. */
-static void tell(const struct field *field, uint32_t unit)
+static void prefer_links_report(const struct field *field, uint32_t unit)
 {
         for (size_t i = 0; i < field->n; i++)
                 if (node_of(field->resource, field->candidates[i]) == node_of(field->resource, unit))
@@ -214,7 +214,7 @@ static void grow(const struct field *field, size_t wanted, size_t start, struct 
                 growth[i].is_taken = growth[i].has_mate = false;
         }
         for (size_t i = 0; i < field->n_picked; i++)
-                tell(field, field->picked[i]);
+                prefer_links_report(field, field->picked[i]);
         for (size_t count = 0; count < wanted; count++) {
                 size_t taken = count == 0 ? start : find_next(growth, field->n);
 
@@ -223,7 +223,7 @@ static void grow(const struct field *field, size_t wanted, size_t start, struct 
                 grown->rest += growth[taken].gain - growth[taken].base - growth[taken].row;
                 grown->nodes += !growth[taken].has_mate;
                 growth[taken].is_taken = true;
-                tell(field, field->candidates[taken]);
+                prefer_links_report(field, field->candidates[taken]);
                 for (size_t i = 0; i < field->n; i++)
                         if (!growth[i].is_taken)
                                 growth[i].gain +=

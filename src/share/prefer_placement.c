@@ -58,7 +58,7 @@ static uint64_t rank_of(const struct filling *filling, uint32_t position)
                 parts[1] = pool->gone;
                 parts[2] = gpu_gone;
                 break;
-        case PLACEMENT_SAME_GPU: /* what it promises is kept by share/grants.h; what it prefers is the same */
+        case PLACEMENT_SAME_GPU: /* what it promises is kept by share/allocations.h; what it prefers is the same */
         case PLACEMENT_PREFER_SAME_GPU:
                 parts[0] = pool->taken == 0;
                 parts[1] = PART_MAX - pool->left;
@@ -197,7 +197,7 @@ static void fill_heap(struct filling *filling, struct arena *scratch)
         }
 }
 
-static void take(struct filling *filling, struct pool *pool, uint32_t count)
+static void prefer_placement_take(struct filling *filling, struct pool *pool, uint32_t count)
 {
         for (uint32_t i = 0; i < count; i++)
                 *filling->ids++ = filling->devices[*pool->next++].id;
@@ -242,7 +242,7 @@ static void fill_same_gpu(struct filling *filling, size_t needed)
                         pool = find_tightest(filling, needed);
                         count = (uint32_t)needed;
                 }
-                take(filling, pool, count);
+                prefer_placement_take(filling, pool, count);
                 needed -= count;
         }
 }
@@ -264,5 +264,5 @@ void prefer_placement(const struct prefer_placement *placement, struct arena *sc
                 return;
         }
         for (; needed > 0; needed--)
-                take(&filling, &filling.pools[filling.heap[0]], 1);
+                prefer_placement_take(&filling, &filling.pools[filling.heap[0]], 1);
 }

@@ -6,12 +6,16 @@
  * of the pool: so NVIDIA's k8s-device-plugin counts. Where units have different numbers of replicas, packed thus goes where
  * most are gone, even if a smaller unit is nearer to being full, and distributed where the fewest are.
  *
+ * Example: GPU-0 has 10 replicas of which 6 are gone, GPU-1 has 10 of which 2 are gone, and a container wants 4. distributed takes all 4
+ * of GPU-1, where 2, 3, 4, 5 are gone before each choice. packed and same-gpu take the 4 that GPU-0 has left. distinct takes one in turn of
+ * each GPU: 2 and 2.
+ *
  * distributed: the pool with the fewest gone, then the fewest taken by this request.
  * packed:      the pool with the most gone, then the fewest taken.
  * distinct:    the pool of which this request has the fewest, required ones included, then the one with the fewest gone.
  * same-gpu:    the whole request in one pool: the one with the fewest left that still fits it. Where none does, as few pools as
  *              possible: those that the required devices opened, then the largest; the last piece again where it fits tightest.
- *              That a request fits is share/grants.h's promise, not ours.
+ *              That a request fits is share/allocations.h's promise, not ours.
  * prefer-same-gpu: the same, without that promise.
  *
  * Among equal pools that of the GPU of which most is gone (distributed, distinct: least), all its pools of this resource taken

@@ -1,6 +1,6 @@
 /*
- * The plan to serve, made from the judgement: resource by resource, its units that go over, with the ids of before at their
- * end, then what is kept of others.
+ * Makes the plan to serve from the judgement. For each resource: its units that the new plan serves already, each with its held previous
+ * ids at the end, then the kept units.
  */
 #include "share/rollout.h"
 
@@ -21,10 +21,10 @@ static struct span span_of_name(const struct judgement *judgement, const char *n
         return span;
 }
 
-/* Held, listed under this name, and not among the ids of the unit's new terms. */
+/* The id is held, listed under this name, and not an id of the unit under its new policy. */
 static bool is_extra(const struct hold *hold)
 {
-        return !hold->is_here && !hold->is_leaving;
+        return !hold->is_here && !hold->is_draining;
 }
 
 static size_t count_extra(struct span span)
@@ -49,13 +49,13 @@ struct build {
         struct resource *resource;
         struct unit *units;
         struct device *devices;
-        bool *withheld;
+        bool *unavailable;
         size_t room; /* for devices: a list is one message */
         size_t n_free;
-        bool shows_leaving;
+        bool shows_draining;
 };
 
-static void add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool withheld)
+static void add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool unavailable)
 {
         struct resource *resource = build->resource;
         struct device *device = &build->devices[resource->n_devices];
@@ -64,10 +64,10 @@ static void add_device(struct build *build, const char *id, size_t unit, uint32_
                 return;
         build->room--;
         *device = (struct device){.id = id, .unit = (uint32_t)unit, .replica = replica};
-        build->withheld[resource->n_devices++] = withheld;
+        build->unavailable[resource->n_devices++] = unavailable;
 }
 
-/* Its own ids: those in use, and of the free ones as many as may be given. */
+/* The unit's own ids: those in use are healthy, and as many of the free ones as may be given. */
 static void add_own_devices(struct build *build, const struct site *site, const bool *is_held)
 {
         const struct resource *wanted = site->resource;
@@ -86,7 +86,7 @@ static void add_own_devices(struct build *build, const struct site *site, const 
         }
 }
 
-/* Healthy or not is decided when it is known whether anything else is to be given. */
+/* Whether these ids are healthy is decided later: it depends on whether the resource has anything else to give. */
 static void add_extra_devices(struct build *build, struct span span, size_t position)
 {
         for (size_t i = 0; i < span.count; i++)
@@ -173,13 +173,13 @@ static void add_kept_units(struct build *build, struct span held)
         }
 }
 
-/* Several in one request could be of two kinds; where MPS is one of them, a container cannot have both. */
+/* A request for several ids could mix two kinds of unit; a container cannot have MPS and another kind. */
 static bool takes_one(const struct resource *resource)
 {
         return resource->fail_requests_greater_than_one && resource->max_per_request == 0;
 }
 
-/* See the header: in use, and healthy as long as there is something else to give. Not what is gone. */
+/* Ids in use are healthy while the resource has something else to give (see the header); ids of lost units never are. */
 static void show_extra(struct build *build, const bool *is_own)
 {
         const struct resource *resource = build->resource;
@@ -188,11 +188,11 @@ static void show_extra(struct build *build, const bool *is_own)
                 return;
         for (size_t i = 0; i < resource->n_devices; i++)
                 if (!is_own[i])
-                        build->withheld[i] = !inventory_has(
+                        build->unavailable[i] = !inventory_has(
                                 build->judgement->wanted->inventory, build->units[resource->devices[i].unit].uuid);
 }
 
-/* What no unit of it is shared by now is not its strategy yet. */
+/* The resource takes its new strategy only when one of its units is shared that way. */
 static void settle_strategy(struct resource *resource)
 {
         for (size_t i = 0; i < resource->n_units; i++)
@@ -230,7 +230,7 @@ static void build_resource(struct build *build, const struct resource *wanted, s
         build->room = PLAN_MAX_DEVICES;
         resource->units = build->units = ARENA_ARRAY(build->arena, struct unit, wanted->n_units + held.count);
         resource->devices = build->devices = ARENA_ARRAY(build->arena, struct device, most);
-        resource->withheld = build->withheld = ARENA_ARRAY(build->arena, bool, most);
+        resource->unavailable = build->unavailable = ARENA_ARRAY(build->arena, bool, most);
         add_units(build, wanted, held, is_held);
         add_kept_units(build, held);
         is_own = ARENA_ARRAY(build->arena, bool, most);
@@ -238,36 +238,37 @@ static void build_resource(struct build *build, const struct resource *wanted, s
                 is_own[i] = !build->units[resource->devices[i].unit].is_kept &&
                             map_find(&wanted->by_id, resource->devices[i].id);
         show_extra(build, is_own);
-        build->shows_leaving = build->n_free > 0 && takes_one(wanted);
+        build->shows_draining = build->n_free > 0 && takes_one(wanted);
         settle_strategy(resource);
 }
 
-/* ---- units that keep their terms of MPS ---- */
+/* ---- units that keep their sharing policy ---- */
 
-/* What is in use of it, as the header says; the rest is nobody's until its terms are over. */
-static const bool *withhold_leaving(const struct build *build, const struct resource *leaving, struct span held)
+/* Its ids in use are healthy as the header says; the others are unavailable until its policy has ended. */
+static const bool *make_draining_unavailable(
+        const struct build *build, const struct resource *draining, struct span held)
 {
-        bool *withheld = ARENA_ARRAY(build->arena, bool, leaving->n_devices);
+        bool *unavailable = ARENA_ARRAY(build->arena, bool, draining->n_devices);
 
-        for (size_t i = 0; i < leaving->n_devices; i++)
-                withheld[i] = true;
-        for (size_t i = 0; build->shows_leaving && i < held.count; i++) {
+        for (size_t i = 0; i < draining->n_devices; i++)
+                unavailable[i] = true;
+        for (size_t i = 0; build->shows_draining && i < held.count; i++) {
                 const struct device *device =
-                        held.holds[i].is_leaving ? map_find(&leaving->by_id, held.holds[i].id) : NULL;
+                        held.holds[i].is_draining ? map_find(&draining->by_id, held.holds[i].id) : NULL;
 
                 if (device)
-                        withheld[device - leaving->devices] = false;
+                        unavailable[device - draining->devices] = false;
         }
-        return withheld;
+        return unavailable;
 }
 
-static void add_leaving(struct build *build, struct span held)
+static void add_draining(struct build *build, struct span held)
 {
         const struct judgement *judgement = build->judgement;
-        const struct mps_terms_list *list = judgement->before->terms;
-        const struct mps_terms **group = ARENA_ARRAY(build->arena, const struct mps_terms *, list->count);
+        const struct sharing_policy_list *list = judgement->previous->policies;
+        const struct sharing_policy **group = ARENA_ARRAY(build->arena, const struct sharing_policy *, list->count);
         bool *done = ARENA_ARRAY(build->arena, bool, list->count);
-        struct resource *leaving = ARENA_ARRAY(build->arena, struct resource, list->count);
+        struct resource *draining = ARENA_ARRAY(build->arena, struct resource, list->count);
 
         for (size_t i = 0; i < list->count; i++) {
                 size_t count = 0;
@@ -277,7 +278,8 @@ static void add_leaving(struct build *build, struct span held)
                 if (done[i] || !judgement->stays[i] || strcmp(list->items[i].resource, build->resource->name) != 0)
                         continue;
                 for (size_t j = i; j < list->count; j++) {
-                        if (done[j] || !judgement->stays[j] || !mps_terms_agree(&list->items[i], &list->items[j]) ||
+                        if (done[j] || !judgement->stays[j] ||
+                                !sharing_policy_agrees(&list->items[i], &list->items[j]) ||
                                 devices + list->items[j].replicas > PLAN_MAX_DEVICES)
                                 continue;
                         done[j] = true;
@@ -286,11 +288,11 @@ static void add_leaving(struct build *build, struct span held)
                 }
                 if (count == 0)
                         continue;
-                made = &leaving[build->resource->n_leaving++];
-                mps_terms_resource(made, build->arena, judgement->wanted->inventory, group, count);
-                made->withheld = withhold_leaving(build, made, held);
+                made = &draining[build->resource->n_draining++];
+                sharing_policy_resource(made, build->arena, judgement->wanted->inventory, group, count);
+                made->unavailable = make_draining_unavailable(build, made, held);
         }
-        build->resource->leaving = leaving;
+        build->resource->draining = draining;
 }
 
 /* ---- the plan ---- */
@@ -308,8 +310,8 @@ static bool is_touched(const struct judgement *judgement, const struct resource 
         for (size_t i = 0; i < held.count; i++)
                 if (!held.holds[i].is_here)
                         return true;
-        for (size_t i = 0; i < judgement->before->terms->count; i++)
-                if (judgement->stays[i] && strcmp(judgement->before->terms->items[i].resource, wanted->name) == 0)
+        for (size_t i = 0; i < judgement->previous->policies->count; i++)
+                if (judgement->stays[i] && strcmp(judgement->previous->policies->items[i].resource, wanted->name) == 0)
                         return true;
         return false;
 }
@@ -322,10 +324,10 @@ static void add_resource(
         struct span held = span_of_name(judgement, wanted->name);
 
         build_resource(&build, wanted, held);
-        add_leaving(&build, held);
+        add_draining(&build, held);
 }
 
-/* A name that the wanted plan does not have; what is under it belongs to those who hold it. */
+/* A resource that the wanted plan does not have: it lists only ids that containers still hold. */
 static void add_old_name(struct judgement *judgement, struct arena *arena, struct plan *plan, const char *name)
 {
         struct resource empty = {.placement = judgement->wanted->config->placement};
@@ -352,26 +354,26 @@ static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
         for (size_t i = 0; i < judgement->n_holds; i++)
                 if (!judgement->holds[i].is_here)
                         add_old_name(judgement, arena, plan, judgement->holds[i].resource);
-        for (size_t i = 0; i < judgement->before->terms->count; i++)
+        for (size_t i = 0; i < judgement->previous->policies->count; i++)
                 if (judgement->stays[i])
-                        add_old_name(judgement, arena, plan, judgement->before->terms->items[i].resource);
+                        add_old_name(judgement, arena, plan, judgement->previous->policies->items[i].resource);
         return plan;
 }
 
 /* ---- public ---- */
 
-struct rollout *rollout_new(
-        const struct plan *wanted, const struct rollout_before *before, const struct rollout_held *held, size_t n_held)
+struct rollout *rollout_new(const struct plan *wanted, const struct rollout_previous *previous,
+        const struct rollout_held *held, size_t n_held)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct rollout *rollout = xcalloc(1, sizeof(*rollout));
         struct judgement judgement;
 
-        judgement_make(&judgement, &scratch, wanted, before, held, n_held);
+        judgement_make(&judgement, &scratch, wanted, previous, held, n_held);
         rollout->plan = wanted;
         if (!judgement_is_settled(&judgement)) {
                 rollout->plan = rollout->own = build_plan(&judgement, &rollout->arena);
-                rollout_tell_pending(rollout, &judgement);
+                rollout_describe_pending(rollout, &judgement);
         }
         judgement_done(&judgement);
         return rollout;
@@ -384,11 +386,11 @@ struct rollout *rollout_free(struct rollout *rollout)
         for (size_t i = 0; rollout->own && i < rollout->own->n_resources; i++) {
                 struct resource *resource = &rollout->own->resources[i];
 
-                if (!resource->withheld)
+                if (!resource->unavailable)
                         continue; /* the wanted plan's */
                 map_done(&resource->by_id);
-                for (size_t j = 0; j < resource->n_leaving; j++)
-                        map_done(&((struct resource *)(uintptr_t)resource->leaving)[j].by_id);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        map_done(&((struct resource *)(uintptr_t)resource->draining)[j].by_id);
         }
         arena_done(&rollout->arena);
         free(rollout);

@@ -1,34 +1,41 @@
 /*
- * From one plan to the next while containers hold what the one before promised them: which part of the wanted plan can be served
- * now, and what waits for whom. Pure: what is held is told, and the answer is a plan like any other.
+ * A rollout: from one plan to the next while containers still hold what the previous plan gave them. It says which part of the wanted
+ * plan can be served now, and which units wait for which containers. Pure: the caller says what is held; the answer is a plan like any
+ * other.
  *
- * Nobody who runs is touched, and nothing is promised twice:
+ * Example: GPU-0 and GPU-1 are shared by MPS into 10 replicas each, and a container holds GPU-0::3. The new configuration says
+ * 20 replicas. GPU-1 is not in use and has its 20 replicas at once. GPU-0 waits: its memory limit would halve under the running
+ * container. GPU-0::3 stays listed under the previous sharing policy, and the other ids of GPU-0 are unavailable. When the container ends,
+ * the rollout is judged again and GPU-0 has its 20 replicas too. With time-slicing nothing would wait, since a slice has no limit of
+ * its own: with GPU-0::3 held, 19 of the 20 new ids are healthy and free.
  *
- *   - A unit goes over at once if nobody holds it, or if who holds it has under the new plan what he has now: a whole unit that
- *     stays whole, replicas of a time-sliced unit (they have no part of their own: any number is as good), and a part by MPS
- *     whose terms and name stay (share/mps_terms.h). Another unit of the same resource never waits for it.
- *   - Of such a unit no more is given than the new plan has of it, less what is held under other ids or another name: the
- *     free ids beyond that are *withheld*, listed and not healthy, until something is given back.
- *   - Every other unit *waits*: nobody new gets it, by the old terms or the new ones, until all who hold it have ended. Whole
- *     GPU and MIG device on it wait for one another as if they were one unit. MPS with one daemon for several units
- *     goes over as one.
- *   - Ids that are held and that the new plan does not have stay in the list of the name they were given under, at the end of their unit or
- *     as a *kept* unit that has nothing else. A name that the new plan does not have stays as long as that. They count as healthy
- *     as long as the resource has anything else to give, so that the scheduler, which subtracts what such pods asked for,
- *     sees all of that; and as not healthy when it has not, so that one that is given back does not go out again.
- *   - Units under MPS that wait keep their terms in |leaving|: books, limits, and the daemon that must not change. Those of their
- *     ids that are held count as healthy under the same condition, where a request is for one id; all others are withheld. One
- *     that is given back, and asked for again before that was heard of, has its place by the terms of before, where it was. Where a
- *     request may be for several ids none is healthy, since it must not mix two daemons: then the scheduler sees as much less.
+ * No running container is touched, and nothing is promised twice:
  *
- * Judged anew whenever the wanted plan or what is held changes. Nothing is remembered in between but the terms of MPS: ids tell the
- * rest by their form. So an agent that starts in the middle of it goes on where the one before was.
+ *   - A unit is served by the new plan at once if no container holds it, or if its containers would have the same under the new plan:
+ *     a whole unit that stays whole, replicas of a time-sliced unit, or a share under MPS whose sharing policy and resource name stay
+ *     (share/sharing_policy.h). Another unit of the same resource does not wait for it.
+ *   - Such a unit gives no more than the new plan has, less what is held under other ids or another name: the free ids beyond that are
+ *     unavailable (listed as unhealthy) until something is given back.
+ *   - Every other unit waits: no new container gets it, under the old sharing policy or the new one, until all of its containers have
+ *     ended. A GPU and its MIG devices wait for one another as if they were one unit. Units that share one MPS daemon are changed together.
+ *   - Held ids that the new plan does not have stay in the list of their resource, at the end of their unit or as a kept unit that
+ *     has nothing else. A resource that the new plan does not have stays as long. These ids count as healthy while the resource has
+ *     anything else to give, because the scheduler subtracts what their pods asked for; otherwise they are unhealthy, so that an id which is
+ *     given back is not given out again.
+ *   - Units under MPS that wait keep their sharing policy in |draining|: allocations, limits, and the daemon, which must not change. Their
+ *     held ids count as healthy under the same condition if each request is for one id; all others are unavailable. If such an id is
+ *     given back and asked for again before kubelet has listed the change, it is allocated under the previous sharing policy, on the same
+ *     unit. Where a request may be for several ids none is healthy, because a request must not mix two daemons: the scheduler then
+ *     sees fewer.
  *
- * Where nothing waits the answer is the wanted plan itself.
+ * It is judged again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered; the form of an
+ * id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.
+ *
+ * If nothing waits, the answer is the wanted plan itself.
  */
 #pragma once
 
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 /* One device that some container holds, as kubelet tells it. */
 struct rollout_held {
@@ -38,11 +45,11 @@ struct rollout_held {
 };
 
 /* What the agent has promised so far. */
-struct rollout_before {
-        const struct mps_terms_list *terms; /* under MPS */
-        const char *const *names;           /* of the resources that were advertised */
+struct rollout_previous {
+        const struct sharing_policy_list *policies; /* under MPS */
+        const char *const *names;                   /* of the resources that were advertised */
         size_t n_names;
-        /* |terms| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
+        /* |policies| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
         bool is_known;
         bool all_is_held; /* nobody has told yet what is held: every unit under MPS counts as held */
 };
@@ -68,10 +75,10 @@ struct rollout {
 
 /*
  * |held| may have devices of others, which are left out, and the same device several times. The wanted plan must outlive the
- * rollout; |before| and |held| need not.
+ * rollout; |previous| and |held| need not.
  */
-struct rollout *rollout_new(
-        const struct plan *wanted, const struct rollout_before *before, const struct rollout_held *held, size_t n_held);
+struct rollout *rollout_new(const struct plan *wanted, const struct rollout_previous *previous,
+        const struct rollout_held *held, size_t n_held);
 struct rollout *rollout_free(struct rollout *rollout); /* accepts NULL, returns NULL */
 
 /* True when neither kubelet nor the operator could tell the two apart. */

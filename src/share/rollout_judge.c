@@ -1,5 +1,5 @@
 /*
- * Who waits for whom. A unit is judged by everyone who holds it; then what belongs together waits together.
+ * Which units wait. Each unit is judged by all of its holders; then units that belong together wait together.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +53,13 @@ static bool is_listed(const char *const *names, size_t n_names, const char *name
 }
 
 /*
- * Names that were never ours may be those of another plugin, even with the UUIDs of our GPUs. After a start without any record
- * the name of NVIDIA's resources and a unit of this node have to do.
+ * A resource that we never advertised may be another plugin's, even with UUIDs of our GPUs. After a start without a record, a device
+ * counts as ours if its resource has NVIDIA's name and its unit is of this node.
  */
 static bool is_ours(const struct judgement *judgement, const struct hold *hold)
 {
         if (plan_find(judgement->wanted, hold->resource) ||
-                is_listed(judgement->before->names, judgement->before->n_names, hold->resource))
+                is_listed(judgement->previous->names, judgement->previous->n_names, hold->resource))
                 return true;
         return text_starts_with(hold->resource, "nvidia.com/") &&
                (judgement_site(judgement, hold->uuid) || inventory_has(judgement->wanted->inventory, hold->uuid));
@@ -75,9 +75,9 @@ static struct hold hold_of(const struct judgement *judgement, const struct rollo
         hold.uuid = arena_strndup(judgement->arena, hold.id, length);
         hold.site = judgement_site(judgement, hold.uuid);
         if (hold.replica >= 0 && inventory_has(judgement->wanted->inventory, hold.uuid))
-                hold.terms = mps_terms_find(judgement->before->terms, hold.resource, hold.uuid);
-        if (hold.terms && hold.replica >= (int64_t)hold.terms->replicas)
-                hold.terms = NULL;
+                hold.policy = sharing_policy_find(judgement->previous->policies, hold.resource, hold.uuid);
+        if (hold.policy && hold.replica >= (int64_t)hold.policy->replicas)
+                hold.policy = NULL;
         return hold;
 }
 
@@ -122,18 +122,18 @@ static void collect_holds(struct judgement *judgement, const struct rollout_held
 
 static bool is_compatible(const struct judgement *judgement, const struct hold *hold, const struct site *site)
 {
-        if (hold->terms)
-                return mps_terms_are_kept(hold->terms, site->resource, site->unit);
+        if (hold->policy)
+                return sharing_policy_is_kept(hold->policy, site->resource, site->unit);
         if (hold->replica < 0)
                 return !site->unit->shared;
         if (!site->unit->shared)
                 return false;
         return site->resource->strategy == SHARING_TIME_SLICING ||
-               (!judgement->before->is_known && strcmp(hold->resource, site->resource->name) == 0 &&
+               (!judgement->previous->is_known && strcmp(hold->resource, site->resource->name) == 0 &&
                        map_find(&site->resource->by_id, hold->id));
 }
 
-/* A whole GPU is held, or is to be given, where the other side knows its MIG devices. */
+/* One plan has the whole GPU, the other its MIG devices. */
 static void mark_relatives(const struct judgement *judgement, const char *uuid)
 {
         const struct mig_device *mig;
@@ -158,30 +158,30 @@ static void mark_relatives(const struct judgement *judgement, const char *uuid)
 
 /* ---- MPS ---- */
 
-static bool is_held(const struct judgement *judgement, const struct mps_terms *terms)
+static bool is_held(const struct judgement *judgement, const struct sharing_policy *policy)
 {
-        if (judgement->before->all_is_held)
+        if (judgement->previous->all_is_held)
                 return true;
         for (size_t i = 0; i < judgement->n_holds; i++)
-                if (judgement->holds[i].terms == terms)
+                if (judgement->holds[i].policy == policy)
                         return true;
         return false;
 }
 
-/* The unit has these terms in the wanted plan, too. */
-static bool is_as_wanted(const struct judgement *judgement, const struct mps_terms *terms)
+/* The unit has this policy in the wanted plan, too. */
+static bool is_as_wanted(const struct judgement *judgement, const struct sharing_policy *policy)
 {
-        const struct site *site = judgement_site(judgement, terms->unit);
+        const struct site *site = judgement_site(judgement, policy->unit);
 
-        return site && mps_terms_are_kept(terms, site->resource, site->unit);
+        return site && sharing_policy_is_kept(policy, site->resource, site->unit);
 }
 
-static bool has_own_daemon(const struct mps_terms *terms)
+static bool has_own_daemon(const struct sharing_policy *policy)
 {
-        return mps_has_own_daemon(terms->daemon_scope, terms->unit);
+        return mps_has_own_daemon(policy->daemon_scope, policy->unit);
 }
 
-static bool is_same_daemon(const struct mps_terms *a, const struct mps_terms *b)
+static bool is_same_daemon(const struct sharing_policy *a, const struct sharing_policy *b)
 {
         return a == b || (!has_own_daemon(a) && !has_own_daemon(b) &&
                                  mps_daemon_is_common(a->daemon_scope, a->resource, b->daemon_scope, b->resource));
@@ -194,40 +194,40 @@ static bool has_common_daemon(const struct site *site)
                !mps_has_own_daemon(site->resource->daemon_scope, site->unit->uuid);
 }
 
-static bool is_served_beside(const struct site *site, const struct mps_terms *terms)
+static bool is_served_beside(const struct site *site, const struct sharing_policy *policy)
 {
         return has_common_daemon(site) && mps_daemon_is_common(site->resource->daemon_scope, site->resource->name,
-                                                  terms->daemon_scope, terms->resource);
+                                                  policy->daemon_scope, policy->resource);
 }
 
-/* One daemon for several units: it has the same units, by the same terms, or it has to be another one. */
-static bool is_daemon_as_wanted(const struct judgement *judgement, const struct mps_terms *terms)
+/* True if the daemon serves the same units under the same policy in the wanted plan; otherwise it has to be replaced. */
+static bool is_daemon_as_wanted(const struct judgement *judgement, const struct sharing_policy *policy)
 {
-        const struct mps_terms_list *list = judgement->before->terms;
-        size_t n_before = 0;
+        const struct sharing_policy_list *list = judgement->previous->policies;
+        size_t n_previous = 0;
         size_t n_wanted = 0;
 
         for (size_t i = 0; i < list->count; i++) {
-                if (!is_same_daemon(terms, &list->items[i]))
+                if (!is_same_daemon(policy, &list->items[i]))
                         continue;
                 if (!is_as_wanted(judgement, &list->items[i]))
                         return false;
-                n_before++;
+                n_previous++;
         }
         for (size_t i = 0; i < judgement->n_sites; i++)
-                n_wanted += is_served_beside(&judgement->sites[i], terms);
-        return n_before == n_wanted;
+                n_wanted += is_served_beside(&judgement->sites[i], policy);
+        return n_previous == n_wanted;
 }
 
-/* |terms| are held and end with those who hold them: so long nobody else gets what their daemon has. */
-static void keep_terms(struct judgement *judgement, const struct mps_terms *terms)
+/* |policy| is in force until its holders have ended: until then no new container gets a unit of its daemon. */
+static void keep_policy(struct judgement *judgement, const struct sharing_policy *policy)
 {
-        const struct mps_terms_list *list = judgement->before->terms;
+        const struct sharing_policy_list *list = judgement->previous->policies;
 
         for (size_t i = 0; i < list->count; i++) {
                 struct site *site = judgement_site(judgement, list->items[i].unit);
 
-                if (!is_same_daemon(terms, &list->items[i]) ||
+                if (!is_same_daemon(policy, &list->items[i]) ||
                         !inventory_has(judgement->wanted->inventory, list->items[i].unit))
                         continue;
                 judgement->stays[i] = true;
@@ -237,18 +237,18 @@ static void keep_terms(struct judgement *judgement, const struct mps_terms *term
         }
 }
 
-static void judge_terms(struct judgement *judgement)
+static void judge_policy(struct judgement *judgement)
 {
-        const struct mps_terms_list *list = judgement->before->terms;
+        const struct sharing_policy_list *list = judgement->previous->policies;
 
         judgement->stays = ARENA_ARRAY(judgement->arena, bool, list->count);
         for (size_t i = 0; i < list->count; i++) {
-                const struct mps_terms *terms = &list->items[i];
-                bool is_kept =
-                        has_own_daemon(terms) ? is_as_wanted(judgement, terms) : is_daemon_as_wanted(judgement, terms);
+                const struct sharing_policy *policy = &list->items[i];
+                bool is_kept = has_own_daemon(policy) ? is_as_wanted(judgement, policy)
+                                                      : is_daemon_as_wanted(judgement, policy);
 
-                if (!is_kept && is_held(judgement, terms))
-                        keep_terms(judgement, terms);
+                if (!is_kept && is_held(judgement, policy))
+                        keep_policy(judgement, policy);
         }
 }
 
@@ -259,18 +259,18 @@ static bool is_beside(const struct site *a, const struct site *b)
                        a->resource->daemon_scope, a->resource->name, b->resource->daemon_scope, b->resource->name);
 }
 
-/* The daemon of |terms| has the name that the one of |site| is to have. */
-static bool is_replaced(const struct site *site, const struct mps_terms *terms)
+/* The daemon of |policy| has the name that the one of |site| is to have. */
+static bool is_replaced(const struct site *site, const struct sharing_policy *policy)
 {
         return site->resource->daemon_scope == DAEMON_SCOPE_RESOURCE
-                       ? strcmp(terms->resource, site->resource->name) == 0
-                       : is_served_beside(site, terms);
+                       ? strcmp(policy->resource, site->resource->name) == 0
+                       : is_served_beside(site, policy);
 }
 
 /* Its daemon would be started beside one of the same name, or without a unit that waits. */
 static bool has_to_wait(const struct judgement *judgement, const struct site *site)
 {
-        const struct mps_terms_list *list = judgement->before->terms;
+        const struct sharing_policy_list *list = judgement->previous->policies;
 
         for (size_t i = 0; i < list->count; i++)
                 if (judgement->stays[i] && is_replaced(site, &list->items[i]))
@@ -307,13 +307,13 @@ static void judge_holds(struct judgement *judgement)
 
 static void count_holds(struct judgement *judgement)
 {
-        const struct mps_terms *items = judgement->before->terms->items;
+        const struct sharing_policy *items = judgement->previous->policies->items;
 
         for (size_t i = 0; i < judgement->n_holds; i++) {
                 struct hold *hold = &judgement->holds[i];
                 struct site *site = hold->site;
 
-                hold->is_leaving = hold->terms && judgement->stays[hold->terms - items];
+                hold->is_draining = hold->policy && judgement->stays[hold->policy - items];
                 if (!site || site->waits)
                         continue;
                 hold->is_here =
@@ -326,13 +326,13 @@ static void count_holds(struct judgement *judgement)
 }
 
 void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
-        const struct rollout_before *before, const struct rollout_held *held, size_t n_held)
+        const struct rollout_previous *previous, const struct rollout_held *held, size_t n_held)
 {
-        *ret = (struct judgement){.wanted = wanted, .before = before, .arena = arena};
+        *ret = (struct judgement){.wanted = wanted, .previous = previous, .arena = arena};
         collect_sites(ret);
         collect_holds(ret, held, n_held);
         judge_holds(ret);
-        judge_terms(ret);
+        judge_policy(ret);
         wait_together(ret);
         count_holds(ret);
 }
@@ -347,7 +347,7 @@ bool judgement_is_settled(const struct judgement *judgement)
         for (size_t i = 0; i < judgement->n_sites; i++)
                 if (judgement->sites[i].waits)
                         return false;
-        for (size_t i = 0; i < judgement->before->terms->count; i++)
+        for (size_t i = 0; i < judgement->previous->policies->count; i++)
                 if (judgement->stays[i])
                         return false;
         for (size_t i = 0; i < judgement->n_holds; i++)

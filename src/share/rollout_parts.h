@@ -21,27 +21,27 @@ struct hold {
         const char *uuid;
         int64_t replica; /* -1: the whole unit */
         const char *holder;
-        const struct mps_terms *terms; /* NULL: not under MPS */
-        struct site *site;             /* NULL: the wanted plan does not have the unit */
+        const struct sharing_policy *policy; /* NULL: not under MPS */
+        struct site *site;                   /* NULL: the wanted plan does not have the unit */
         bool is_here;
-        bool is_leaving; /* its unit keeps its terms of MPS */
+        bool is_draining; /* its unit keeps its sharing policy */
 };
 
 struct judgement {
         const struct plan *wanted;
-        const struct rollout_before *before;
+        const struct rollout_previous *previous;
         struct arena *arena;
         struct site *sites; /* one a unit of the wanted plan */
         size_t n_sites;
         struct map by_uuid; /* → struct site * */
         struct hold *holds;
         size_t n_holds;
-        bool *stays; /* by position in before->terms: the unit keeps them */
+        bool *stays; /* by position in previous->policies: the unit keeps it */
 };
 
 /* |arena| gets all of it. */
 void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
-        const struct rollout_before *before, const struct rollout_held *held, size_t n_held);
+        const struct rollout_previous *previous, const struct rollout_held *held, size_t n_held);
 void judgement_done(struct judgement *judgement);
 
 /* Nothing of the wanted plan has to wait, and nothing else is held. */
@@ -60,5 +60,5 @@ struct span holds_of_unit(const struct hold *holds, size_t count);
 
 /* ---- rollout_pending.c ---- */
 
-void rollout_tell_pending(struct rollout *rollout, const struct judgement *judgement);
+void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement);
 bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* to the operator */

@@ -30,9 +30,9 @@ static const char *say_share(struct arena *arena, enum sharing_strategy strategy
 
 static const char *say_from(struct arena *arena, const struct hold *hold)
 {
-        if (hold->terms)
-                return say_share(arena, SHARING_MPS, hold->terms->provisioning, hold->terms->daemon_scope,
-                        hold->terms->replicas);
+        if (hold->policy)
+                return say_share(arena, SHARING_MPS, hold->policy->provisioning, hold->policy->daemon_scope,
+                        hold->policy->replicas);
         return hold->replica < 0 ? "whole" : "time-slicing";
 }
 
@@ -88,7 +88,7 @@ static bool is_pending(struct span span)
         return false;
 }
 
-void rollout_tell_pending(struct rollout *rollout, const struct judgement *judgement)
+void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement)
 {
         struct rollout_pending *pending = ARENA_ARRAY(&rollout->arena, struct rollout_pending, judgement->n_holds);
 

@@ -9,7 +9,7 @@
         "set deviceListStrategy: cdi-cri; the container runtime has to know CDI: CRI-O, containerd from 2.0 on, or 1.7 with " \
         "enable_cdi = true"
 
-static const char *join(struct arena *arena, const char *const *names, size_t n)
+static const char *several_join(struct arena *arena, const char *const *names, size_t n)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
@@ -42,7 +42,7 @@ static bool is_one_daemon(const struct resource *a, const struct resource *b)
 }
 
 /* The names of |n| resources of |plan|, each once. NULL: who has something of each of them gets all. */
-static const char *judge(struct arena *arena, const struct plan *plan, const char *const *names, size_t n)
+static const char *several_judge(struct arena *arena, const struct plan *plan, const char *const *names, size_t n)
 {
         unsigned int lists = plan_device_lists(plan);
         const struct resource *mps = NULL;
@@ -64,7 +64,7 @@ static const char *judge(struct arena *arena, const struct plan *plan, const cha
                 return arena_printf(arena,
                         "it has devices of %s but sees only those of one of them: an environment variable names "
                         "them, and kubelet passes on only one value of it: " USE_CDI ", or use volume-mounts",
-                        join(arena, names, n));
+                        several_join(arena, names, n));
         if (!mps)
                 return NULL;
         for (size_t i = 0; i < n && !other; i++) {
@@ -77,7 +77,7 @@ static const char *judge(struct arena *arena, const struct plan *plan, const cha
                 return arena_printf(arena,
                         "it has devices of %s, but a program that uses CUDA there sees only the devices of one MPS "
                         "control daemon, and no daemon serves all of them: %s",
-                        join(arena, names, n),
+                        several_join(arena, names, n),
                         other->strategy != SHARING_MPS ? "share all of them by MPS, or none that one container asks for"
                         : is_mig ? "MPS has a daemon for each MIG device; ask for one in a container"
                                  : "set sharing.mps.daemonScope: node");
@@ -85,7 +85,7 @@ static const char *judge(struct arena *arena, const struct plan *plan, const cha
                 return arena_printf(arena,
                         "it has shares of %s but the limits of only one of them: environment variables carry the "
                         "limits, and kubelet passes on only one value of each: " USE_CDI,
-                        join(arena, names, n));
+                        several_join(arena, names, n));
         return NULL;
 }
 
@@ -129,7 +129,7 @@ size_t several_faults(
                 for (size_t j = 0; j < plan->n_resources; j++)
                         if (has_any(record, entry, plan->resources[j].name))
                                 names[n++] = plan->resources[j].name;
-                text = judge(arena, plan, names, n);
+                text = several_judge(arena, plan, names, n);
                 if (text)
                         faults[count++] = (struct several_fault){entry, text};
         }

@@ -247,14 +247,14 @@ static void do_watch(struct job *job)
 
 static void on_given_up(const struct event *event, const struct error *err, void *data UNUSED)
 {
-        json_t *told = json_pack("{s: s, s: s}", "event", "given up", "name", event->about.name);
+        json_t *reported = json_pack("{s: s, s: s}", "event", "given up", "name", event->about.name);
 
-        add_error(told, err);
-        say(told);
+        add_error(reported, err);
+        say(reported);
 }
 
 /* Of a pod, which is over at once; the first one says how long to wait after failures. */
-static void do_tell(struct job *job)
+static void do_report(struct job *job)
 {
         struct driver *driver = job->driver;
         const struct kube_events_options options = {
@@ -268,14 +268,14 @@ static void do_tell(struct job *job)
 
         if (!driver->events)
                 driver->events = kube_events_new(&options);
-        kube_events_tell(driver->events, &(struct event){
-                                                 .about = {.api_version = "v1",
-                                                         .kind = "Pod",
-                                                         .namespace = text_of(job, "namespace"),
-                                                         .name = text_of(job, "name")},
-                                                 .reason = "Told",
-                                                 .message = "",
-                                         });
+        kube_events_report(driver->events, &(struct event){
+                                                   .about = {.api_version = "v1",
+                                                           .kind = "Pod",
+                                                           .namespace = text_of(job, "namespace"),
+                                                           .name = text_of(job, "name")},
+                                                   .reason = "Told",
+                                                   .message = "",
+                                           });
         job_end(job);
 }
 
@@ -302,7 +302,7 @@ static void do_cancel(struct driver *driver, json_int_t id)
 
 static void carry_out(struct driver *driver, const char *line, size_t length)
 {
-        static void (*const actions[])(struct job *) = {do_send, do_edit, do_list, do_watch, do_tell};
+        static void (*const actions[])(struct job *) = {do_send, do_edit, do_list, do_watch, do_report};
         static const char *const names[] = {"send", "edit", "list", "watch", "tell"};
         json_t *command = json_loadb(line, length, 0, NULL);
         const char *what = json_string_value(json_object_get(command, "do"));

@@ -154,7 +154,7 @@ def test_no_request_is_split_and_what_is_free_is_noticed(node):
 
 def on_record(node):
     try:
-        with open(os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json'), encoding='utf-8') as file:
+        with open(os.path.join(node.mps_root, 'allocations-nvidia.com_gpu.json'), encoding='utf-8') as file:
             return {grant['id']: grant['unit'] for grant in json.load(file)['grants']}
     except (FileNotFoundError, IsADirectoryError):
         return {}
@@ -315,7 +315,7 @@ def test_books_that_cannot_be_written_are_written_later(node):
     node.gpus(2)
     node.start_all(share(20, provisioning='weighted', maxPerRequest=7))
     node.wait_counts(34, 40)
-    path = os.path.join(node.mps_root, 'grants-nvidia.com_gpu.json')
+    path = os.path.join(node.mps_root, 'allocations-nvidia.com_gpu.json')
     terms = os.path.join(node.mps_root, 'terms.json')
     os.unlink(terms)
     for folder in (path, terms):

@@ -5,7 +5,7 @@ NVIDIA's daemon has one thread, waits for everybody without end, and takes comma
 import pytest
 
 from mps import mps  # noqa: F401 -- a fixture
-from served import FIRST, expect_service, expect_the_first_daemon, mounted, served_by_each  # noqa: F401 -- fixtures
+from served import FIRST, expect_service, expect_the_first_daemon, mounted, served, served_by_each  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
 pytestmark = needs_root
@@ -105,3 +105,15 @@ def test_a_crowd_of_silent_connections_does_not_end_the_daemon(served_by_each, t
     expect_service(served_by_each)
     expect_the_first_daemon(served_by_each)
     assert crowd.poll() is None
+
+
+def test_a_dozen_users_who_say_nothing_do_not_end_the_daemon(served, tenants):  # noqa: F811
+    """Each is given its time, and a question of the supervisor waits behind them all: for longer than a daemon that hangs would be given."""
+    users = [tenants.start(USER + n, served.lines + STUCK['says nothing'] + WAIT_FOR_THE_END, prefix=mounted(served)) for n in range(12)]
+    for user in users:
+        hears(user, 'stuck')
+    for user in users:
+        hears(user, 'closed')
+    expect_service(served)
+    expect_the_first_daemon(served)
+    assert all(user.poll() is None for user in users)

@@ -135,7 +135,7 @@ def test_another_run_uses_the_cluster_and_replaces_the_pods(laptop):
     well(laptop.setup('--simulate'))
     before = laptop.cluster.runtime.running[WORKER, 'mps']['metadata']['uid']
     out = well(laptop.setup('--simulate', 'T4'))
-    assert "cluster 'warpshare' is there already" in out and 'the pods of before are replaced' in out
+    assert "cluster 'warpshare' is there already" in out and 'the previous pods are replaced' in out
     assert laptop.read('asked').count('create cluster') == 1
     assert laptop.cluster.runtime.running[WORKER, 'mps']['metadata']['uid'] != before
 

@@ -52,7 +52,7 @@ def test_each_node_with_an_agent_is_looked_at(node, run, verify):
 def test_what_was_offered_before_is_told_and_no_failure(node, run, verify):
     run('scripts/setup.sh', '5', 'individual', NODE, REPO)
     status, out, _ = verify(NODE)
-    assert status == 0 and '  -       of before, until kubelet starts anew: nvidia.com/gpu: 0\n' in out
+    assert status == 0 and '  -       of a previous plugin, until kubelet restarts: nvidia.com/gpu: 0\n' in out
 
 
 @pytest.mark.parametrize('trouble, words', [

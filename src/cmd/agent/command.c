@@ -74,7 +74,7 @@ static bool check_folder(const struct option_set *options, const char *folder, s
         return is_good;
 }
 
-static int check(const struct option_set *options)
+static int command_check(const struct option_set *options)
 {
         const char *folder = command_line_get(options, "config-dir");
         struct error err = {0};
@@ -114,8 +114,8 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
                 return print_schema();
         if (options.check) {
                 signals_release();
-                options.only_looks = true;
-                return check(&options);
+                options.is_read_only = true;
+                return command_check(&options);
         }
         format = &options.values[option_find("log-format")];
         if (!*format)

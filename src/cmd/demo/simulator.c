@@ -30,7 +30,7 @@ const char *const simulator_models[] = {
         "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
 
 /* The first of |places|, as seen from the folder of this program. */
-static char *find(const char *const *places, size_t n_places, const char *what, struct error *err)
+static char *demo_simulator_find(const char *const *places, size_t n_places, const char *what, struct error *err)
 {
         char program[4096];
         ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -55,20 +55,21 @@ static char *find(const char *const *places, size_t n_places, const char *what, 
 
 char *simulator_find(struct error *err)
 {
-        return find(library_places, ARRAY_SIZE(library_places),
+        return demo_simulator_find(library_places, ARRAY_SIZE(library_places),
                 "the simulated NVML library is not in ../lib/warpshare; name it with --nvml-library", err);
 }
 
 char *simulator_find_mps(struct error *err)
 {
-        return find(program_places, ARRAY_SIZE(program_places),
+        return demo_simulator_find(program_places, ARRAY_SIZE(program_places),
                 "the simulated MPS programs are not in ../lib/warpshare/mps-sim; name their folder with --mps-programs",
                 err);
 }
 
 char *simulator_find_demo(struct error *err)
 {
-        return find(demo_places, ARRAY_SIZE(demo_places), "the demonstration is not in ../lib/warpshare", err);
+        return demo_simulator_find(
+                demo_places, ARRAY_SIZE(demo_places), "the demonstration is not in ../lib/warpshare", err);
 }
 
 void simulator_set_scenario(const char *path)

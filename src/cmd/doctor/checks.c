@@ -56,7 +56,7 @@ static void set_text(json_t *json, const char *name, const char *text)
         json_object_set_new(json, name, json_string(copy));
 }
 
-void doctor_tell(
+void doctor_report(
         struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format, ...)
 {
         struct strbuf found = STRBUF_INIT;

@@ -64,7 +64,7 @@ const struct command_line command_doctor_line = {
 
 /* ---- a check in a child ---- */
 
-static void tell_here(json_t *findings, enum verdict verdict, const char *means, const char *todo, const char *found)
+static void report_here(json_t *findings, enum verdict verdict, const char *means, const char *todo, const char *found)
 {
         json_array_append_new(findings, json_pack("{s:s, s:s, s:s*, s:s*}", "verdict", doctor_verdict_name(verdict),
                                                 "found", found, "means", means, "todo", todo));
@@ -125,14 +125,14 @@ static void end_child(pid_t child, bool is_done, json_t *findings)
         if (!is_done) {
                 kill(child, SIGKILL);
                 waitpid(child, &status, WNOHANG);
-                tell_here(findings, DOCTOR_WRONG, "every other caller waits as well", "see the kernel's log",
+                report_here(findings, DOCTOR_WRONG, "every other caller waits as well", "see the kernel's log",
                         "this check did not end in time");
                 return;
         }
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
                 ;
         if (WIFSIGNALED(status) || WEXITSTATUS(status))
-                tell_here(findings, DOCTOR_WRONG, "the library or program that it asked may have broken it",
+                report_here(findings, DOCTOR_WRONG, "the library or program that it asked may have broken it",
                         "report it with the output of 'warpshare --version'", "this check ended too soon");
 }
 
@@ -167,7 +167,7 @@ static json_t *run_check(const struct doctor_check *check, const struct config *
 
 static void on_config_warning(const char *text, void *data)
 {
-        tell_here(data, DOCTOR_NOTE, NULL, NULL, text);
+        report_here(data, DOCTOR_NOTE, NULL, NULL, text);
 }
 
 /* A file that is refused is told, and the checks go on without it. NULL: nothing can be made of the options alone, either. */
@@ -183,10 +183,10 @@ static const struct config *read_config(struct option_set *set, struct arena *ar
                 _free_ char *found = *config->path ? xasprintf("'%s' is valid", config->path)
                                                    : xstrdup("the options are valid; no file is named");
 
-                tell_here(findings, DOCTOR_OK, NULL, NULL, found);
+                report_here(findings, DOCTOR_OK, NULL, NULL, found);
                 return config;
         }
-        tell_here(findings, DOCTOR_WRONG,
+        report_here(findings, DOCTOR_WRONG,
                 "the agent does not start with it; the checks that follow go without the file",
                 "correct it; 'warpshare agent --print-schema' describes it", err.text);
         set->values[option_find("config-file")] = "";
@@ -195,7 +195,7 @@ static const struct config *read_config(struct option_set *set, struct arena *ar
 
 /* ---- output ---- */
 
-static size_t count(const json_t *findings, enum verdict verdict)
+static size_t command_count(const json_t *findings, enum verdict verdict)
 {
         const json_t *finding;
         size_t found = 0;
@@ -254,12 +254,12 @@ static void add_findings(json_t *all, json_t *more, bool is_table, bool has_colo
 
 static void print_end(json_t *findings, bool is_table)
 {
-        size_t wrong = count(findings, DOCTOR_WRONG);
+        size_t wrong = command_count(findings, DOCTOR_WRONG);
         json_t *json;
 
         if (is_table) {
                 printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
-                        count(findings, DOCTOR_NOTE));
+                        command_count(findings, DOCTOR_NOTE));
                 return;
         }
         json = json_pack("{s:O, s:I}", "findings", findings, "wrong", (json_int_t)wrong);
@@ -285,7 +285,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         for (size_t j = 0; config && j < doctor_check_count; j++)
                 add_findings(findings, run_check(&doctor_checks[j], config, deadline_ms), is_table, has_colours);
         print_end(findings, is_table);
-        wrong = count(findings, DOCTOR_WRONG);
+        wrong = command_count(findings, DOCTOR_WRONG);
         json_decref(findings);
         return wrong ? EXIT_FAILED : 0;
 }

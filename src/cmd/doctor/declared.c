@@ -16,7 +16,7 @@ struct question {
         bool is_over;
 };
 
-static void on_answer(const struct kube_answer *answer, void *data)
+static void on_declared_answer(const struct kube_answer *answer, void *data)
 {
         struct question *question = data;
 
@@ -34,12 +34,12 @@ static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
         kube_client_send(visit->client, &(struct kube_request){.method = KUBE_GET,
                                                 .path = "/api/v1/namespaces/default/pods/warpshare-doctor",
                                                 .timeout_ms = 5000,
-                                                .done = on_answer,
+                                                .done = on_declared_answer,
                                                 .data = &question});
         api_visit_wait(visit, &question.is_over);
         if (question.status == 200 || question.status == 404)
                 return true;
-        doctor_tell(doctor, DOCTOR_WRONG, means,
+        doctor_report(doctor, DOCTOR_WRONG, means,
                 question.status == 403
                         ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
                         : "make the API server answer",
@@ -56,7 +56,7 @@ static bool can_ask(struct doctor *doctor)
         if (visit.client)
                 can = may_read_pods(doctor, &visit);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, means,
+                doctor_report(doctor, DOCTOR_WRONG, means,
                         "set --node-name, and credentials: a service account, or --kubeconfig",
                         "the API server is not used: %s", visit.why.text);
         api_visit_end(&visit);
@@ -69,7 +69,7 @@ static bool has_list(struct doctor *doctor)
 
         if (*socket && access(socket, F_OK) == 0)
                 return true;
-        doctor_tell(doctor, DOCTOR_WRONG, means,
+        doctor_report(doctor, DOCTOR_WRONG, means,
                 "mount kubelet's folder pod-resources into the agent's container, and set --pod-resources-socket",
                 "the pod of a container is not known: kubelet's pod-resources socket '%s' is not there", socket);
         return false;
@@ -81,16 +81,16 @@ void doctor_check_declared(struct doctor *doctor)
         bool is_well;
 
         if (!mps || mps->provisioning != PROVISIONING_DECLARED) {
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it is not used (sharing.mps.provisioning)");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (sharing.mps.provisioning)");
                 return;
         }
         is_well = has_list(doctor);
         if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
-                doctor_tell(doctor, DOCTOR_WRONG, "annotations of pods cannot become variables of their containers",
+                doctor_report(doctor, DOCTOR_WRONG, "annotations of pods cannot become variables of their containers",
                         "set deviceListStrategy: cdi-cri, or leave it out", "containers get their devices without CDI");
                 is_well = false;
         }
         if (can_ask(doctor) && is_well)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL,
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
                         "pods can be read, and what they declare can reach their containers");
 }

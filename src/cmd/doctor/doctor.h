@@ -36,7 +36,7 @@ extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_check_count;
 
 /* From within a check: what was found, what that means and what to do about it; the last two may be NULL. */
-void doctor_tell(struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format,
+void doctor_report(struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format,
         ...) PRINTF_LIKE(5, 6);
 
 /* ---- the checks ---- */

@@ -25,7 +25,7 @@ static bool is_for_agent(struct doctor *doctor, const char *path)
 
         if (access(folder, F_OK) == 0 || !doctor_is_at_supervisor(doctor))
                 return false;
-        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL,
+        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL,
                 "'%s' is not there, and 'warpshare mps' needs none: run the doctor in the agent's container", folder);
         return true;
 }
@@ -38,7 +38,7 @@ void doctor_check_kubelet(struct doctor *doctor)
         int rc;
 
         if (!*path) {
-                doctor_tell(
+                doctor_report(
                         doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
                 return;
         }
@@ -46,9 +46,9 @@ void doctor_check_kubelet(struct doctor *doctor)
                 return;
         rc = reach_socket(path);
         if (rc == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, "resources cannot be registered: the node has none of them",
+                doctor_report(doctor, DOCTOR_WRONG, "resources cannot be registered: the node has none of them",
                         "see whether kubelet runs on the node; in a container, mount the folder of this socket, not the "
                         "socket, and run as root",
                         "'%s': %s", path, strerror(rc));
@@ -60,7 +60,7 @@ void doctor_check_pod_resources(struct doctor *doctor)
         int rc;
 
         if (!*path) {
-                doctor_tell(doctor, DOCTOR_NOTE,
+                doctor_report(doctor, DOCTOR_NOTE,
                         "what containers hold is known from the agent's own record and kubelet's checkpoint only", NULL,
                         "none is configured");
                 return;
@@ -69,9 +69,9 @@ void doctor_check_pod_resources(struct doctor *doctor)
                 return;
         rc = reach_socket(path);
         if (rc == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
         else
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "which container holds what is not known: shares are freed late, and clients have no pod",
                         "mount /var/lib/kubelet/pod-resources into the agent's container (kubelet 1.28 or newer has it "
                         "always)",
@@ -101,13 +101,13 @@ void doctor_check_agent(struct doctor *doctor)
         rc = lock_take(&lock, directory, &err);
         lock_release(&lock);
         if (rc == LOCK_BUSY)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "one serves in '%s'; another would wait until it ends",
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "one serves in '%s'; another would wait until it ends",
                         directory);
         else if (rc == 0)
-                doctor_tell(doctor, DOCTOR_NOTE, "nobody advertises GPUs here, or in another folder",
+                doctor_report(doctor, DOCTOR_NOTE, "nobody advertises GPUs here, or in another folder",
                         "start 'warpshare agent', and see its log", "none serves in '%s'", directory);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, "no plugin can have its sockets there",
+                doctor_report(doctor, DOCTOR_WRONG, "no plugin can have its sockets there",
                         "mount kubelet's folder of device plugins, and run as root", "%s", err.text);
 }
 
@@ -119,7 +119,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
         size_t others = 0;
 
         if (!directory) {
-                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s': %s", path, strerror(errno));
+                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s': %s", path, strerror(errno));
                 return;
         }
         while ((entry = readdir(directory))) {
@@ -131,7 +131,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
                 if (reach_socket(socket) != 0)
                         continue; /* one that has ended left it */
                 others++;
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "two plugins for one resource: kubelet listens to the last that registered, and each of them hands "
                         "out the same GPUs",
                         "remove NVIDIA's device plugin from this node (its DaemonSet, or the GPU Operator's "
@@ -140,7 +140,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
         }
         closedir(directory);
         if (others == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "none of NVIDIA's");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "none of NVIDIA's");
 }
 
 /* ---- CDI ---- */
@@ -161,7 +161,7 @@ static size_t check_nodes(struct doctor *doctor, const char *file, const json_t 
                 if (!here || !text_starts_with(path, "/dev/") || access(here, F_OK) == 0)
                         continue;
                 missing++;
-                doctor_tell(doctor, DOCTOR_WRONG, "containers with this device are refused by their runtime",
+                doctor_report(doctor, DOCTOR_WRONG, "containers with this device are refused by their runtime",
                         "restart the agent, which writes the specification again; see the check of device nodes",
                         "'%s' names %s, which is not there", file, path);
         }
@@ -180,7 +180,7 @@ static size_t check_spec(struct doctor *doctor, const char *path)
         if (file_read(path, SPEC_MAX, &text, &err) == 0)
                 json = json_loadb(text.data, text.size, 0, NULL);
         if (!json) {
-                doctor_tell(doctor, DOCTOR_WRONG, "container runtimes cannot read it: no device of it resolves",
+                doctor_report(doctor, DOCTOR_WRONG, "container runtimes cannot read it: no device of it resolves",
                         "remove it and restart the agent", "'%s' is no specification", path);
                 return 1;
         }
@@ -216,27 +216,27 @@ void doctor_check_cdi(struct doctor *doctor)
         DIR *directory;
 
         if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
                 return;
         }
         directory = opendir(root);
         if (!directory) {
-                doctor_tell(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",
+                doctor_report(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",
                         "mount the node's folder of CDI specifications (/var/run/cdi) into the agent's container",
                         "'%s': %s", root, strerror(errno));
                 return;
         }
         if (access(root, W_OK) < 0) {
                 wrong++;
-                doctor_tell(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",
+                doctor_report(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",
                         "mount it writable, and run as root", "'%s': %s", root, strerror(errno));
         }
         specs = check_specs(doctor, directory, &wrong);
         closedir(directory);
         if (specs == 0)
-                doctor_tell(doctor, DOCTOR_NOTE, "the agent writes them when it starts", NULL,
+                doctor_report(doctor, DOCTOR_NOTE, "the agent writes them when it starts", NULL,
                         "no specification of the agent is in '%s'", root);
         else if (wrong == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%zu specifications in '%s', and their devices are there",
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu specifications in '%s', and their devices are there",
                         specs, root);
 }

@@ -39,7 +39,7 @@ static bool is_wanted(struct doctor *doctor)
 {
         if (doctor->config->sharing.mps || doctor_is_at_supervisor(doctor))
                 return true;
-        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is shared by MPS");
+        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is shared by MPS");
         return false;
 }
 
@@ -58,7 +58,7 @@ static bool has_root(struct doctor *doctor)
                 return false;
         if (access(doctor->mps_root, F_OK) == 0)
                 return true;
-        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "the MPS root is not there");
+        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the MPS root is not there");
         return false;
 }
 
@@ -79,9 +79,10 @@ void doctor_check_control_program(struct doctor *doctor)
         if (!is_wanted(doctor))
                 return;
         if (find_program(doctor, &program, &err) == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "'%s', and the server is there, too", program);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s', and the server is there, too", program);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, "'warpshare mps' cannot start a daemon in a container like this one",
+                doctor_report(doctor, DOCTOR_WRONG,
+                        "'warpshare mps' cannot start a daemon in a container like this one",
                         "run the doctor in the container of 'warpshare mps'; mount the driver there, or start it with the "
                         "NVIDIA runtime and capability compute",
                         "%s", err.text);
@@ -113,20 +114,20 @@ void doctor_check_mps_root(struct doctor *doctor)
                 return;
         length = strlen(root) + 1 + longest_name(doctor->config->sharing.mps) + strlen("/pipe");
         if (length > MPS_PIPE_PATH_MAX)
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "the control daemon takes no pipe directory that long, and does not say why",
                         "choose a shorter mpsRoot, such as /run/nvidia/mps",
                         "a pipe directory below '%s' has %zu bytes; %zu fit", root, length, MPS_PIPE_PATH_MAX);
         if (stat(root, &status) < 0)
-                doctor_tell(doctor, DOCTOR_WRONG, "daemons have nowhere to serve, and containers nothing to mount",
+                doctor_report(doctor, DOCTOR_WRONG, "daemons have nowhere to serve, and containers nothing to mount",
                         "create the folder on the host, and mount it into the containers of the agent and of "
                         "'warpshare mps' (--mps-directory)",
                         "'%s': %s", root, strerror(errno));
         else if (!S_ISDIR(status.st_mode))
-                doctor_tell(
+                doctor_report(
                         doctor, DOCTOR_WRONG, "daemons have nowhere to serve", "remove it", "'%s' is no folder", root);
         else
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "'%s'", root);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s'", root);
 }
 
 void doctor_check_mps_parents(struct doctor *doctor)
@@ -144,13 +145,13 @@ void doctor_check_mps_parents(struct doctor *doctor)
                         continue;
                 *slash = '\0';
                 if (stat(path, &status) == 0 && !(status.st_mode & S_IXOTH) && ++closed)
-                        doctor_tell(doctor, DOCTOR_WRONG,
+                        doctor_report(doctor, DOCTOR_WRONG,
                                 "an MPS server runs as the container's user: it cannot reach its own socket, and exits",
                                 "chmod o+x it, on the host too", "'%s' has mode %04o", path, status.st_mode & 07777);
                 *slash = '/';
         }
         if (closed == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "every folder above the pipes can be passed by any user");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "every folder above the pipes can be passed by any user");
 }
 
 void doctor_check_selinux(struct doctor *doctor)
@@ -162,15 +163,15 @@ void doctor_check_selinux(struct doctor *doctor)
         if (!has_root(doctor))
                 return;
         if (access(enforce, F_OK) < 0) {
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "off");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "off");
                 return;
         }
         length = getxattr(doctor->mps_root, "security.selinux", label, sizeof(label) - 1);
         label[length > 0 ? length : 0] = '\0';
         if (facts_is_container_label(label))
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "the MPS root is '%s'", label);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the MPS root is '%s'", label);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, "containers may not use the sockets below it",
+                doctor_report(doctor, DOCTOR_WRONG, "containers may not use the sockets below it",
                         "chcon -R -t container_file_t the MPS root", "on, and the MPS root has type '%s'",
                         *label ? label : "unknown");
 }
@@ -184,17 +185,17 @@ static size_t count_mounts(const char *path)
                                                                                   : 0;
 }
 
-static void tell_full_shm(struct doctor *doctor, const char *path)
+static void report_full_shm(struct doctor *doctor, const char *path)
 {
         _free_ char *text = NULL;
         struct mps_shm shm = {0};
         struct error err;
 
-        if (mps_shm_look(&shm, path, &err) < 0 || mps_shm_count(&shm, path, &err) < 0)
+        if (mps_shm_poll(&shm, path, &err) < 0 || mps_shm_count(&shm, path, &err) < 0)
                 text = xstrdup(err.text);
         else
                 text = shm.size ? mps_shm_text(&shm) : xstrdup("it is no mount of its own");
-        doctor_tell(doctor, DOCTOR_WRONG,
+        doctor_report(doctor, DOCTOR_WRONG,
                 "the containers of all MPS daemons without one of their own share it: when it is full, new clients "
                 "of all of them fail",
                 "end the pods of the user that has most; files that stay then are to be removed by hand",
@@ -215,28 +216,28 @@ void doctor_check_shm(struct doctor *doctor)
         if (!has_root(doctor))
                 return;
         if (statfs(path, &status) < 0) {
-                doctor_tell(doctor, DOCTOR_WRONG, means, todo, "'%s': %s", path, strerror(errno));
+                doctor_report(doctor, DOCTOR_WRONG, means, todo, "'%s': %s", path, strerror(errno));
                 return;
         }
         if (status.f_type != TMPFS_MAGIC) {
-                doctor_tell(doctor, DOCTOR_WRONG, means, todo, "'%s' is no tmpfs", path);
+                doctor_report(doctor, DOCTOR_WRONG, means, todo, "'%s' is no tmpfs", path);
                 return;
         }
         size = (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
         if (count_mounts(path) > 1)
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "running containers still have the one below, and do not share memory with newer ones",
                         "restart the containers that use MPS, and unmount the upper one", "several mounts lie on '%s'",
                         path);
         else if (size < SHM_LEAST)
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "servers fail to make their segments (\"failed to create/open SHM segment\")",
                         "mount it larger: half of the memory is usual", "'%s' has %llu MiB", path,
                         (unsigned long long)(size >> 20));
         else if (status.f_bavail < status.f_blocks / SHM_SPARE || status.f_ffree < status.f_files / SHM_SPARE)
-                tell_full_shm(doctor, path);
+                report_full_shm(doctor, path);
         else
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "'%s' is a tmpfs of %llu MiB", path,
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s' is a tmpfs of %llu MiB", path,
                         (unsigned long long)(size >> 20));
 }
 
@@ -247,7 +248,7 @@ static void check_container_limits(struct doctor *doctor, const struct mps_daemo
 {
         for (size_t i = 0; i < daemon->n_limits; i++)
                 if (daemon->limits[i].problem) {
-                        doctor_tell(doctor, DOCTOR_NOTE,
+                        doctor_report(doctor, DOCTOR_NOTE,
                                 "each process of a container keeps to the limit, all of them together may have more",
                                 "cgroup v2 and a driver that limits the memory of cgroups (615); else nothing",
                                 "%s: the memory of a container as a whole is not limited: %s", daemon->name,
@@ -261,7 +262,7 @@ static void check_own_shm(struct doctor *doctor, const struct mps_daemon_status 
         _free_ char *text = mps_shm_text(&daemon->shm);
 
         if (daemon->has_own_shm && daemon->shm.is_full)
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "new clients of it fail when it is full; clients of other daemons do not",
                         "end the pods of the user that has most; files they leave are removed when no container uses "
                         "them any more",
@@ -271,25 +272,26 @@ static void check_own_shm(struct doctor *doctor, const struct mps_daemon_status 
 static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *daemon)
 {
         if (daemon->state != MPS_READY && daemon->state != MPS_DRAINING)
-                doctor_tell(doctor, DOCTOR_WRONG, "its units are advertised as unhealthy until it is ready",
+                doctor_report(doctor, DOCTOR_WRONG, "its units are advertised as unhealthy until it is ready",
                         "see control.log and server.log in its folder; it is tried again by itself", "%s is %s: %s",
                         daemon->name, mps_state_name(daemon->state),
                         daemon->reason ? daemon->reason : "no reason known");
         if (daemon->notice)
-                doctor_tell(doctor, DOCTOR_WRONG, NULL, NULL, "%s: %s", daemon->name, daemon->notice);
+                doctor_report(doctor, DOCTOR_WRONG, NULL, NULL, "%s: %s", daemon->name, daemon->notice);
         check_container_limits(doctor, daemon);
         check_own_shm(doctor, daemon);
         if (daemon->repairs)
-                doctor_tell(doctor, DOCTOR_NOTE, "clients that connected meanwhile keep the limits they got",
+                doctor_report(doctor, DOCTOR_NOTE, "clients that connected meanwhile keep the limits they got",
                         "control.log shows who did it; from driver 550 on a tenant cannot change limits of a daemon "
                         "that runs as root",
                         "%u settings of %s were changed from outside (configuration drift) and restored",
                         daemon->repairs, daemon->name);
         if (daemon->restarts)
-                doctor_tell(doctor, DOCTOR_NOTE, "each restart cost its clients their work", "see the supervisor's log",
-                        "%s was restarted %u times", daemon->name, daemon->restarts);
+                doctor_report(doctor, DOCTOR_NOTE, "each restart cost its clients their work",
+                        "see the supervisor's log", "%s was restarted %u times", daemon->name, daemon->restarts);
         if (daemon->max_clients && daemon->n_clients >= daemon->max_clients * MAX(daemon->n_units, (size_t)1))
-                doctor_tell(doctor, DOCTOR_WRONG, "the next client fails with CUDA_ERROR_MPS_MAX_CLIENTS_REACHED (808)",
+                doctor_report(doctor, DOCTOR_WRONG,
+                        "the next client fails with CUDA_ERROR_MPS_MAX_CLIENTS_REACHED (808)",
                         "fewer replicas, or fewer processes in a container", "%s has %zu clients, and takes no more",
                         daemon->name, daemon->n_clients);
 }
@@ -300,19 +302,20 @@ struct question {
         struct mps_control *control;
 };
 
-static void on_answer(const struct error *err, const char *answer UNUSED, void *data)
+static void on_mps_answer(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct question *question = data;
 
         if (!err)
-                doctor_tell(
+                doctor_report(
                         question->doctor, DOCTOR_OK, NULL, NULL, "a control daemon answers in '%s'", question->pipe);
         else if (err->kind == ERROR_NOT_FOUND)
-                doctor_tell(question->doctor, DOCTOR_NOTE, "its socket is left over from an earlier daemon", NULL,
+                doctor_report(question->doctor, DOCTOR_NOTE, "its socket is left over from an earlier daemon", NULL,
                         "no control daemon is in '%s'", question->pipe);
         else
-                doctor_tell(question->doctor, DOCTOR_WRONG, "clients of it hang", "kill it, and start 'warpshare mps'",
-                        "the control daemon in '%s': %s", question->pipe, err->text);
+                doctor_report(question->doctor, DOCTOR_WRONG, "clients of it hang",
+                        "kill it, and start 'warpshare mps'", "the control daemon in '%s': %s", question->pipe,
+                        err->text);
         mps_control_close(question->control, NULL, NULL);
 }
 
@@ -328,13 +331,13 @@ static void ask_daemon(struct doctor *doctor, const char *program, const char *p
         uv_loop_init(&loop);
         options.loop = &loop;
         if (mps_control_new(&question.control, &options, &err) == 0)
-                mps_control_ask(question.control, "get_default_active_thread_percentage", on_answer, &question);
+                mps_control_ask(question.control, "get_default_active_thread_percentage", on_mps_answer, &question);
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
 }
 
 /* Each folder below the root that has a control socket. */
-static void look_for_daemons(struct doctor *doctor, const char *root)
+static void find_daemons(struct doctor *doctor, const char *root)
 {
         _free_ char *program = NULL;
         const struct dirent *entry;
@@ -365,16 +368,16 @@ void doctor_check_daemons(struct doctor *doctor)
                 return;
         status = mps_ask(root, &err);
         if (!status) {
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "no supervisor starts MPS daemons here, so units shared by MPS are unhealthy",
                         "start 'warpshare mps' with this MPS root, and see its log",
                         "no supervisor answers in '%s': %s", root, err.text);
-                look_for_daemons(doctor, root);
+                find_daemons(doctor, root);
                 return;
         }
         for (size_t i = 0; i < status->n_daemons; i++)
                 check_daemon(doctor, &status->daemons[i]);
-        doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "the supervisor answers; daemons: %zu", status->n_daemons);
+        doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the supervisor answers; daemons: %zu", status->n_daemons);
         mps_status_free(status);
 }
 
@@ -386,7 +389,7 @@ static bool check_default_pipe(struct doctor *doctor, const char *root)
 
         if (access(path, F_OK) < 0)
                 return false;
-        doctor_tell(doctor, DOCTOR_WRONG,
+        doctor_report(doctor, DOCTOR_WRONG,
                 "NVIDIA's container toolkit mounts it into every GPU container: they become clients of a daemon there, "
                 "without its /dev/shm",
                 "stop the MPS daemon of the host and remove the folder, or generate the CDI specification with the feature "
@@ -403,6 +406,6 @@ void doctor_check_automatic_mount(struct doctor *doctor)
         if (strcmp(driver, "/") != 0 && *driver)
                 has_trap = check_default_pipe(doctor, driver) || has_trap;
         if (!has_trap)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL,
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
                         "there is no /tmp/nvidia-mps, which every GPU container would get");
 }

@@ -15,7 +15,7 @@
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"
 #include "mps/supervisor/compute_mode.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 #include "share/several.h"
 #include "share/plan.h"
 
@@ -30,7 +30,7 @@ static struct inventory *read_node(struct doctor *doctor)
 
         if (node_read(&inventory, doctor->config, &err) == 0)
                 return inventory;
-        doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "the GPUs cannot be read");
+        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the GPUs cannot be read");
         return NULL;
 }
 
@@ -48,15 +48,15 @@ static void read_module_version(const struct doctor *doctor, char version[static
                 facts_driver_version(text.data, version);
 }
 
-static void tell_no_nvml(struct doctor *doctor, const struct error *err, const char *module)
+static void report_no_nvml(struct doctor *doctor, const struct error *err, const char *module)
 {
         if (*module)
-                doctor_tell(doctor, DOCTOR_WRONG, "the kernel module is loaded, but its library cannot be used here",
+                doctor_report(doctor, DOCTOR_WRONG, "the kernel module is loaded, but its library cannot be used here",
                         "start this container with the NVIDIA runtime or mount the driver root; after an upgrade of the "
                         "driver, unload the old module or reboot",
                         "kernel module %s, and NVML: %s", module, err->text);
         else
-                doctor_tell(doctor, DOCTOR_WRONG, "no GPU can be found, so no resource is advertised",
+                doctor_report(doctor, DOCTOR_WRONG, "no GPU can be found, so no resource is advertised",
                         "install NVIDIA's driver on this node and load its module, or keep the agent off nodes without GPUs",
                         "no driver is loaded, and NVML: %s", err->text);
 }
@@ -70,17 +70,17 @@ void doctor_check_driver(struct doctor *doctor)
 
         read_module_version(doctor, module);
         if (nvml_open(&nvml, doctor->config->nvml_library, doctor->config->driver_root_ctr, &err) < 0) {
-                tell_no_nvml(doctor, &err, module);
+                report_no_nvml(doctor, &err, module);
                 return;
         }
         NVML_CALL(nvml, system_get_driver_version, version, sizeof(version));
         if (*module && strcmp(module, version) != 0)
-                doctor_tell(doctor, DOCTOR_WRONG,
+                doctor_report(doctor, DOCTOR_WRONG,
                         "library and kernel module are of different drivers: CUDA will not start",
                         "unload the old kernel module or reboot; restart containers that still have the old library",
                         "the kernel module is %s, NVML is of %s", module, version);
         else
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "driver %s, NVML answers", version);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "driver %s, NVML answers", version);
 }
 
 static bool has_node(const struct doctor *doctor, int minor)
@@ -108,19 +108,19 @@ void doctor_check_device_nodes(struct doctor *doctor)
         if (!inventory)
                 return;
         if (inventory->platform != PLATFORM_NVML) {
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "this platform has no device nodes of NVIDIA's driver");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "this platform has no device nodes of NVIDIA's driver");
                 return;
         }
         if (!(nodes & NODE_NVIDIACTL) && ++missing)
-                doctor_tell(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidiactl is not there");
+                doctor_report(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidiactl is not there");
         if (!(nodes & NODE_UVM) && ++missing)
-                doctor_tell(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidia-uvm is not there");
+                doctor_report(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidia-uvm is not there");
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 if (inventory->gpus[i].minor >= 0 && !has_node(doctor, inventory->gpus[i].minor) && ++missing)
-                        doctor_tell(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidia%d of GPU %u is not there",
+                        doctor_report(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidia%d of GPU %u is not there",
                                 inventory->gpus[i].minor, inventory->gpus[i].index);
         if (missing == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "the device nodes are there");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the device nodes are there");
 }
 
 /* ---- GPUs ---- */
@@ -128,20 +128,20 @@ void doctor_check_device_nodes(struct doctor *doctor)
 static void check_gpu(struct doctor *doctor, const struct gpu *gpu)
 {
         if (gpu->failure)
-                doctor_tell(doctor, DOCTOR_WRONG, "its replicas are unhealthy",
+                doctor_report(doctor, DOCTOR_WRONG, "its replicas are unhealthy",
                         "see the kernel's log for Xids (dmesg | grep NVRM); reset the GPU or reboot", "GPU %u (%s): %s",
                         gpu->index, gpu->uuid, gpu->failure);
         for (size_t i = 0; i < gpu->n_mig_failures; i++)
-                doctor_tell(doctor, DOCTOR_WRONG, "this MIG device is not advertised",
+                doctor_report(doctor, DOCTOR_WRONG, "this MIG device is not advertised",
                         "create the MIG devices of this GPU again, or reset it", "GPU %u: %s", gpu->index,
                         gpu->mig_failures[i]);
         if (gpu->mig_enabled && doctor->config->mig_strategy == MIG_STRATEGY_NONE)
-                doctor_tell(doctor, DOCTOR_NOTE,
+                doctor_report(doctor, DOCTOR_NOTE,
                         "it is advertised as a whole GPU, and a container sees one MIG device of it at most",
                         "set migStrategy to single or mixed, or switch MIG off",
                         "GPU %u is in MIG mode, and migStrategy is none", gpu->index);
         else if (gpu->mig_enabled && gpu->n_mig_devices == 0)
-                doctor_tell(doctor, DOCTOR_WRONG, "nothing of this GPU is advertised",
+                doctor_report(doctor, DOCTOR_WRONG, "nothing of this GPU is advertised",
                         "create MIG devices (nvidia-smi mig -cgi … -C), or switch MIG off",
                         "GPU %u is in MIG mode and has no MIG device", gpu->index);
 }
@@ -153,24 +153,24 @@ void doctor_check_gpus(struct doctor *doctor)
         if (!inventory)
                 return;
         for (size_t i = 0; i < inventory->n_unnamed_failures; i++)
-                doctor_tell(doctor, DOCTOR_WRONG, "it cannot be advertised",
+                doctor_report(doctor, DOCTOR_WRONG, "it cannot be advertised",
                         "see the kernel's log for Xids (dmesg | grep NVRM); reset the GPU or reboot", "%s",
                         inventory->unnamed_failures[i]);
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 check_gpu(doctor, &inventory->gpus[i]);
         if (inventory->n_gpus + inventory->n_unnamed_failures == 0)
-                doctor_tell(doctor, DOCTOR_WRONG, "no resource is advertised",
+                doctor_report(doctor, DOCTOR_WRONG, "no resource is advertised",
                         "see lspci and the kernel's log; in a container, NVIDIA_VISIBLE_DEVICES has to be 'all'",
                         "the driver is there and has no GPU");
         else
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%zu found", inventory->n_gpus);
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu found", inventory->n_gpus);
 }
 
 /* ---- what is made of them ---- */
 
 static void on_plan_warning(const char *text, void *data)
 {
-        doctor_tell(data, DOCTOR_NOTE, NULL, NULL, "%s", text);
+        doctor_report(data, DOCTOR_NOTE, NULL, NULL, "%s", text);
 }
 
 void doctor_check_plan(struct doctor *doctor)
@@ -181,31 +181,32 @@ void doctor_check_plan(struct doctor *doctor)
         struct error err;
 
         if (doctor_is_at_supervisor(doctor)) {
-                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent's configuration is not known here");
+                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent's configuration is not known here");
                 return;
         }
         if (!inventory)
                 return;
         if (plan_build(&plan, &arena, doctor->config, inventory, on_plan_warning, doctor, &err) < 0) {
-                doctor_tell(doctor, DOCTOR_WRONG, "the agent does not start with it, or keeps the configuration before",
+                doctor_report(doctor, DOCTOR_WRONG,
+                        "the agent does not start with it, or keeps the configuration before",
                         "change the configuration; 'warpshare plan' shows what it would make", "%s", err.text);
                 return;
         }
         if (doctor->config->sharing.mps && doctor->config->sharing.time_slicing)
-                doctor_tell(doctor, DOCTOR_NOTE,
+                doctor_report(doctor, DOCTOR_NOTE,
                         "each shares units of its own; a pod that asks for the wrong resource has no limits",
                         "see 'warpshare plan' for the units of each", "both MPS and time-slicing are configured");
         for (size_t i = 0; i < plan->n_resources; i++) {
                 enum sharing_strategy strategy = plan->resources[i].strategy;
 
-                if (grants_reserved_is_much(&plan->resources[i]))
-                        doctor_tell(doctor, DOCTOR_NOTE, "more than a third of the replicas cannot be used",
-                                GRANTS_LEVER,
+                if (allocations_reserved_is_much(&plan->resources[i]))
+                        doctor_report(doctor, DOCTOR_NOTE, "more than a third of the replicas cannot be used",
+                                ALLOCATIONS_LEVER,
                                 "%s: %zu of %zu replicas are reserved, so that each request for up to %u finds one unit with room",
-                                plan->resources[i].name, grants_reserved(&plan->resources[i]),
+                                plan->resources[i].name, allocations_n_reserved(&plan->resources[i]),
                                 plan->resources[i].n_devices, plan->resources[i].max_per_request);
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, %s%s", plan->resources[i].name,
-                        plan->resources[i].n_devices - grants_reserved(&plan->resources[i]),
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, %s%s", plan->resources[i].name,
+                        plan->resources[i].n_devices - allocations_n_reserved(&plan->resources[i]),
                         strategy == SHARING_NONE ? "not shared" : "shared by ",
                         strategy == SHARING_NONE ? "" : sharing_strategy_name(strategy));
         }
@@ -236,7 +237,7 @@ void doctor_check_containers(struct doctor *doctor)
         size_t count;
 
         if (!*doctor->config->kubelet_socket || read_record(doctor, &arena, &record, &err) < 0) {
-                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "kubelet's record of devices cannot be read");
+                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "kubelet's record of devices cannot be read");
                 return;
         }
         inventory = read_node(doctor);
@@ -244,11 +245,11 @@ void doctor_check_containers(struct doctor *doctor)
                 return; /* other checks say why */
         count = several_faults(&faults, &arena, plan, &record);
         for (size_t i = 0; i < count; i++)
-                doctor_tell(doctor, DOCTOR_WRONG, "it is charged for GPUs that its programs do not see", NULL,
+                doctor_report(doctor, DOCTOR_WRONG, "it is charged for GPUs that its programs do not see", NULL,
                         "container %s of the pod with UID %s: %s", faults[i].entry->container, faults[i].entry->pod_uid,
                         faults[i].text);
         if (count == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "each has what it is charged for");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "each has what it is charged for");
         plan_done(plan);
 }
 
@@ -278,10 +279,10 @@ void doctor_check_tiers(struct doctor *doctor)
                         strbuf_printf(
                                 &missing, "%s%s (%u)", missing.size ? "; " : "", features[i].what, features[i].branch);
         if (!doctor->config->sharing.mps || missing.size == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "driver %s has what the configuration can use",
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "driver %s has what the configuration can use",
                         inventory->driver_version);
         else
-                doctor_tell(doctor, DOCTOR_NOTE,
+                doctor_report(doctor, DOCTOR_NOTE,
                         "shares other than uniform are variables of the container, which it can drop: the limit "
                         "monitor checks them",
                         "none, or a driver of the branch in brackets", "driver %s does not have: %s",
@@ -314,16 +315,17 @@ static void judge_mode(
                 return;
         modes->wrong++;
         if (mode == NVML_COMPUTEMODE_PROHIBITED)
-                doctor_tell(modes->doctor, DOCTOR_WRONG, "no program can use it", "nvidia-smi -c DEFAULT for this GPU",
-                        "%s (%s) has compute mode PROHIBITED", unit->index, unit->uuid);
+                doctor_report(modes->doctor, DOCTOR_WRONG, "no program can use it",
+                        "nvidia-smi -c DEFAULT for this GPU", "%s (%s) has compute mode PROHIBITED", unit->index,
+                        unit->uuid);
         else if (is_mps)
-                doctor_tell(modes->doctor, DOCTOR_WRONG,
+                doctor_report(modes->doctor, DOCTOR_WRONG,
                         "without its MPS daemon only one process at a time can use it: all others fail",
                         "start 'warpshare mps', and see the checks of MPS",
                         "%s (%s) has compute mode %s, and no MPS daemon", unit->index, unit->uuid,
                         compute_mode_name(mode));
         else
-                doctor_tell(modes->doctor, unit->shared ? DOCTOR_WRONG : DOCTOR_NOTE,
+                doctor_report(modes->doctor, unit->shared ? DOCTOR_WRONG : DOCTOR_NOTE,
                         "only one process at a time can use it; MPS leaves this mode behind when it did not end "
                         "cleanly",
                         "nvidia-smi -c DEFAULT for this GPU, unless the mode is intended",
@@ -360,7 +362,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
         if (inventory->platform != PLATFORM_NVML ||
                 nvml_open(&nvml, doctor->config->nvml_library, doctor->config->driver_root_ctr, &err) < 0 ||
                 plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0) {
-                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "without a plan it is unknown which is right");
+                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "without a plan it is unknown which is right");
                 return;
         }
         status = mps_ask(doctor->mps_root, &err);
@@ -368,7 +370,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
         modes.status = status;
         judge_modes(&modes, plan);
         if (modes.wrong == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "the compute modes are as they should be");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the compute modes are as they should be");
         mps_status_free(status);
         plan_done(plan);
 }
@@ -382,14 +384,14 @@ void doctor_check_host_pid(struct doctor *doctor)
         ssize_t length = readlink(path, link, sizeof(link) - 1);
 
         if (length < 0) {
-                doctor_tell(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s' cannot be read", path);
+                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s' cannot be read", path);
                 return;
         }
         link[length] = '\0';
         if (facts_is_host_pid(link))
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "this is the host's PID namespace");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "this is the host's PID namespace");
         else
-                doctor_tell(doctor, DOCTOR_NOTE,
+                doctor_report(doctor, DOCTOR_NOTE,
                         "the agent is not affected; where MPS daemons run, control.log says NEW CLIENT 0, and "
                         "clients can neither be matched to pods nor terminated",
                         "hostPID: true for the pod in which 'warpshare mps' runs",
@@ -401,13 +403,13 @@ void doctor_check_open_files(struct doctor *doctor)
         struct rlimit limit;
 
         if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < FILES_WANTED)
-                doctor_tell(doctor, DOCTOR_NOTE,
+                doctor_report(doctor, DOCTOR_NOTE,
                         "an MPS server with many clients fails to make shared memory segments, unless 'warpshare mps' may "
                         "raise the limit",
                         "raise LimitNOFILE of the container runtime to 16384 or more", "at most %llu files may be open",
                         (unsigned long long)limit.rlim_max);
         else
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "at least %llu files may be open",
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "at least %llu files may be open",
                         (unsigned long long)FILES_WANTED);
 }
 
@@ -416,8 +418,9 @@ void doctor_check_cgroup(struct doctor *doctor)
         _free_ char *path = xasprintf("%s/sys/fs/cgroup/cgroup.controllers", doctor->config->system_root);
 
         if (access(path, F_OK) == 0)
-                doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "version 2");
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "version 2");
         else
-                doctor_tell(doctor, DOCTOR_NOTE, "the driver's limits for whole containers (branch 615) need version 2",
+                doctor_report(doctor, DOCTOR_NOTE,
+                        "the driver's limits for whole containers (branch 615) need version 2",
                         "boot the node with systemd.unified_cgroup_hierarchy=1", "version 1, or not mounted");
 }

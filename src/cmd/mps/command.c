@@ -89,7 +89,7 @@ const struct command_line command_mps_line = {
 };
 
 /* Returns 1 in the process that is to do the work; else |*ret_status| is ours. */
-static int begin(const struct option_set *set, int *ret_status)
+static int command_begin(const struct option_set *set, int *ret_status)
 {
         struct keeper_crashes crashes = {0};
         struct error err;
@@ -140,7 +140,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         options.grace_ms = grace * 1000;
         options.shm_kib = shm_mib * 1024;
         command_line_setup_log(set, NULL);
-        if (!begin(set, &status))
+        if (!command_begin(set, &status))
                 return status;
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
         if (mps_process_start(&process, &options, &err) < 0) {

@@ -25,7 +25,7 @@ struct mps_echo {
         struct list logs;
 };
 
-static void forget(struct followed *log)
+static void echo_forget(struct followed *log)
 {
         list_remove(&log->in_echo);
         free(log->name);
@@ -33,7 +33,7 @@ static void forget(struct followed *log)
         free(log);
 }
 
-static void tell_lines(const struct followed *log, char *text)
+static void report_lines(const struct followed *log, char *text)
 {
         char *rest = text;
         char *line;
@@ -44,7 +44,7 @@ static void tell_lines(const struct followed *log, char *text)
 }
 
 /* A log that is shorter than it was is another one. Half a line at the end waits for its rest. */
-static void tell_news(struct followed *log)
+static void report_news(struct followed *log)
 {
         char text[READ_MAX + 1];
         int fd = open(log->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -67,15 +67,15 @@ static void tell_news(struct followed *log)
                 size = end - text + 1;
         log->offset += size;
         text[size] = '\0';
-        tell_lines(log, text);
+        report_lines(log, text);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_echo_timer(uv_timer_t *timer)
 {
         struct mps_echo *echo = container_of(timer, struct mps_echo, timer);
 
         LIST_FOR_EACH(in_echo, &echo->logs)
-                tell_news(container_of(in_echo, struct followed, in_echo));
+                report_news(container_of(in_echo, struct followed, in_echo));
 }
 
 static bool is_followed(const struct mps_echo *echo, const char *name)
@@ -89,7 +89,7 @@ static bool is_followed(const struct mps_echo *echo, const char *name)
         return false;
 }
 
-static void follow(struct mps_echo *echo, const char *name)
+static void echo_follow(struct mps_echo *echo, const char *name)
 {
         struct followed *log = xcalloc(1, sizeof(*log));
         struct stat status;
@@ -110,8 +110,8 @@ static void forget_others(struct mps_echo *echo, const struct mps_status *status
                 next = at->next;
                 if (mps_status_find(status, log->name))
                         continue;
-                tell_news(log); /* its last words */
-                forget(log);
+                report_news(log); /* its last words */
+                echo_forget(log);
         }
 }
 
@@ -120,7 +120,7 @@ void mps_echo_follow(struct mps_echo *echo, const struct mps_status *status)
         forget_others(echo, status);
         for (size_t i = 0; i < status->n_daemons; i++)
                 if (!is_followed(echo, status->daemons[i].name))
-                        follow(echo, status->daemons[i].name);
+                        echo_follow(echo, status->daemons[i].name);
 }
 
 struct mps_echo *mps_echo_new(uv_loop_t *loop, const char *root)
@@ -130,11 +130,11 @@ struct mps_echo *mps_echo_new(uv_loop_t *loop, const char *root)
         echo->root = xstrdup(root);
         list_init(&echo->logs);
         uv_timer_init(loop, &echo->timer);
-        uv_timer_start(&echo->timer, on_timer, PERIOD_MS, PERIOD_MS);
+        uv_timer_start(&echo->timer, on_echo_timer, PERIOD_MS, PERIOD_MS);
         return echo;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_echo_closed(uv_handle_t *handle)
 {
         struct mps_echo *echo = container_of(handle, struct mps_echo, timer);
 
@@ -149,9 +149,9 @@ struct mps_echo *mps_echo_free(struct mps_echo *echo)
         while (!list_is_empty(&echo->logs)) {
                 struct followed *log = container_of(echo->logs.next, struct followed, in_echo);
 
-                tell_news(log);
-                forget(log);
+                report_news(log);
+                echo_forget(log);
         }
-        uv_close((uv_handle_t *)&echo->timer, on_closed);
+        uv_close((uv_handle_t *)&echo->timer, on_echo_closed);
         return NULL;
 }

@@ -122,7 +122,7 @@ static void on_change(void *data)
 }
 
 /* Changes are told by who makes them; this is for who asks. */
-static void tell_daemon(const struct mps_daemon_status *daemon)
+static void report_daemon(const struct mps_daemon_status *daemon)
 {
         log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(daemon->state)),
                 LOG_INT("pid", daemon->pid), LOG_STR("tier", mps_tier_name(daemon->tier)),
@@ -132,7 +132,7 @@ static void tell_daemon(const struct mps_daemon_status *daemon)
 
 /* ---- stop ---- */
 
-static void on_deadline(uv_timer_t *timer UNUSED)
+static void on_process_deadline(uv_timer_t *timer UNUSED)
 {
         log_warn("an NVML call does not return; exiting without waiting for it");
         _exit(0);
@@ -146,7 +146,7 @@ static void on_supervisor_closed(bool leaves_thread, void *data)
         process->supervisor = NULL;
         mps_listener_close(process->listener, NULL, NULL);
         process->echo = mps_echo_free(process->echo);
-        uv_timer_start(&process->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        uv_timer_start(&process->deadline, on_process_deadline, STOP_DEADLINE_MS, 0);
         uv_unref((uv_handle_t *)&process->deadline);
 }
 
@@ -164,7 +164,7 @@ void mps_process_stop(struct mps_process *process)
         mps_supervisor_close(process->supervisor, process->options.grace_ms, on_supervisor_closed, process);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_process_signal(uv_signal_t *handle, int number)
 {
         struct mps_process *process = handle->data;
         const struct mps_status *status;
@@ -180,7 +180,7 @@ static void on_signal(uv_signal_t *handle, int number)
         }
         status = mps_supervisor_status(process->supervisor);
         for (size_t i = 0; i < status->n_daemons; i++)
-                tell_daemon(&status->daemons[i]);
+                report_daemon(&status->daemons[i]);
 }
 
 /* ---- start ---- */
@@ -213,7 +213,7 @@ static int listen_to_signals(struct mps_process *process, struct error *err)
 
                 process->signals[i].data = process;
                 if (rc == 0)
-                        rc = uv_signal_start(&process->signals[i], on_signal, numbers[i]);
+                        rc = uv_signal_start(&process->signals[i], on_process_signal, numbers[i]);
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
@@ -235,7 +235,7 @@ static int take_root(struct mps_process *process, struct error *err)
         return rc;
 }
 
-static int start(struct mps_process *process, struct error *err)
+static int process_start(struct mps_process *process, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct mps_supervisor_options supervisor = {
@@ -268,7 +268,7 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
         process->root = xstrdup(options->root);
         uv_loop_init(&process->loop);
         uv_timer_init(&process->loop, &process->deadline);
-        if (start(process, err) < 0)
+        if (process_start(process, err) < 0)
                 return -1;
         set_ready(process, false); /* one that was killed may have left it */
         if (log_is_on(LOG_DEBUG))

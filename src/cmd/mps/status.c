@@ -47,7 +47,7 @@ const struct command_line mps_command_status_line = {
         .help = help,
 };
 
-static void print(const struct mps_status *status, const char *output)
+static void status_print(const struct mps_status *status, const char *output)
 {
         struct strbuf text = STRBUF_INIT;
         _free_ char *other = NULL;
@@ -64,7 +64,7 @@ static void print(const struct mps_status *status, const char *output)
         strbuf_done(&text);
 }
 
-static int show(const char *root, const char *output)
+static int status_show(const char *root, const char *output)
 {
         struct mps_status *status;
         struct error err;
@@ -75,7 +75,7 @@ static int show(const char *root, const char *output)
                 fprintf(stderr, "no MPS supervisor with '%s': %s\n", root, err.text);
                 return EXIT_FAILED;
         }
-        print(status, output);
+        status_print(status, output);
         is_good = mps_table_is_good(status);
         mps_status_free(status);
         return is_good ? 0 : EXIT_FAILED;
@@ -90,5 +90,5 @@ int mps_command_status(int argc, char **argv)
 
         if (!command_line_read(&mps_command_status_line, &set, values, &arena, argc, argv, &status))
                 return status;
-        return show(command_line_get(&set, "mps-directory"), values[0]);
+        return status_show(command_line_get(&set, "mps-directory"), values[0]);
 }

@@ -29,7 +29,7 @@ const struct command_line mps_command_uninstall_line = {
 };
 
 /* Returns how much is left. */
-static size_t print(const struct removals *removals, const char *root)
+static size_t uninstall_print(const struct removals *removals, const char *root)
 {
         size_t n_left = removals_count(removals, REMOVAL_LEFT);
         size_t n_removed = 0;
@@ -66,7 +66,7 @@ static int uninstall(const struct option_set *set)
 
         switch (mps_removal_run(&removals, &options, &err)) {
         case 0:
-                return print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
+                return uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
         case MPS_REMOVAL_NOTHING:
                 printf("'%s' is not there: nothing to do\n", options.root);
                 return 0;

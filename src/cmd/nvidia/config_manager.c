@@ -119,7 +119,7 @@ struct manager {
         int status;
 };
 
-static void stop(struct manager *manager, int status)
+static void config_manager_stop(struct manager *manager, int status)
 {
         if (manager->is_stopping)
                 return;
@@ -164,16 +164,16 @@ static void end_oneshot(struct manager *manager)
         if (!manager->is_oneshot || manager->is_stopping)
                 return;
         if (!place_is_good(manager)) {
-                stop(manager, EXIT_FAILED);
+                config_manager_stop(manager, EXIT_FAILED);
                 return;
         }
         log_warn("the previous configuration stays", LOG_STR("file", manager->values[PLACE]));
-        stop(manager, 0);
+        config_manager_stop(manager, 0);
 }
 
 /* ---- the signal ---- */
 
-static void on_retry(uv_timer_t *timer);
+static void on_config_manager_retry(uv_timer_t *timer);
 
 /* One that is not there will read its configuration when it starts, which is after the new one was put in its place. */
 static int send_signal(const struct manager *manager, struct error *err)
@@ -208,7 +208,7 @@ static void pay_signal(struct manager *manager)
                 return;
         if (send_signal(manager, &err) < 0) {
                 complain(&manager->unsignalled, "cannot signal the process, will try again", &err);
-                uv_timer_start(&manager->retry, on_retry, RETRY_MS, 0);
+                uv_timer_start(&manager->retry, on_config_manager_retry, RETRY_MS, 0);
                 return;
         }
         manager->owes_signal = false;
@@ -217,7 +217,7 @@ static void pay_signal(struct manager *manager)
 
 /* ---- the choice ---- */
 
-static void tell(struct complaint *complaint, const char *what, const char *text)
+static void config_manager_report(struct complaint *complaint, const char *what, const char *text)
 {
         struct error err;
 
@@ -226,7 +226,7 @@ static void tell(struct complaint *complaint, const char *what, const char *text
 }
 
 /* False: to be tried again. */
-static bool put(struct manager *manager, const char *name, const struct strbuf *content)
+static bool config_manager_put(struct manager *manager, const char *name, const struct strbuf *content)
 {
         _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT;
         const char *place = manager->values[PLACE];
@@ -255,7 +255,7 @@ static bool put(struct manager *manager, const char *name, const struct strbuf *
 }
 
 /* False: nothing new is in its place. */
-static bool follow(struct manager *manager, const struct config_choice *choice)
+static bool config_manager_follow(struct manager *manager, const struct config_choice *choice)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
         struct error err;
@@ -267,9 +267,9 @@ static bool follow(struct manager *manager, const struct config_choice *choice)
                 return false;
         }
         complaint_settle(&manager->refused);
-        if (put(manager, choice->name, &content))
+        if (config_manager_put(manager, choice->name, &content))
                 return true;
-        uv_timer_start(&manager->retry, on_retry, RETRY_MS, 0);
+        uv_timer_start(&manager->retry, on_config_manager_retry, RETRY_MS, 0);
         return false;
 }
 
@@ -295,22 +295,23 @@ static void decide(struct manager *manager)
         if (choice.kind == CONFIG_CHOICE_NONE) {
                 if (!known.has_label)
                         return; /* it was said at the start, and trouble is told */
-                tell(&manager->waiting, "no configuration can be chosen, the previous one stays", choice.why);
+                config_manager_report(
+                        &manager->waiting, "no configuration can be chosen, the previous one stays", choice.why);
                 end_oneshot(manager);
                 return;
         }
         complaint_settle(&manager->waiting);
         if (choice.misled)
-                tell(&manager->misled, "falling back", choice.misled);
+                config_manager_report(&manager->misled, "falling back", choice.misled);
         else
                 complaint_settle(&manager->misled);
-        if (!follow(manager, &choice)) {
+        if (!config_manager_follow(manager, &choice)) {
                 end_oneshot(manager);
                 return;
         }
         pay_signal(manager);
         if (manager->is_oneshot && !manager->owes_signal)
-                stop(manager, 0);
+                config_manager_stop(manager, 0);
 }
 
 /* ---- what happens ---- */
@@ -329,7 +330,7 @@ static void on_source(void *data)
         decide(data);
 }
 
-static void on_trouble(const struct error *error, void *data)
+static void on_config_manager_trouble(const struct error *error, void *data)
 {
         struct manager *manager = data;
 
@@ -338,7 +339,7 @@ static void on_trouble(const struct error *error, void *data)
                 end_oneshot(manager);
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_config_manager_retry(uv_timer_t *timer)
 {
         struct manager *manager = timer->data;
 
@@ -346,7 +347,7 @@ static void on_retry(uv_timer_t *timer)
         decide(manager);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_config_manager_signal(uv_signal_t *handle, int number)
 {
         struct manager *manager = handle->data;
 
@@ -354,7 +355,7 @@ static void on_signal(uv_signal_t *handle, int number)
         if (number == SIGHUP)
                 decide(manager);
         else
-                stop(manager, 0);
+                config_manager_stop(manager, 0);
 }
 
 /* ---- start ---- */
@@ -368,7 +369,7 @@ static int listen_to_signals(struct manager *manager, struct error *err)
                 manager->signals[i].data = manager;
         }
         for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                int rc = uv_signal_start(&manager->signals[i], on_signal, numbers[i]);
+                int rc = uv_signal_start(&manager->signals[i], on_config_manager_signal, numbers[i]);
 
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
@@ -377,12 +378,12 @@ static int listen_to_signals(struct manager *manager, struct error *err)
         return 0;
 }
 
-static int start(struct manager *manager, const struct option_set *set, struct error *err)
+static int config_manager_start(struct manager *manager, const struct option_set *set, struct error *err)
 {
         struct node_label_options label = {
                 .key = manager->values[LABEL],
                 .changed = on_label,
-                .trouble = on_trouble,
+                .trouble = on_config_manager_trouble,
                 .data = manager,
         };
         const struct config_source_options source = {
@@ -425,9 +426,9 @@ static int run_manager(const struct option_set *set, const char *const *values, 
         uv_timer_init(&manager.loop, &manager.retry);
         manager.retry.data = &manager;
         log_info("Starting config-manager", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        if (start(&manager, set, &err) < 0) {
+        if (config_manager_start(&manager, set, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                stop(&manager, EXIT_FAILED);
+                config_manager_stop(&manager, EXIT_FAILED);
         }
         uv_run(&manager.loop, UV_RUN_DEFAULT);
         uv_loop_close(&manager.loop);

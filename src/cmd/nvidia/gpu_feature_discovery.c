@@ -242,7 +242,7 @@ static void on_monitor_closed(void *data)
         uv_close((uv_handle_t *)&discovery->deadline, NULL);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_gpu_feature_discovery_deadline(uv_timer_t *timer)
 {
         const struct discovery *discovery = timer->data;
 
@@ -250,7 +250,7 @@ static void on_deadline(uv_timer_t *timer)
         _exit(discovery->status);
 }
 
-static void stop(struct discovery *discovery, int status)
+static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
 {
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
 
@@ -263,7 +263,7 @@ static void stop(struct discovery *discovery, int status)
         discovery->config_file = filewatch_close(discovery->config_file);
         discovery->publisher = labels_publisher_close(discovery->publisher);
         discovery->client = kube_client_close(discovery->client, NULL, NULL);
-        uv_timer_start(&discovery->deadline, on_deadline, STOP_DEADLINE_MS, 0);
+        uv_timer_start(&discovery->deadline, on_gpu_feature_discovery_deadline, STOP_DEADLINE_MS, 0);
         discovery->leaves_threads = gpu_monitor_hangs(discovery->monitor, hangs) > 0;
         gpu_monitor_close(discovery->monitor, on_monitor_closed, discovery);
         if (status == 0)
@@ -273,7 +273,7 @@ static void stop(struct discovery *discovery, int status)
 
 /* ---- labels ---- */
 
-static void on_done(const struct error *error, void *data)
+static void on_gpu_feature_discovery_done(const struct error *error, void *data)
 {
         struct discovery *discovery = data;
 
@@ -284,7 +284,7 @@ static void on_done(const struct error *error, void *data)
         else
                 log_error("labels cannot be published", LOG_ERR(error));
         if (discovery->wishes.is_once)
-                stop(discovery, error ? EXIT_FAILED : 0);
+                gpu_feature_discovery_stop(discovery, error ? EXIT_FAILED : 0);
 }
 
 static void put_labels(struct discovery *discovery, const struct plan *plan)
@@ -307,7 +307,7 @@ static void put_labels(struct discovery *discovery, const struct plan *plan)
 }
 
 /* A plan that is refused changes no label: the device plugin keeps what it advertises, too. */
-static void apply(struct discovery *discovery)
+static void gpu_feature_discovery_apply(struct discovery *discovery)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct config *config = discovery->settings->config;
@@ -324,12 +324,12 @@ static void apply(struct discovery *discovery)
         if (labels_layout_is_invalid(config, discovery->inventory))
                 put_labels(discovery, NULL);
         else if (discovery->wishes.is_once)
-                stop(discovery, EXIT_FAILED);
+                gpu_feature_discovery_stop(discovery, EXIT_FAILED);
 }
 
 /* ---- what the monitor says ---- */
 
-static void on_inventory(struct inventory *inventory, void *data)
+static void on_gpu_feature_discovery_inventory(struct inventory *inventory, void *data)
 {
         struct discovery *discovery = data;
 
@@ -341,11 +341,11 @@ static void on_inventory(struct inventory *inventory, void *data)
                 report_inventory(inventory);
         inventory_free(discovery->inventory);
         discovery->inventory = inventory;
-        apply(discovery);
+        gpu_feature_discovery_apply(discovery);
 }
 
 /* What was known of the GPUs stays; labels are no sign of health. */
-static void on_unavailable(const char *reason, void *data)
+static void on_gpu_feature_discovery_unavailable(const char *reason, void *data)
 {
         struct discovery *discovery = data;
 
@@ -353,7 +353,7 @@ static void on_unavailable(const char *reason, void *data)
                 return;
         if (!discovery->inventory && discovery->settings->config->fail_on_init_error) {
                 log_error("NVML cannot be used (failOnInitError: false would wait)", LOG_STR("reason", reason));
-                stop(discovery, EXIT_FAILED);
+                gpu_feature_discovery_stop(discovery, EXIT_FAILED);
                 return;
         }
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
@@ -361,7 +361,7 @@ static void on_unavailable(const char *reason, void *data)
                 put_labels(discovery, NULL);
 }
 
-static void on_health(
+static void on_gpu_feature_discovery_health(
         const char *uuid UNUSED, bool healthy UNUSED, const char *reason UNUSED, uint64_t xid UNUSED, void *data UNUSED)
 {
 }
@@ -379,7 +379,7 @@ static int make_publisher(struct labels_publisher **ret, struct discovery *disco
                 .scope = discovery->values[NAMESPACE],
                 .pod = config->pod_name,
                 .refresh_ms = wishes->sleep_ms,
-                .done = on_done,
+                .done = on_gpu_feature_discovery_done,
                 .data = discovery,
         };
 
@@ -393,7 +393,7 @@ static int make_publisher(struct labels_publisher **ret, struct discovery *disco
 }
 
 /* All or nothing. */
-static int load(struct discovery *discovery, struct error *err)
+static int gpu_feature_discovery_load(struct discovery *discovery, struct error *err)
 {
         struct settings *settings = NULL;
         struct labels_publisher *publisher = NULL;
@@ -420,13 +420,13 @@ static int load(struct discovery *discovery, struct error *err)
         return 0;
 }
 
-static void reload(struct discovery *discovery)
+static void gpu_feature_discovery_reload(struct discovery *discovery)
 {
         struct error err;
 
         if (discovery->config_file)
                 filewatch_accept(discovery->config_file);
-        if (load(discovery, &err) < 0) {
+        if (gpu_feature_discovery_load(discovery, &err) < 0) {
                 complain(&discovery->bad_config, "configuration refused, the one in force stays", &err);
                 return;
         }
@@ -434,13 +434,13 @@ static void reload(struct discovery *discovery)
         gpu_monitor_rescan(discovery->monitor); /* its inventory makes the next labels */
 }
 
-static void on_file_changed(void *data)
+static void on_gpu_feature_discovery_file_changed(void *data)
 {
         log_info("the configuration file changed");
-        reload(data);
+        gpu_feature_discovery_reload(data);
 }
 
-static void on_signal(uv_signal_t *signal, int number)
+static void on_gpu_feature_discovery_signal(uv_signal_t *signal, int number)
 {
         struct discovery *discovery = signal->data;
 
@@ -448,11 +448,11 @@ static void on_signal(uv_signal_t *signal, int number)
                 log_info("Received SIGHUP, restarting.");
                 complaint_settle(&discovery->bad_config); /* who asks is answered */
                 complaint_settle(&discovery->bad_plan);
-                reload(discovery);
+                gpu_feature_discovery_reload(discovery);
                 return;
         }
         log_text(LOG_INFO, "Received signal %d, shutting down.", number);
-        stop(discovery, 0);
+        gpu_feature_discovery_stop(discovery, 0);
 }
 
 /* ---- start ---- */
@@ -466,7 +466,7 @@ static int listen_to_signals(struct discovery *discovery, struct error *err)
 
                 discovery->signals[i].data = discovery;
                 if (rc == 0)
-                        rc = uv_signal_start(&discovery->signals[i], on_signal, numbers[i]);
+                        rc = uv_signal_start(&discovery->signals[i], on_gpu_feature_discovery_signal, numbers[i]);
                 if (rc < 0)
                         return error_errno(err, -rc, "listen to signal %d", numbers[i]);
         }
@@ -479,7 +479,7 @@ static int watch_file(struct discovery *discovery, struct error *err)
         const struct filewatch_options options = {
                 .path = option_set_get(discovery->options, "config-file"),
                 .limit = CONFIG_FILE_LIMIT,
-                .changed = on_file_changed,
+                .changed = on_gpu_feature_discovery_file_changed,
                 .data = discovery,
         };
 
@@ -488,7 +488,7 @@ static int watch_file(struct discovery *discovery, struct error *err)
         return filewatch_new(&discovery->config_file, &discovery->loop, &options, err);
 }
 
-static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+static void on_gpu_feature_discovery_hang(const struct gpu_hang *hang, bool has_returned, void *data)
 {
         const struct discovery *discovery = data;
 
@@ -496,18 +496,19 @@ static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
                 agent_hangs_report(hang, has_returned, NULL);
 }
 
-static int start(struct discovery *discovery, struct error *err)
+static int gpu_feature_discovery_start(struct discovery *discovery, struct error *err)
 {
         const struct config *config;
         struct gpu_monitor_options monitor = {
-                .on_inventory = on_inventory,
-                .on_unavailable = on_unavailable,
-                .on_health = on_health,
-                .on_hang = on_hang,
+                .on_inventory = on_gpu_feature_discovery_inventory,
+                .on_unavailable = on_gpu_feature_discovery_unavailable,
+                .on_health = on_gpu_feature_discovery_health,
+                .on_hang = on_gpu_feature_discovery_hang,
                 .data = discovery,
         };
 
-        if (listen_to_signals(discovery, err) < 0 || watch_file(discovery, err) < 0 || load(discovery, err) < 0)
+        if (listen_to_signals(discovery, err) < 0 || watch_file(discovery, err) < 0 ||
+                gpu_feature_discovery_load(discovery, err) < 0)
                 return -1;
         config = discovery->settings->config;
         monitor.library = config->nvml_library;
@@ -517,7 +518,7 @@ static int start(struct discovery *discovery, struct error *err)
         return gpu_monitor_new(&discovery->monitor, &discovery->loop, &monitor, err);
 }
 
-static int run(const struct option_set *options, const char *const *values)
+static int gpu_feature_discovery_run(const struct option_set *options, const char *const *values)
 {
         struct discovery discovery = {.options = options, .values = values};
         struct error err;
@@ -527,7 +528,7 @@ static int run(const struct option_set *options, const char *const *values)
         uv_timer_init(&discovery.loop, &discovery.deadline);
         discovery.deadline.data = &discovery;
         log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        if (start(&discovery, &err) < 0) {
+        if (gpu_feature_discovery_start(&discovery, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED); /* nothing is published yet, and a thread may be inside the driver */
         }
@@ -567,5 +568,5 @@ int command_gpu_feature_discovery(int argc, char **argv)
         if (!command_line_read(&command_gpu_feature_discovery_line, &set, values, &arena, argc, argv, &status))
                 return status;
         settle_shared(&set, values);
-        return run(&set, values);
+        return gpu_feature_discovery_run(&set, values);
 }

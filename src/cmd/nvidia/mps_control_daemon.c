@@ -42,7 +42,7 @@ struct dropin {
 
 /* ---- the plan ---- */
 
-static void tell_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
+static void report_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
 {
         bool is_empty = wanted->n_daemons == 0;
 
@@ -52,7 +52,7 @@ static void tell_wanted(struct dropin *dropin, const struct mps_wanted *wanted)
 }
 
 /* The supervisor copies what it is given, so the plan is of no use when it has it. */
-static int apply(struct dropin *dropin, const struct inventory *inventory, struct error *err)
+static int mps_control_daemon_apply(struct dropin *dropin, const struct inventory *inventory, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct mps_wanted wanted;
@@ -65,13 +65,13 @@ static int apply(struct dropin *dropin, const struct inventory *inventory, struc
         rc = mps_supervisor_apply(dropin->process.supervisor, &wanted, dropin->generation + 1, err);
         if (rc == 0) {
                 dropin->generation++;
-                tell_wanted(dropin, &wanted);
+                report_wanted(dropin, &wanted);
         }
         plan_done(plan);
         return rc;
 }
 
-static void on_inventory(struct inventory *inventory, void *data)
+static void on_mps_control_daemon_inventory(struct inventory *inventory, void *data)
 {
         struct dropin *dropin = data;
         struct error err;
@@ -84,7 +84,7 @@ static void on_inventory(struct inventory *inventory, void *data)
                 report_inventory(inventory);
         inventory_free(dropin->inventory);
         dropin->inventory = inventory;
-        if (apply(dropin, inventory, &err) < 0)
+        if (mps_control_daemon_apply(dropin, inventory, &err) < 0)
                 complain(&dropin->bad_plan,
                         dropin->generation ? "change refused, the daemons in force stay"
                                            : "no plan can be made; waiting for another configuration or other GPUs",
@@ -93,7 +93,7 @@ static void on_inventory(struct inventory *inventory, void *data)
                 complaint_settle(&dropin->bad_plan);
 }
 
-static void on_unavailable(const char *reason, void *data)
+static void on_mps_control_daemon_unavailable(const char *reason, void *data)
 {
         const struct dropin *dropin = data;
 
@@ -101,7 +101,7 @@ static void on_unavailable(const char *reason, void *data)
                 log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
 }
 
-static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+static void on_mps_control_daemon_hang(const struct gpu_hang *hang, bool has_returned, void *data)
 {
         const struct dropin *dropin = data;
 
@@ -109,7 +109,7 @@ static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
                 agent_hangs_report(hang, has_returned, NULL);
 }
 
-static void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
+static void on_mps_control_daemon_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
 {
         const struct dropin *dropin = data;
 
@@ -119,7 +119,7 @@ static void on_health(const char *uuid, bool healthy, const char *reason, uint64
 
 /* ---- reload ---- */
 
-static void reload(struct dropin *dropin)
+static void mps_control_daemon_reload(struct dropin *dropin)
 {
         struct settings *settings;
         struct error err;
@@ -137,12 +137,12 @@ static void reload(struct dropin *dropin)
         gpu_monitor_rescan(dropin->monitor); /* and its inventory makes the next plan */
 }
 
-static void on_file_changed(void *data)
+static void on_mps_control_daemon_file_changed(void *data)
 {
         struct dropin *dropin = data;
 
         log_info("the configuration file changed", LOG_STR("file", dropin->settings->config->path));
-        reload(dropin);
+        mps_control_daemon_reload(dropin);
 }
 
 static void on_hang_up(void *data)
@@ -151,7 +151,7 @@ static void on_hang_up(void *data)
 
         complaint_settle(&dropin->bad_config); /* who asks is answered */
         complaint_settle(&dropin->bad_plan);
-        reload(dropin);
+        mps_control_daemon_reload(dropin);
 }
 
 static void on_stop(void *data)
@@ -171,7 +171,7 @@ static int watch_file(struct dropin *dropin, struct error *err)
         const struct filewatch_options options = {
                 .path = option_set_get(dropin->options, "config-file"),
                 .limit = CONFIG_FILE_LIMIT,
-                .changed = on_file_changed,
+                .changed = on_mps_control_daemon_file_changed,
                 .data = dropin,
         };
 
@@ -193,17 +193,17 @@ static int start_monitor(struct dropin *dropin, struct error *err)
                 .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
                 .discovery = discoveries[config->discovery],
                 .policy = &dropin->settings->policy,
-                .on_inventory = on_inventory,
-                .on_unavailable = on_unavailable,
-                .on_health = on_health,
-                .on_hang = on_hang,
+                .on_inventory = on_mps_control_daemon_inventory,
+                .on_unavailable = on_mps_control_daemon_unavailable,
+                .on_health = on_mps_control_daemon_health,
+                .on_hang = on_mps_control_daemon_hang,
                 .data = dropin,
         };
 
         return gpu_monitor_new(&dropin->monitor, &dropin->process.loop, &options, err);
 }
 
-static int start(struct dropin *dropin, struct error *err)
+static int mps_control_daemon_start(struct dropin *dropin, struct error *err)
 {
         struct mps_process_options process = {
                 .sets_compute_mode = true,
@@ -241,7 +241,7 @@ static int run_dropin(const struct option_set *options)
         command_line_setup_log(options, "klog");
         init_if_first();
         log_info("Starting MPS Control Daemon.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        if (start(&dropin, &err) < 0) {
+        if (mps_control_daemon_start(&dropin, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED); /* a thread may be inside the driver, and daemons on record live on */
         }

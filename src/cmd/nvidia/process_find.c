@@ -56,7 +56,7 @@ static const char *read_pod(struct search *search, const char *entry, struct are
 }
 
 /* 0: another program; else the more the better. */
-static unsigned int judge(struct search *search, pid_t pid, const char *entry)
+static unsigned int process_find_judge(struct search *search, pid_t pid, const char *entry)
 {
         const char *argument = read_argument(search, pid);
         bool is_ours;
@@ -85,7 +85,7 @@ int process_find(pid_t *ret, const char *root, const char *name, struct error *e
 
                 if (!text_to_uint(entry->d_name, INT_MAX, &pid) || (pid_t)pid == getpid())
                         continue;
-                score = judge(&search, (pid_t)pid, entry->d_name);
+                score = process_find_judge(&search, (pid_t)pid, entry->d_name);
                 if (score > best || (score && score == best && (pid_t)pid < *ret)) {
                         best = score;
                         *ret = (pid_t)pid;

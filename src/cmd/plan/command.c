@@ -199,7 +199,7 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
 
 /* ---- the plan ---- */
 
-static void print(const struct plan_view *view, const char *output)
+static void plan_command_print(const struct plan_view *view, const char *output)
 {
         struct strbuf text = STRBUF_INIT;
         _free_ char *json = NULL;
@@ -214,7 +214,7 @@ static void print(const struct plan_view *view, const char *output)
         strbuf_done(&text);
 }
 
-static int show(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
+static int command_show(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
         struct error *err)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
@@ -236,7 +236,7 @@ static int show(struct option_set *set, const char *const *values, struct plan_v
         warn_about_gpus(&warnings, inventory);
         view->plan = plan;
         mps_wanted_of(&view->daemons, arena, plan);
-        print(view, values[OUTPUT]);
+        plan_command_print(view, values[OUTPUT]);
         plan_done(plan);
         return 0;
 }
@@ -252,10 +252,10 @@ int command_plan(int argc, char **argv)
 
         if (!command_line_read(&command_plan_line, &set, values, &arena, argc, argv, &status))
                 return status;
-        set.only_looks = true;
+        set.is_read_only = true;
         if (check_values(values, &err) < 0 || plan_counts_read(&view, values[REPLICAS], &err) < 0)
                 return command_line_refuse(&command_plan_line, &err);
-        if (show(&set, values, &view, &arena, &err) < 0)
+        if (command_show(&set, values, &view, &arena, &err) < 0)
                 return command_line_fail(&command_plan_line, &err);
         return 0;
 }

@@ -7,7 +7,7 @@
 #include "share/budget.h"
 #include "share/capability.h"
 #include "share/sm.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 
 static json_t *number_or_null(uint64_t number)
 {
@@ -85,7 +85,7 @@ static json_t *resource_json(const struct plan_view *view, const struct resource
         json_object_set_new(json, "failRequestsGreaterThanOne", json_boolean(resource->fail_requests_greater_than_one));
         json_object_set_new(json, "maxPerRequest", number_or_null(resource->max_per_request));
         json_object_set_new(json, "devices", json_integer((json_int_t)resource->n_devices));
-        json_object_set_new(json, "reserved", json_integer((json_int_t)grants_reserved(resource)));
+        json_object_set_new(json, "reserved", json_integer((json_int_t)allocations_n_reserved(resource)));
         json_object_set_new(json, "advertised", json_integer((json_int_t)plan_advertised(resource)));
         for (size_t i = 0; i < resource->n_units; i++)
                 json_array_append_new(units, unit_json(view, resource, &resource->units[i]));

@@ -10,7 +10,7 @@
 #include "share/budget.h"
 #include "share/capability.h"
 #include "share/sm.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 
 struct look {
         struct strbuf *text;
@@ -260,11 +260,11 @@ static void put_resource(const struct look *look, const struct resource *resourc
                 strbuf_printf(look->text,
                         "  of %zu replicas: with more, a request for %u might find no unit with as many free replicas\n"
                         "  %s%zu (%zu %%) are reserved for that%s;\n"
-                        "  " GRANTS_LEVER "\n",
+                        "  " ALLOCATIONS_LEVER "\n",
                         resource->n_devices, resource->max_per_request,
-                        grants_reserved_is_much(resource) ? colour(look, BOLD) : "", grants_reserved(resource),
-                        grants_reserved(resource) * 100 / resource->n_devices,
-                        grants_reserved_is_much(resource) ? colour(look, PLAIN) : "");
+                        allocations_reserved_is_much(resource) ? colour(look, BOLD) : "",
+                        allocations_n_reserved(resource), allocations_n_reserved(resource) * 100 / resource->n_devices,
+                        allocations_reserved_is_much(resource) ? colour(look, PLAIN) : "");
         if (resource->strategy != SHARING_NONE)
                 put_sharing(look, resource);
         strbuf_putc(look->text, '\n');

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 
 static int read_count(struct plan_count *ret, const char *word, struct error *err)
 {
@@ -82,5 +82,5 @@ const char *plan_refusal(const struct resource *resource, unsigned int k)
 
 size_t plan_advertised(const struct resource *resource)
 {
-        return grants_capacity(resource, resource->max_per_request);
+        return allocations_capacity(resource, resource->max_per_request);
 }

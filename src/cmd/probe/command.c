@@ -118,7 +118,7 @@ const struct command_line command_probe_line = {
         .more_help = more_help,
 };
 
-static int refuse(size_t position, const char *value, const char *form, struct error *err)
+static int command_refuse(size_t position, const char *value, const char *form, struct error *err)
 {
         return error_set(err, ERROR_INVALID, "--%s %.40s: must be %s", own[position].flag, value, form);
 }
@@ -128,7 +128,7 @@ static int read_seconds(size_t position, const char *text, unsigned int *ret, st
         uint64_t value;
 
         if (!text_to_uint(text, SECONDS_MAX, &value) || value == 0)
-                return refuse(position, text, "a number of seconds from 1 to 3600", err);
+                return command_refuse(position, text, "a number of seconds from 1 to 3600", err);
         *ret = (unsigned int)value;
         return 0;
 }
@@ -142,7 +142,7 @@ static int read_memory(struct probe_options *options, const char *text, struct e
                 return 0;
         }
         if (!text_to_uint(text, UINT32_MAX, &value) || value == 0)
-                return refuse(MEMORY, text, "a number of MiB, or 'all'", err);
+                return command_refuse(MEMORY, text, "a number of MiB, or 'all'", err);
         options->memory = PROBE_MEMORY_CEILING;
         options->memory_mib = (unsigned int)value;
         return 0;
@@ -154,7 +154,7 @@ static int read_time(struct probe_options *options, const char *text, struct err
 
         options->begin_at = strtod(text, &end);
         if (*end || end == text || !isfinite(options->begin_at) || options->begin_at <= 0 || options->begin_at > 1e11)
-                return refuse(BEGIN_AT, text, "seconds since the epoch", err);
+                return command_refuse(BEGIN_AT, text, "seconds since the epoch", err);
         return 0;
 }
 
@@ -197,7 +197,7 @@ static int read_options(struct probe_options *options, const char *const *values
                 .nvml_library = path_of(values[LIBNVML]),
         };
         if (!text_to_uint(values[DEVICE], 255, &device))
-                return refuse(DEVICE, values[DEVICE], "a number from 0 to 255", err);
+                return command_refuse(DEVICE, values[DEVICE], "a number from 0 to 255", err);
         options->device = (unsigned int)device;
         if (*values[MEMORY] && read_memory(options, values[MEMORY], err) < 0)
                 return -1;
@@ -270,7 +270,7 @@ static char *find_failure(const struct probe_options *options, const struct work
                 step_names[worker->step], worker->signal);
 }
 
-static int judge(const struct probe_options *options, const struct worker_result *worker)
+static int command_judge(const struct probe_options *options, const struct worker_result *worker)
 {
         struct probe_result *result = worker->shared;
         _free_ char *failure = find_failure(options, worker);
@@ -314,7 +314,7 @@ int command_probe(int argc, char **argv)
                 command_line_fail(&command_probe_line, &err);
                 return EXIT_NO_CUDA;
         }
-        status = judge(&options, &worker);
+        status = command_judge(&options, &worker);
         worker_release(&worker);
         return status;
 }

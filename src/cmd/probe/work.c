@@ -35,7 +35,7 @@ static bool has_socket(const struct granted *granted)
         return stat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-static int start(struct probe *probe, struct error *err)
+static int work_start(struct probe *probe, struct error *err)
 {
         struct probe_result *result = probe->result;
 
@@ -89,12 +89,12 @@ static int measure_all(struct probe *probe, struct error *err)
         return measure_bandwidth(&probe->measure, &result->bandwidth, err);
 }
 
-static int run(struct probe *probe, struct error *err)
+static int work_run(struct probe *probe, struct error *err)
 {
         const struct probe_options *options = probe->options;
         struct error fault;
 
-        if (start(probe, err) < 0)
+        if (work_start(probe, err) < 0)
                 return -1;
         if (options->kind == PROBE_FAULT) {
                 worker_begin(probe->worker, PROBE_STEP_FAULT);
@@ -142,7 +142,7 @@ void probe_work(struct worker *worker, void *options)
         struct nvml *nvml = NULL;
         struct error ignored;
 
-        if (run(&probe, &result->error) < 0) {
+        if (work_run(&probe, &result->error) < 0) {
                 result->code = probe.cuda.failed;
                 snprintf(
                         result->call, sizeof(result->call), "%s", probe.cuda.failed_call ? probe.cuda.failed_call : "");

@@ -88,7 +88,8 @@ static void remove_mps(struct removals *removals, const struct config *config)
 
 /* ---- labels ---- */
 
-static void tell_labels(enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
+static void report_labels(
+        enum labels_removal outcome, const char *what, const char *where, const char *note, void *data)
 {
         static const enum removal_outcome outcomes[] = {
                 [LABELS_REMOVED] = REMOVAL_DONE,
@@ -126,7 +127,7 @@ static void print_json(const struct removals *removals)
         puts(text ? text : "{}");
 }
 
-static void print(const struct removals *removals, const char *output)
+static void command_print(const struct removals *removals, const char *output)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
@@ -176,11 +177,11 @@ static int uninstall(const struct config *config, const char *const *values)
         uninstall_cdi(&removals, config, directory, is_forced);
         remove_mps(&removals, config);
         api_visit_begin(&visit, config);
-        labels_remove(&visit, config, "", removals.is_dry, tell_labels, &removals);
+        labels_remove(&visit, config, "", removals.is_dry, report_labels, &removals);
         uninstall_node(&removals, &visit, config->node_name);
         api_visit_end(&visit);
         lock_release(&lock);
-        print(&removals, values[OUTPUT]);
+        command_print(&removals, values[OUTPUT]);
         if (removals.leaves_thread) {
                 fflush(stdout);
                 _exit(EXIT_FAILED);

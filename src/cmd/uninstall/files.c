@@ -75,7 +75,7 @@ static bool holds_gpu(const struct pod_container *container)
         return false;
 }
 
-static void on_listed(const struct error *err, const struct pod_list *list, void *data)
+static void on_files_listed(const struct error *err, const struct pod_list *list, void *data)
 {
         struct question *question = data;
 
@@ -100,7 +100,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
 
         uv_loop_init(&loop);
         if (pod_resources_new(&pods, &loop, socket, &err) == 0) {
-                pod_resources_list(pods, on_listed, &question);
+                pod_resources_list(pods, on_files_listed, &question);
                 loop_run_until(&loop, is_answered, &question, 0);
                 pod_resources_close(pods);
                 uv_run(&loop, UV_RUN_DEFAULT);
@@ -167,7 +167,7 @@ struct specification {
         const char *use;
 };
 
-static void uninstall_specification(const char *path, const char *grant UNUSED, void *data)
+static void uninstall_specification(const char *path, const char *allocation UNUSED, void *data)
 {
         static const char what[] = "CDI specification";
         const struct specification *specification = data;

@@ -18,7 +18,7 @@
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/supervisor.h"
 #include "mps/wire/message.h"
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 #define GRACE_MS UINT64_C(5000)
 #define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
@@ -59,7 +59,7 @@ static void clear_limits(
 
 /* ---- daemons and compute modes ---- */
 
-static void on_closed(bool leaves_thread, void *data)
+static void on_mps_closed(bool leaves_thread, void *data)
 {
         ((struct removals *)data)->leaves_thread = leaves_thread;
 }
@@ -101,7 +101,7 @@ static int close_supervisor(struct removals *removals, const struct mps_removal_
                 uv_loop_close(&loop);
                 return -1;
         }
-        mps_supervisor_close(supervisor, GRACE_MS, on_closed, removals);
+        mps_supervisor_close(supervisor, GRACE_MS, on_mps_closed, removals);
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
         if (removals->leaves_thread)
@@ -252,8 +252,8 @@ static void remove_file(struct sweep *sweep, const char *root, const char *name)
                 removals_add(sweep->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
 }
 
-/* The agent's, of who holds what: "grants-<resource>.json". */
-static void remove_books(struct sweep *sweep, const char *root)
+/* The agent's, of who holds what: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
+static void remove_allocation_records(struct sweep *sweep, const char *root)
 {
         DIR *entries = opendir(root);
         const struct dirent *entry;
@@ -261,21 +261,23 @@ static void remove_books(struct sweep *sweep, const char *root)
         if (!entries)
                 return;
         while ((entry = readdir(entries)))
-                if (text_starts_with(entry->d_name, "grants-") && strstr(entry->d_name, ".json"))
+                if ((text_starts_with(entry->d_name, "allocations-") || text_starts_with(entry->d_name, "grants-")) &&
+                        strstr(entry->d_name, ".json"))
                         remove_file(sweep, root, entry->d_name);
         closedir(entries);
 }
 
 static void remove_files(struct removals *removals, const char *root)
 {
-        static const char *const files[] = {".ready", MPS_SOCKET, MPS_RECORD_FILE, MPS_TERMS_FILE, CONFIG_RECORD_NAME};
+        static const char *const files[] = {
+                ".ready", MPS_SOCKET, MPS_RECORD_FILE, SHARING_POLICY_FILE, CONFIG_RECORD_NAME};
         struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
 
         read_mounts(&sweep);
         remove_daemons(&sweep, root, 2);
         for (size_t i = 0; i < ARRAY_SIZE(files); i++)
                 remove_file(&sweep, root, files[i]);
-        remove_books(&sweep, root);
+        remove_allocation_records(&sweep, root);
         remove_shm(&sweep, root);
         strbuf_done(&sweep.mountinfo);
 }

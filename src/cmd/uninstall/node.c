@@ -69,7 +69,7 @@ static bool edit_node(json_t *node, void *data)
         return !removal->removals->is_dry && (removal->annotations || removal->taint);
 }
 
-static void tell_node(struct node_removal *removal)
+static void report_node(struct node_removal *removal)
 {
         struct removals *removals = removal->removals;
 
@@ -126,7 +126,7 @@ static void on_edited(const struct kube_answer *answer, void *data)
                 removal->is_over = true;
                 return;
         }
-        tell_node(removal);
+        report_node(removal);
         if (!node_state_has_condition(answer->object)) {
                 removals_add(removals, REMOVAL_ABSENT, "condition", removal->node, "%s", "");
                 removal->is_over = true;
@@ -140,7 +140,7 @@ static void on_edited(const struct kube_answer *answer, void *data)
 
 /* ---- all of it ---- */
 
-static void ask(struct node_removal *removal)
+static void node_ask(struct node_removal *removal)
 {
         struct kube_edit edit = {.edit = edit_node, .field_manager = "warpshare", .done = on_edited, .data = removal};
 
@@ -159,7 +159,7 @@ void uninstall_node(struct removals *removals, struct api_visit *visit, const ch
                         "%s", visit->why.text);
                 return;
         }
-        ask(&removal);
+        node_ask(&removal);
         api_visit_wait(visit, &removal.is_over);
         free(removal.path);
         free(removal.status_path);

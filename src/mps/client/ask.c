@@ -16,13 +16,13 @@ struct question {
         struct error err; /* where there is no status */
 };
 
-static void end(struct question *question)
+static void ask_end(struct question *question)
 {
         question->lines = lines_close(question->lines);
         uv_close((uv_handle_t *)&question->deadline, NULL);
 }
 
-static void on_line(const char *text, size_t length, void *data)
+static void on_ask_line(const char *text, size_t length, void *data)
 {
         struct question *question = data;
         struct arena arena = ARENA_INIT;
@@ -31,23 +31,23 @@ static void on_line(const char *text, size_t length, void *data)
         if (mps_answer_read(&answer, &arena, text, length, &question->err) == 0)
                 question->status = answer.is_status ? answer.status : NULL;
         arena_done(&arena);
-        end(question);
+        ask_end(question);
 }
 
-static void on_end(const struct error *reason, void *data)
+static void on_ask_end(const struct error *reason, void *data)
 {
         struct question *question = data;
 
         question->err = *reason;
-        end(question);
+        ask_end(question);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_ask_deadline(uv_timer_t *timer)
 {
         struct question *question = container_of(timer, struct question, deadline);
 
         error_raise(&question->err, ERROR_TIMEOUT, "it does not answer");
-        end(question);
+        ask_end(question);
 }
 
 struct mps_status *mps_ask(const char *root, struct error *err)
@@ -59,8 +59,8 @@ struct mps_status *mps_ask(const char *root, struct error *err)
         const struct lines_options options = {
                 .line_limit = MPS_MESSAGE_MAX,
                 .unsent_limit = MPS_MESSAGE_MAX,
-                .on_line = on_line,
-                .on_end = on_end,
+                .on_line = on_ask_line,
+                .on_end = on_ask_end,
                 .data = &question,
         };
 
@@ -68,7 +68,7 @@ struct mps_status *mps_ask(const char *root, struct error *err)
         uv_loop_init(&question.loop);
         uv_timer_init(&question.loop, &question.deadline);
         if (lines_connect(&question.lines, &question.loop, path, &options, &question.err) == 0) {
-                uv_timer_start(&question.deadline, on_deadline, PATIENCE_MS, 0);
+                uv_timer_start(&question.deadline, on_ask_deadline, PATIENCE_MS, 0);
                 lines_send(question.lines, text, strlen(text));
         } else {
                 uv_close((uv_handle_t *)&question.deadline, NULL);

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "io/lines.h"
-#include "mps/client/foreign.h"
+#include "mps/client/external.h"
 #include "mps/wire/message.h"
 
 #define RETRY_MS UINT64_C(1000)
@@ -50,16 +50,16 @@ struct mps_link {
         struct arena wanted_arena;
         struct mps_wanted wanted;
         struct arena held_arena;
-        struct mps_grant_request *held;
+        struct mps_allocation_request *held;
         size_t n_held;
         bool has_held;
         uint64_t generation;
         char *reason; /* told last, NULL: none since the last status */
 
-        struct mps_foreign *foreign;
-        bool has_own_plan;       /* the supervisor of this connection */
-        bool is_foreign;         /* the last round found daemons that are not ours */
-        struct mps_status *told; /* NULL: nobody is there, or nothing was told yet */
+        struct mps_external *external;
+        bool has_own_plan;           /* the supervisor of this connection */
+        bool is_external;            /* the last round found daemons that are not ours */
+        struct mps_status *reported; /* NULL: nobody is there, or nothing was told yet */
 
         size_t handles;
         bool is_closing;
@@ -77,15 +77,15 @@ static uint64_t now_ms(const struct mps_link *link)
 /* The one before is borrowed until this one is told. */
 static void replace_status(struct mps_link *link, struct mps_status *status, const char *reason)
 {
-        struct mps_status *before = link->told;
+        struct mps_status *before = link->reported;
 
-        link->told = status;
+        link->reported = status;
         link->options.on_status(status, reason, link->options.data);
         mps_status_free(before);
 }
 
 /* Takes |status|. */
-static void tell_status(struct mps_link *link, struct mps_status *status)
+static void send_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
         if (link->has_own_plan)
@@ -93,7 +93,7 @@ static void tell_status(struct mps_link *link, struct mps_status *status)
         replace_status(link, status, NULL);
 }
 
-static void tell_nobody(struct mps_link *link, const char *reason)
+static void report_to_nobody(struct mps_link *link, const char *reason)
 {
         if (link->reason && strcmp(link->reason, reason) == 0)
                 return;
@@ -109,11 +109,11 @@ static struct request *first_request(const struct mps_link *link)
         return list_is_empty(&link->requests) ? NULL : container_of(link->requests.next, struct request, in_link);
 }
 
-static void answer(struct request *request, const struct error *err, const struct mps_grant *grant)
+static void link_answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
 {
         list_remove(&request->in_link);
         if (request->granted)
-                request->granted(err, grant, request->data);
+                request->granted(err, allocation, request->data);
         else if (request->done)
                 request->done(err, request->data);
         free(request);
@@ -144,7 +144,7 @@ static void on_answers_due(uv_timer_t *timer)
         }
         while (!list_is_empty(&due)) {
                 request = container_of(due.next, struct request, in_link);
-                answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+                link_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
         }
         arm_answers(link);
 }
@@ -216,10 +216,10 @@ static void answer_alone(struct mps_link *link, struct request *request, enum mp
 {
         struct error err = {.kind = ERROR_NONE};
 
-        if (!link->is_foreign)
+        if (!link->is_external)
                 error_raise(&err, ERROR_UNAVAILABLE, "the MPS supervisor cannot be reached: %s",
                         link->reason ? link->reason : "not connected yet");
-        else if (kind == MPS_REQUEST_GRANT)
+        else if (kind == MPS_REQUEST_ALLOCATION)
                 error_raise(&err, ERROR_UNSUPPORTED,
                         "the MPS control daemons here are not Warpshare's, and have no partitions or namespaces");
         else if (kind == MPS_REQUEST_TERMINATE)
@@ -228,7 +228,7 @@ static void answer_alone(struct mps_link *link, struct request *request, enum mp
         fail_later(link, request, &err);
 }
 
-static void ask(struct mps_link *link, struct request *request, struct mps_request *message)
+static void link_ask(struct mps_link *link, struct request *request, struct mps_request *message)
 {
         if (!link->lines) {
                 answer_alone(link, request, message->kind);
@@ -243,42 +243,43 @@ static void ask(struct mps_link *link, struct request *request, struct mps_reque
 }
 
 /* What the next connection hears has all that was asked for since the caller has told. */
-static void remember(struct mps_link *link, const struct mps_grant_request *request)
+static void link_remember(struct mps_link *link, const struct mps_allocation_request *request)
 {
-        struct mps_grant_request *held;
+        struct mps_allocation_request *held;
 
         if (!link->has_held || link->n_held == MPS_HOLD_MAX) {
                 link->has_held = false;
                 return;
         }
-        held = ARENA_ARRAY(&link->held_arena, struct mps_grant_request, link->n_held + 1);
+        held = ARENA_ARRAY(&link->held_arena, struct mps_allocation_request, link->n_held + 1);
         memcpy(held, link->held, link->n_held * sizeof(*held));
-        mps_grant_request_copy(&held[link->n_held++], &link->held_arena, request);
+        mps_allocation_request_copy(&held[link->n_held++], &link->held_arena, request);
         link->held = held;
 }
 
-static void forget(struct mps_link *link, const char *id)
+static void link_forget(struct mps_link *link, const char *id)
 {
         for (size_t i = link->n_held; i > 0; i--)
                 if (strcmp(link->held[i - 1].id, id) == 0)
                         link->held[i - 1] = link->held[--link->n_held];
 }
 
-void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data)
+void mps_link_allocation(
+        struct mps_link *link, const struct mps_allocation_request *request, mps_granted_fn *done, void *data)
 {
-        struct mps_request message = {.kind = MPS_REQUEST_GRANT, .grant = *request};
+        struct mps_request message = {.kind = MPS_REQUEST_ALLOCATION, .allocation = *request};
 
-        forget(link, request->id);
-        remember(link, request);
-        ask(link, new_request(done, NULL, data), &message);
+        link_forget(link, request->id);
+        link_remember(link, request);
+        link_ask(link, new_request(done, NULL, data), &message);
 }
 
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data)
 {
-        struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .grant = {.id = id}};
+        struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .allocation = {.id = id}};
 
-        forget(link, id);
-        ask(link, new_request(NULL, done, data), &message);
+        link_forget(link, id);
+        link_ask(link, new_request(NULL, done, data), &message);
 }
 
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
@@ -287,7 +288,7 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         struct mps_request message = {
                 .kind = MPS_REQUEST_TERMINATE, .daemon = daemon, .client = client, .container_id = container_id};
 
-        ask(link, new_request(NULL, done, data), &message);
+        link_ask(link, new_request(NULL, done, data), &message);
 }
 
 /* ---- daemons that are not ours ---- */
@@ -297,33 +298,33 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
         struct mps_link *link = data;
         _free_ char *text = NULL;
 
-        link->is_foreign = status != NULL;
+        link->is_external = status != NULL;
         if (status) {
-                tell_status(link, status);
+                send_status(link, status);
                 return;
         }
         text = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket, reason);
-        tell_nobody(link, text);
+        report_to_nobody(link, text);
 }
 
 /* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
 static void lose(struct mps_link *link, const char *reason)
 {
-        mps_foreign_stop(link->foreign);
-        link->is_foreign = false;
-        tell_nobody(link, reason);
+        mps_external_stop(link->external);
+        link->is_external = false;
+        report_to_nobody(link, reason);
 }
 
 /* ---- the connection ---- */
 
-static void on_retry(uv_timer_t *timer);
+static void on_link_retry(uv_timer_t *timer);
 
 static void retry_later(struct mps_link *link)
 {
         uint64_t first = link->options.retry_ms ? link->options.retry_ms : RETRY_MS;
 
         link->retry_ms = link->retry_ms ? MIN(link->retry_ms * 2, first * RETRY_FACTOR_MAX) : first;
-        uv_timer_start(&link->retry, on_retry, link->retry_ms, 0);
+        uv_timer_start(&link->retry, on_link_retry, link->retry_ms, 0);
 }
 
 static void disconnect(struct mps_link *link, const struct error *err)
@@ -332,11 +333,11 @@ static void disconnect(struct mps_link *link, const struct error *err)
         uv_timer_stop(&link->ping);
         fail_all(link, err);
         link->retry_ms = 0;
-        tell_nobody(link, err->text);
+        report_to_nobody(link, err->text);
         retry_later(link);
 }
 
-static void on_end(const struct error *reason, void *data)
+static void on_link_end(const struct error *reason, void *data)
 {
         struct error err = *reason;
 
@@ -369,17 +370,17 @@ static struct request *find_request(const struct mps_link *link, uint64_t id)
         return NULL;
 }
 
-static void finish(struct request *request, const struct mps_answer *message)
+static void link_finish(struct request *request, const struct mps_answer *message)
 {
         struct error err;
 
         if (!message->ok) {
-                answer(request, &message->error, NULL);
-        } else if (request->granted && !message->has_grant) {
+                link_answer(request, &message->error, NULL);
+        } else if (request->granted && !message->has_allocation) {
                 error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
-                answer(request, &err, NULL);
+                link_answer(request, &err, NULL);
         } else {
-                answer(request, NULL, &message->grant);
+                link_answer(request, NULL, &message->allocation);
         }
 }
 
@@ -388,10 +389,10 @@ static void note_own_plan(struct mps_link *link, const struct error *err)
         if (!link->has_own_plan)
                 log_info("the MPS supervisor takes its daemons from its own configuration", LOG_ERR(err));
         link->has_own_plan = true;
-        if (!link->told)
+        if (!link->reported)
                 return;
-        link->told->generation = link->generation;
-        link->options.on_status(link->told, NULL, link->options.data);
+        link->reported->generation = link->generation;
+        link->options.on_status(link->reported, NULL, link->options.data);
 }
 
 static void take_answer(struct mps_link *link, const struct mps_answer *message)
@@ -404,12 +405,12 @@ static void take_answer(struct mps_link *link, const struct mps_answer *message)
                 else
                         log_error("the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
         } else if (request) {
-                finish(request, message);
+                link_finish(request, message);
                 arm_answers(link);
         }
 }
 
-static void on_line(const char *line, size_t length, void *data)
+static void on_link_line(const char *line, size_t length, void *data)
 {
         struct mps_link *link = data;
         struct arena arena = ARENA_INIT;
@@ -421,7 +422,7 @@ static void on_line(const char *line, size_t length, void *data)
                 error_raise_prefix(&err, "the MPS supervisor");
                 disconnect(link, &err);
         } else if (message.is_status) {
-                tell_status(link, message.status);
+                send_status(link, message.status);
         } else {
                 take_answer(link, &message);
         }
@@ -435,9 +436,9 @@ static void send_apply(struct mps_link *link, bool always)
                 .id = APPLY_ID,
                 .generation = link->generation,
                 .wanted = link->wanted,
-                .has_grants = link->has_held,
-                .grants = link->held,
-                .n_grants = link->n_held};
+                .has_allocations = link->has_held,
+                .allocations = link->held,
+                .n_allocations = link->n_held};
         char *line = mps_request_write(&request);
         const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
 
@@ -451,8 +452,8 @@ static void connected(struct mps_link *link)
 {
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
 
-        mps_foreign_stop(link->foreign);
-        link->is_foreign = false;
+        mps_external_stop(link->external);
+        link->is_external = false;
         link->has_own_plan = false;
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
@@ -462,14 +463,14 @@ static void connected(struct mps_link *link)
         uv_timer_start(&link->ping, on_ping, PING_MS, PING_MS);
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_link_retry(uv_timer_t *timer)
 {
         struct mps_link *link = container_of(timer, struct mps_link, retry);
         const struct lines_options options = {
                 .line_limit = MPS_MESSAGE_MAX,
                 .unsent_limit = 2 * MPS_MESSAGE_MAX,
-                .on_line = on_line,
-                .on_end = on_end,
+                .on_line = on_link_line,
+                .on_end = on_link_end,
                 .data = link,
         };
         struct error err;
@@ -478,8 +479,8 @@ static void on_retry(uv_timer_t *timer)
                 connected(link);
                 return;
         }
-        if (err.kind == ERROR_NOT_FOUND && mps_foreign_wants_any(link->foreign))
-                mps_foreign_look(link->foreign);
+        if (err.kind == ERROR_NOT_FOUND && mps_external_wants_any(link->external))
+                mps_external_poll(link->external);
         else
                 lose(link, err.text);
         retry_later(link);
@@ -494,25 +495,25 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
 
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
-        mps_foreign_want(link->foreign, wanted, generation);
+        mps_external_want(link->external, wanted, generation);
         arena_done(&link->wanted_arena);
         link->wanted_arena = arena;
         link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
         link->generation = generation;
         send_apply(link, true);
         if (!link->lines)
-                uv_timer_start(&link->retry, on_retry, 0, 0);
+                uv_timer_start(&link->retry, on_link_retry, 0, 0);
 }
 
-void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants, size_t n_grants)
+void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations)
 {
         struct arena arena = ARENA_INIT;
 
-        link->has_held = grants && n_grants <= MPS_HOLD_MAX;
-        link->n_held = link->has_held ? n_grants : 0;
-        link->held = ARENA_ARRAY(&arena, struct mps_grant_request, link->n_held);
+        link->has_held = allocations && n_allocations <= MPS_HOLD_MAX;
+        link->n_held = link->has_held ? n_allocations : 0;
+        link->held = ARENA_ARRAY(&arena, struct mps_allocation_request, link->n_held);
         for (size_t i = 0; i < link->n_held; i++)
-                mps_grant_request_copy(&link->held[i], &arena, &grants[i]);
+                mps_allocation_request_copy(&link->held[i], &arena, &allocations[i]);
         arena_done(&link->held_arena);
         link->held_arena = arena;
         if (link->apply)
@@ -521,14 +522,14 @@ void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants
 
 void mps_link_forget(struct mps_link *link)
 {
-        mps_foreign_want(link->foreign, &(const struct mps_wanted){0}, 0);
+        mps_external_want(link->external, &(const struct mps_wanted){0}, 0);
         free(TAKE_PTR(link->apply));
         mps_link_hold(link, NULL, 0);
 }
 
 /* ---- start and end ---- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_link_handle_closed(uv_handle_t *handle)
 {
         struct mps_link *link = handle->data;
 
@@ -539,11 +540,11 @@ static void on_handle_closed(uv_handle_t *handle)
 
                 if (request->id != 0)
                         error_raise(&request->error, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
-                answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+                link_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
         }
         if (link->closed)
                 link->closed(link->closed_data);
-        mps_status_free(link->told);
+        mps_status_free(link->reported);
         arena_done(&link->wanted_arena);
         arena_done(&link->held_arena);
         free(link->apply);
@@ -561,7 +562,7 @@ static void init_timer(struct mps_link *link, uv_timer_t *timer)
 
 int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err)
 {
-        struct mps_foreign_options foreign = {
+        struct mps_external_options external = {
                 .loop = options->loop,
                 .directory = options->directory,
                 .control = options->control,
@@ -573,17 +574,17 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
                 return error_set(err, ERROR_INVALID,
                         "the MPS directory '%s' is too long: a socket's path has at most %zu bytes", options->directory,
                         SOCKET_PATH_MAX - 1);
-        foreign.data = link = xcalloc(1, sizeof(*link));
+        external.data = link = xcalloc(1, sizeof(*link));
         link->loop = options->loop;
         link->options = *options;
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
-        link->foreign = mps_foreign_new(&foreign);
+        link->external = mps_external_new(&external);
         link->last_id = APPLY_ID;
         list_init(&link->requests);
         init_timer(link, &link->retry);
         init_timer(link, &link->ping);
         init_timer(link, &link->answers);
-        uv_timer_start(&link->retry, on_retry, 0, 0);
+        uv_timer_start(&link->retry, on_link_retry, 0, 0);
         *ret = link;
         return 0;
 }
@@ -593,9 +594,9 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
         link->is_closing = true;
         link->closed = closed;
         link->closed_data = data;
-        link->foreign = mps_foreign_free(link->foreign);
+        link->external = mps_external_free(link->external);
         link->lines = lines_close(link->lines);
-        uv_close((uv_handle_t *)&link->retry, on_handle_closed);
-        uv_close((uv_handle_t *)&link->ping, on_handle_closed);
-        uv_close((uv_handle_t *)&link->answers, on_handle_closed);
+        uv_close((uv_handle_t *)&link->retry, on_link_handle_closed);
+        uv_close((uv_handle_t *)&link->ping, on_link_handle_closed);
+        uv_close((uv_handle_t *)&link->answers, on_link_handle_closed);
 }

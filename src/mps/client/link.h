@@ -40,10 +40,10 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
 
 /*
  * All that is granted at this moment (mps_supervisor_hold()), said with what is wanted, now and at each new connection, then with
- * what was granted and released since; copied. |grants| NULL, or more of them than MPS_HOLD_MAX: the caller cannot tell, and
+ * what was granted and released since; copied. |allocations| NULL, or more of them than MPS_HOLD_MAX: the caller cannot tell, and
  * nothing is said of it until he can.
  */
-void mps_link_hold(struct mps_link *link, const struct mps_grant_request *grants, size_t n_grants);
+void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations);
 
 /* Nothing is wanted any more, and nothing is said again: another agent says it. The status is still told. */
 void mps_link_forget(struct mps_link *link);
@@ -52,7 +52,8 @@ void mps_link_forget(struct mps_link *link);
  * ERROR_UNAVAILABLE when nobody is there, ERROR_UNSUPPORTED where the daemons are NVIDIA's. Called back exactly once, from the
  * loop, at the latest while the link closes.
  */
-void mps_link_grant(struct mps_link *link, const struct mps_grant_request *request, mps_granted_fn *done, void *data);
+void mps_link_allocation(
+        struct mps_link *link, const struct mps_allocation_request *request, mps_granted_fn *done, void *data);
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data);
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
         mps_done_fn *done, void *data);

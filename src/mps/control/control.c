@@ -105,7 +105,7 @@ char *mps_control_search_path(const char *program, const char *path, const char 
 
 enum found { FOUND_NOT, FOUND_NO_PROGRAM, FOUND_PROGRAM };
 
-static enum found look_at(const char *path)
+static enum found check_answer(const char *path)
 {
         struct stat status;
 
@@ -122,7 +122,7 @@ static enum found look_up(char **ret, const char *name, const char *places)
         while (*places) {
                 size_t length = strcspn(places, ":");
                 char *path = xasprintf("%.*s/%s", (int)length, places, name);
-                enum found found = length ? look_at(path) : FOUND_NOT;
+                enum found found = length ? check_answer(path) : FOUND_NOT;
 
                 if (found == FOUND_PROGRAM) {
                         free(first);
@@ -148,7 +148,7 @@ static int fail_denied(const char *path, struct error *err)
 
 static int find_path(char **ret, const char *path, struct error *err)
 {
-        switch (look_at(path)) {
+        switch (check_answer(path)) {
         case FOUND_NOT:
                 return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", path);
         case FOUND_NO_PROGRAM:
@@ -207,19 +207,19 @@ static void free_question(struct question *question)
         arena_done(&arena);
 }
 
-static void on_turn(uv_timer_t *turn);
+static void on_control_turn(uv_timer_t *turn);
 
 static void go_on(struct mps_control *control)
 {
         if (!control->child && !list_is_empty(&control->questions))
-                uv_timer_start(&control->turn, on_turn, 0, 0);
+                uv_timer_start(&control->turn, on_control_turn, 0, 0);
 }
 
 /*
  * The question is over. It leaves the queue and the next one is on its way before anybody hears of it, since |done| may
  * ask anew, or close the control.
  */
-static void finish(struct mps_control *control, const struct error *err, const char *answer)
+static void control_finish(struct mps_control *control, const struct error *err, const char *answer)
 {
         struct question *question = container_of(control->questions.next, struct question, link);
 
@@ -279,7 +279,7 @@ static bool is_refused(const struct question *question, const struct child_resul
 }
 
 /* What the end of the front end means; 0: |answer| is one. */
-static int judge(const struct mps_control *control, const char *words, const struct child_result *result,
+static int control_judge(const struct mps_control *control, const char *words, const struct child_result *result,
         const char *answer, bool refused, struct error *err)
 {
         if (result->timed_out)
@@ -322,19 +322,19 @@ static void on_child_end(const struct child_result *result, void *data)
                 answer[length - 1] = '\0';
         refused = is_refused(question, result, answer);
         if (refused && age < control->timeout_ms) {
-                uv_timer_start(&control->turn, on_turn, REFUSED_PAUSE_MS, 0);
+                uv_timer_start(&control->turn, on_control_turn, REFUSED_PAUSE_MS, 0);
                 if (control->refused)
                         control->refused(control->data);
-        } else if (judge(control, words, result, answer, refused, &err) < 0) {
-                finish(control, &err, NULL);
+        } else if (control_judge(control, words, result, answer, refused, &err) < 0) {
+                control_finish(control, &err, NULL);
         } else {
-                finish(control, NULL, answer);
+                control_finish(control, NULL, answer);
         }
 }
 
 /* ---- questions ---- */
 
-static int start(struct mps_control *control, const struct question *question, struct error *err)
+static int control_start(struct mps_control *control, const struct question *question, struct error *err)
 {
         _free_ char *input = question->command
                                      ? xasprintf("%s\n%s", question->command, question->is_proven ? PROOF "\n" : "")
@@ -369,7 +369,7 @@ static void on_slow(uv_timer_t *turn)
         control->slow(control->data);
 }
 
-static void on_turn(uv_timer_t *turn)
+static void on_control_turn(uv_timer_t *turn)
 {
         struct mps_control *control = turn->data;
         struct question *question = container_of(control->questions.next, struct question, link);
@@ -377,11 +377,11 @@ static void on_turn(uv_timer_t *turn)
 
         if (!question->since)
                 question->since = MAX(uv_now(turn->loop), 1);
-        if (start(control, question, &err) < 0) {
+        if (control_start(control, question, &err) < 0) {
                 _free_ char *words = words_of(question);
 
                 error_raise_prefix(&err, "'%s'", words);
-                finish(control, &err, NULL);
+                control_finish(control, &err, NULL);
         } else if (control->slow) {
                 uv_timer_start(turn, on_slow, MPS_SLOW_MS, 0);
         }
@@ -479,7 +479,7 @@ int mps_control_new(struct mps_control **ret, const struct mps_control_options *
         return 0;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_control_turn_closed(uv_handle_t *handle)
 {
         struct mps_control *control = handle->data;
         void (*closed)(void *data) = control->closed;
@@ -503,5 +503,5 @@ void mps_control_close(struct mps_control *control, void (*closed)(void *data), 
         }
         control->closed = closed;
         control->closed_data = data;
-        uv_close((uv_handle_t *)&control->turn, on_closed);
+        uv_close((uv_handle_t *)&control->turn, on_control_turn_closed);
 }

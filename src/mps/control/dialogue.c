@@ -32,7 +32,7 @@ void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, co
 
 /* ---- pieces of answers ---- */
 
-static int fail(const char *what, const char *answer, struct error *err)
+static int dialogue_fail(const char *what, const char *answer, struct error *err)
 {
         return error_set(err, ERROR_INVALID, "MPS control daemon: '%.*s' is no %s", SHOWN, answer, what);
 }
@@ -82,18 +82,18 @@ int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, str
         unsigned int value = 0;
 
         if (whole < 1 || whole > 3)
-                return fail("percentage", answer, err);
+                return dialogue_fail("percentage", answer, err);
         for (size_t i = 0; i < whole; i++)
                 value = value * 10 + (unsigned int)(answer[i] - '0');
         value *= 10;
         if (*rest == '.') {
                 if (strspn(rest + 1, "0123456789") != 1)
-                        return fail("percentage", answer, err);
+                        return dialogue_fail("percentage", answer, err);
                 value += (unsigned int)(rest[1] - '0');
                 rest += 2;
         }
         if (*rest || value > 1000)
-                return fail("percentage", answer, err);
+                return dialogue_fail("percentage", answer, err);
         *ret_permille = value;
         return 0;
 }
@@ -108,7 +108,7 @@ int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err
                 return 0;
         }
         if (digits < 1 || digits > 9 || (answer[digits] != 'G' && answer[digits] != 'M') || answer[digits + 1])
-                return fail("limit of memory", answer, err);
+                return dialogue_fail("limit of memory", answer, err);
         for (size_t i = 0; i < digits; i++)
                 value = value * 10 + (uint64_t)(answer[i] - '0');
         *ret_mib = answer[digits] == 'G' ? value * 1024 : value;
@@ -133,7 +133,7 @@ int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, siz
                 if (!*line)
                         continue;
                 if (!read_number(line, INT_MAX, &pid))
-                        return fail("list of PIDs", answer, err);
+                        return dialogue_fail("list of PIDs", answer, err);
                 pids[count++] = (pid_t)pid;
         }
         *ret = pids;
@@ -172,7 +172,7 @@ int dialogue_read_ps(
         size_t count = 0;
 
         if (*answer && (!next_line(arena, &at, &line) || !text_starts_with(line, "PID ")))
-                return fail("list of clients", answer, err);
+                return dialogue_fail("list of clients", answer, err);
         while (next_line(arena, &at, &line))
                 count += read_process(arena, line, &processes[count]);
         *ret = processes;
@@ -213,7 +213,7 @@ int dialogue_read_device_clients(
                         continue;
                 }
                 if (!count || !read_number(line, INT_MAX, &pid))
-                        return fail("list of devices and their clients", answer, err);
+                        return dialogue_fail("list of devices and their clients", answer, err);
                 clients[n_clients++] = (pid_t)pid;
                 devices[count - 1].n_clients++;
         }
@@ -266,7 +266,7 @@ int dialogue_read_partition(const char *answer, struct arena *arena, const char 
                         return 0;
                 }
         }
-        return fail("SM partition", answer, err);
+        return dialogue_fail("SM partition", answer, err);
 }
 
 bool dialogue_is_unknown_command(const char *answer)

@@ -166,7 +166,7 @@ int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct 
         return 0;
 }
 
-static int fail(const char *what, const char *line, struct error *err)
+static int dialogue_v3_fail(const char *what, const char *line, struct error *err)
 {
         return error_set(err, ERROR_INVALID, "MPS control daemon: '%.*s' is no %s", SHOWN, line, what);
 }
@@ -223,7 +223,7 @@ static int read_lines(const char *answer, struct arena *arena, const char *what,
                 if (length && read_line(arena, line, elements + count * element_size))
                         count++;
                 else if (length && what)
-                        return fail(what, line, err);
+                        return dialogue_v3_fail(what, line, err);
                 answer += length + (answer[length] == '\n');
         }
         *ret = elements;

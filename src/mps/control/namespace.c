@@ -59,14 +59,14 @@ static const struct {
         {say_get_threads, check_threads},
 };
 
-static void on_answer(const struct error *err, const char *answer, void *data);
+static void on_namespace_answer(const struct error *err, const char *answer, void *data);
 
-static void ask(struct mps_namespace *wanted)
+static void namespace_ask(struct mps_namespace *wanted)
 {
-        mps_control_run(wanted->control, steps[wanted->step].say(wanted), on_answer, wanted);
+        mps_control_run(wanted->control, steps[wanted->step].say(wanted), on_namespace_answer, wanted);
 }
 
-static void on_answer(const struct error *err, const char *answer, void *data)
+static void on_namespace_answer(const struct error *err, const char *answer, void *data)
 {
         struct mps_namespace *wanted = data;
         struct error problem;
@@ -85,7 +85,7 @@ static void on_answer(const struct error *err, const char *answer, void *data)
                 return;
         }
         if (++wanted->step < ARRAY_SIZE(steps))
-                ask(wanted);
+                namespace_ask(wanted);
         else
                 wanted->done(NULL, wanted->data);
 }
@@ -94,5 +94,5 @@ void mps_namespace_make(struct mps_namespace *wanted)
 {
         wanted->step = 0;
         wanted->problem.kind = ERROR_NONE;
-        ask(wanted);
+        namespace_ask(wanted);
 }

@@ -15,7 +15,7 @@ const char *compute_mode_name(nvmlComputeMode_t mode)
         return "unknown";
 }
 
-static int find(const struct nvml *nvml, const char *uuid, nvmlDevice_t *device, struct error *err)
+static int compute_mode_find(const struct nvml *nvml, const char *uuid, nvmlDevice_t *device, struct error *err)
 {
         nvmlReturn_t code;
 
@@ -29,7 +29,7 @@ int compute_mode_read(const struct nvml *nvml, const char *uuid, nvmlComputeMode
         nvmlDevice_t device = NULL;
         nvmlReturn_t code;
 
-        if (find(nvml, uuid, &device, err) < 0)
+        if (compute_mode_find(nvml, uuid, &device, err) < 0)
                 return -1;
         code = NVML_CALL(nvml, device_get_compute_mode, device, ret);
         return nvml_outcome(nvml, code, "nvmlDeviceGetComputeMode", err);
@@ -40,7 +40,7 @@ int compute_mode_set(const struct nvml *nvml, const char *uuid, nvmlComputeMode_
         nvmlDevice_t device = NULL;
         nvmlReturn_t code;
 
-        if (find(nvml, uuid, &device, err) < 0)
+        if (compute_mode_find(nvml, uuid, &device, err) < 0)
                 return -1;
         code = NVML_CALL(nvml, device_set_compute_mode, device, mode);
         return code == NVML_SUCCESS ? 0 : nvml_fail(nvml, code, "nvmlDeviceSetComputeMode", err);

@@ -28,7 +28,7 @@ static uint64_t retry_ms(const struct mps_machine *machine)
         return ms < MPS_LAST_RETRY_MS ? ms : MPS_LAST_RETRY_MS;
 }
 
-static struct mps_action start(struct mps_machine *machine)
+static struct mps_action supervisor_daemon_start(struct mps_machine *machine)
 {
         enter(machine, MPS_STARTING, MPS_PHASE_PLAIN);
         return act(MPS_DO_START, MPS_START_TIMEOUT_MS);
@@ -68,7 +68,7 @@ static void count_failure(struct mps_machine *machine, int64_t now_ms)
 }
 
 /* The process ended by itself. */
-static struct mps_action fail(struct mps_machine *machine, int64_t now_ms)
+static struct mps_action daemon_fail(struct mps_machine *machine, int64_t now_ms)
 {
         count_failure(machine, now_ms);
         return wait_to_retry(machine);
@@ -105,7 +105,7 @@ static struct mps_action step_off(struct mps_machine *machine, enum mps_event ev
         switch (event) {
         case MPS_EVENT_WANTED:
         case MPS_EVENT_CHANGED:
-                return start(machine);
+                return supervisor_daemon_start(machine);
         case MPS_EVENT_ADOPTED:
                 machine->wanted = true;
                 return configure(machine);
@@ -121,7 +121,7 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
         case MPS_EVENT_ADOPTED: /* instead of a start: one was there already */
                 return configure(machine);
         case MPS_EVENT_EXITED:
-                return fail(machine, now_ms);
+                return daemon_fail(machine, now_ms);
         case MPS_EVENT_LOST:
         case MPS_EVENT_SILENT:
         case MPS_EVENT_REFUSED:
@@ -141,7 +141,7 @@ static struct mps_action step_configuring(struct mps_machine *machine, enum mps_
         case MPS_EVENT_CONFIGURED:
                 return become_ready(machine, now_ms);
         case MPS_EVENT_EXITED:
-                return fail(machine, now_ms);
+                return daemon_fail(machine, now_ms);
         case MPS_EVENT_REFUSED:
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
@@ -159,7 +159,7 @@ static struct mps_action step_ready(struct mps_machine *machine, enum mps_event 
 {
         switch (event) {
         case MPS_EVENT_EXITED:
-                return fail(machine, now_ms);
+                return daemon_fail(machine, now_ms);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
                 return fail_and_kill(machine, now_ms);
@@ -180,7 +180,7 @@ static struct mps_action step_draining(struct mps_machine *machine, enum mps_eve
 {
         switch (event) {
         case MPS_EVENT_EXITED:
-                return machine->wanted ? start(machine) : be_gone(machine);
+                return machine->wanted ? supervisor_daemon_start(machine) : be_gone(machine);
         case MPS_EVENT_EMPTY:
                 return machine->phase == MPS_PHASE_PLAIN ? quit(machine, MPS_DO_QUIT) : ignore();
         case MPS_EVENT_HURRY:
@@ -202,7 +202,7 @@ static struct mps_action step_waiting(struct mps_machine *machine, enum mps_even
 {
         switch (event) {
         case MPS_EVENT_TIMEOUT:
-                return start(machine);
+                return supervisor_daemon_start(machine);
         case MPS_EVENT_UNWANTED:
                 return be_gone(machine);
         default:
@@ -241,7 +241,7 @@ static struct mps_action step_server_fault(struct mps_machine *machine, enum mps
                 machine->phase = MPS_PHASE_SERVER_SHUT;
                 return act(MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS);
         case MPS_EVENT_EXITED:
-                return fail(machine, now_ms);
+                return daemon_fail(machine, now_ms);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
                 return fail_and_kill(machine, now_ms);

@@ -57,7 +57,7 @@ static const char *keep(struct configure *configure, struct strbuf *text)
         return copy;
 }
 
-static void add(struct configure *configure, struct step step)
+static void daemon_configure_add(struct configure *configure, struct step step)
 {
         configure->steps[configure->count++] = step;
 }
@@ -70,13 +70,13 @@ static void add_limit(struct configure *configure, size_t ordinal, const struct 
 
         snprintf(device, sizeof(device), "%zu", ordinal);
         dialogue_put_default_limit(&text, device, unit->limit_mib);
-        add(configure, (struct step){.command = keep(configure, &text), .kind = STEP_SET});
+        daemon_configure_add(configure, (struct step){.command = keep(configure, &text), .kind = STEP_SET});
         text = (struct strbuf)STRBUF_INIT;
         strbuf_printf(&text, "get_default_device_pinned_mem_limit %s", device);
-        add(configure, (struct step){.command = keep(configure, &text),
-                               .kind = STEP_LIMIT,
-                               .expected = unit->limit_mib,
-                               .unit = unit->uuid});
+        daemon_configure_add(configure, (struct step){.command = keep(configure, &text),
+                                                .kind = STEP_LIMIT,
+                                                .expected = unit->limit_mib,
+                                                .unit = unit->uuid});
 }
 
 static void add_threads(struct configure *configure, unsigned int permille)
@@ -85,8 +85,8 @@ static void add_threads(struct configure *configure, unsigned int permille)
 
         strbuf_puts(&text, "set_default_active_thread_percentage ");
         dialogue_put_percentage(&text, permille);
-        add(configure, (struct step){.command = keep(configure, &text), .kind = STEP_SET});
-        add(configure,
+        daemon_configure_add(configure, (struct step){.command = keep(configure, &text), .kind = STEP_SET});
+        daemon_configure_add(configure,
                 (struct step){
                         .command = "get_default_active_thread_percentage", .kind = STEP_THREADS, .expected = permille});
 }
@@ -101,24 +101,25 @@ static void add_server(struct configure *configure, const struct mps_daemon_want
         const struct mps_unit *unit = &settings->units[0];
         const char *server = dialogue_v3_own_server(arena, geteuid());
 
-        add(configure, (struct step){.arguments = dialogue_v3_server_create(arena, server, geteuid(), unit->uuid),
-                               .kind = STEP_SET,
-                               .may_fail = true});
-        add(configure, (struct step){.arguments = dialogue_v3_server_set(
-                                             arena, server, settings->threads_permille, unit->limit_mib),
-                               .kind = STEP_SET});
+        daemon_configure_add(
+                configure, (struct step){.arguments = dialogue_v3_server_create(arena, server, geteuid(), unit->uuid),
+                                   .kind = STEP_SET,
+                                   .may_fail = true});
+        daemon_configure_add(configure, (struct step){.arguments = dialogue_v3_server_set(arena, server,
+                                                              settings->threads_permille, unit->limit_mib),
+                                                .kind = STEP_SET});
         if (unit->limit_mib)
-                add(configure, (struct step){.arguments = dialogue_v3_namespace_get(
-                                                     arena, server, "default", DIALOGUE_V3_LIMIT),
-                                       .kind = STEP_LIMIT,
-                                       .expected = unit->limit_mib,
-                                       .unit = unit->uuid});
-        add(configure,
+                daemon_configure_add(configure, (struct step){.arguments = dialogue_v3_namespace_get(
+                                                                      arena, server, "default", DIALOGUE_V3_LIMIT),
+                                                        .kind = STEP_LIMIT,
+                                                        .expected = unit->limit_mib,
+                                                        .unit = unit->uuid});
+        daemon_configure_add(configure,
                 (struct step){.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS),
                         .kind = STEP_THREADS,
                         .expected = settings->threads_permille});
         /* It is asked again and again later. */
-        add(configure, (struct step){.arguments = dialogue_v3_client_list(arena), .kind = STEP_SET});
+        daemon_configure_add(configure, (struct step){.arguments = dialogue_v3_client_list(arena), .kind = STEP_SET});
 }
 
 /* ---- what comes back ---- */
@@ -171,7 +172,7 @@ static void check_threads(struct configure *configure, const struct step *step, 
                 run->threads_permille = permille;
 }
 
-static void check(struct configure *configure, const struct step *step, const char *answer)
+static void daemon_configure_check(struct configure *configure, const struct step *step, const char *answer)
 {
         if (step->arguments) {
                 check_field(configure, step, answer);
@@ -189,7 +190,7 @@ static void check(struct configure *configure, const struct step *step, const ch
         }
 }
 
-static void on_answer(const struct error *err, const char *answer, void *data);
+static void on_daemon_configure_answer(const struct error *err, const char *answer, void *data);
 
 /* The next question; false: there is none. */
 static bool ask_next(struct configure *configure)
@@ -200,15 +201,17 @@ static bool ask_next(struct configure *configure)
         if (!command && configure->is_probing) {
                 configure->is_probing = false;
                 run->can = configure->probe.can | run->options;
-                run_tell(run, true); /* for the record: the next of us need not ask again */
+                run_notify(run, true); /* for the record: the next of us need not ask again */
         }
         if (!command && configure->at == configure->count)
                 return false;
         if (!command && configure->steps[configure->at].arguments) {
-                mps_control_run(run->control, configure->steps[configure->at].arguments, on_answer, run);
+                mps_control_run(
+                        run->control, configure->steps[configure->at].arguments, on_daemon_configure_answer, run);
                 return true;
         }
-        mps_control_ask(run->control, command ? command : configure->steps[configure->at].command, on_answer, run);
+        mps_control_ask(run->control, command ? command : configure->steps[configure->at].command,
+                on_daemon_configure_answer, run);
         return true;
 }
 
@@ -218,7 +221,7 @@ static bool is_there_already(const struct configure *configure, const struct err
 }
 
 /* What a check reports may have ended all of this. */
-static void on_answer(const struct error *err, const char *answer, void *data)
+static void on_daemon_configure_answer(const struct error *err, const char *answer, void *data)
 {
         struct mps_run *run = data;
         struct configure *configure = run->configure;
@@ -234,7 +237,7 @@ static void on_answer(const struct error *err, const char *answer, void *data)
         else if (configure->is_probing)
                 dialogue_probe_answer(&configure->probe, answer);
         else
-                check(configure, &configure->steps[configure->at++], answer);
+                daemon_configure_check(configure, &configure->steps[configure->at++], answer);
         if (run->configure != configure || ask_next(configure))
                 return;
         run_stop_configuring(run);

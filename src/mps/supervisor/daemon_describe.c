@@ -129,7 +129,7 @@ static const struct mps_client *copy_clients(struct arena *arena, const struct m
                 clients[i].container_id = arena_strdup(arena, seen->clients[i].container_id);
                 clients[i].cgroup = arena_strdup(arena, seen->clients[i].cgroup);
                 clients[i].name_space = arena_strdup(arena, seen->clients[i].name_space);
-                clients[i].grant = arena_strdup(arena, seen->clients[i].grant);
+                clients[i].allocation = arena_strdup(arena, seen->clients[i].allocation);
         }
         return clients;
 }

@@ -17,7 +17,7 @@ struct namespaces {
         struct arena arena;
         struct mps_run *run;
         const char *server;
-        struct mps_grant_request *wanted;
+        struct mps_allocation_request *wanted;
         size_t count;
         size_t at;
         char difference[256]; /* of wanted[at], which is being set back; "": is not */
@@ -34,8 +34,8 @@ void run_stop_verifying_namespaces(struct mps_run *run)
         }
 }
 
-static const struct dialogue_v3_namespace *find(const struct dialogue_v3_namespace *listed, size_t n_listed,
-        const struct namespaces *namespaces, const struct mps_grant_request *wanted)
+static const struct dialogue_v3_namespace *daemon_namespaces_find(const struct dialogue_v3_namespace *listed,
+        size_t n_listed, const struct namespaces *namespaces, const struct mps_allocation_request *wanted)
 {
         for (size_t i = 0; i < n_listed; i++)
                 if (strcmp(listed[i].name, wanted->id) == 0 && strcmp(listed[i].server, namespaces->server) == 0)
@@ -45,7 +45,7 @@ static const struct dialogue_v3_namespace *find(const struct dialogue_v3_namespa
 
 /* Whether limits are shown exactly or as legacy daemons show them is not known: see dialogue_v3_check_limit(). */
 static bool is_other(
-        const struct dialogue_v3_namespace *found, const struct mps_grant_request *wanted, char *ret, size_t size)
+        const struct dialogue_v3_namespace *found, const struct mps_allocation_request *wanted, char *ret, size_t size)
 {
         const uint64_t limit = wanted->limit_mib;
         const unsigned int permille = wanted->threads_permille ? dialogue_v3_threads_set(wanted->threads_permille) : 0;
@@ -70,7 +70,7 @@ static void ask_for_list(struct namespaces *namespaces)
 }
 
 /* A refusal is no end: the list tells what it means. */
-static void on_set(const struct error *err, const char *answer UNUSED, void *data)
+static void on_daemon_namespaces_set(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct mps_run *run = data;
 
@@ -82,20 +82,22 @@ static void on_set(const struct error *err, const char *answer UNUSED, void *dat
 
 static void set_back(struct namespaces *namespaces)
 {
-        const struct mps_grant_request *wanted = &namespaces->wanted[namespaces->at];
+        const struct mps_allocation_request *wanted = &namespaces->wanted[namespaces->at];
 
         mps_control_run(namespaces->run->control,
                 dialogue_v3_namespace_set(&namespaces->arena, namespaces->server, wanted->id, wanted->threads_permille,
                         wanted->limit_mib),
-                on_set, namespaces->run);
+                on_daemon_namespaces_set, namespaces->run);
 }
 
 /* Up to the first that is to be set back; true: none is left. */
-static bool judge(struct namespaces *namespaces, const struct dialogue_v3_namespace *listed, size_t n_listed)
+static bool daemon_namespaces_judge(
+        struct namespaces *namespaces, const struct dialogue_v3_namespace *listed, size_t n_listed)
 {
         for (; namespaces->at < namespaces->count; namespaces->at++) {
-                const struct mps_grant_request *wanted = &namespaces->wanted[namespaces->at];
-                const struct dialogue_v3_namespace *found = find(listed, n_listed, namespaces, wanted);
+                const struct mps_allocation_request *wanted = &namespaces->wanted[namespaces->at];
+                const struct dialogue_v3_namespace *found =
+                        daemon_namespaces_find(listed, n_listed, namespaces, wanted);
                 bool was_set = namespaces->difference[0] != '\0';
                 char difference[sizeof(namespaces->difference)];
 
@@ -104,9 +106,9 @@ static bool judge(struct namespaces *namespaces, const struct dialogue_v3_namesp
                                 memcpy(namespaces->difference, difference, sizeof(difference));
                                 return false;
                         }
-                        run_note_tampering(namespaces->run, difference, false);
+                        run_note_drift(namespaces->run, difference, false);
                 } else if (found && was_set) {
-                        run_note_tampering(namespaces->run, namespaces->difference, true);
+                        run_note_drift(namespaces->run, namespaces->difference, true);
                 }
                 namespaces->difference[0] = '\0';
         }
@@ -127,7 +129,7 @@ static void on_list(const struct error *err, const char *answer, void *data)
         } else if (dialogue_v3_read_namespaces(answer, &scratch, &listed, &n_listed, &unread) < 0) {
                 log_debug("the limits of namespaces are not checked", LOG_STR("name", run->name), LOG_ERR(&unread));
                 run_stop_verifying_namespaces(run);
-        } else if (judge(run->namespaces, listed, n_listed)) {
+        } else if (daemon_namespaces_judge(run->namespaces, listed, n_listed)) {
                 run_stop_verifying_namespaces(run);
         } else {
                 set_back(run->namespaces);
@@ -137,7 +139,7 @@ static void on_list(const struct error *err, const char *answer, void *data)
 void run_verify_namespaces(struct mps_run *run)
 {
         struct arena arena = ARENA_INIT;
-        struct mps_grant_request *wanted;
+        struct mps_allocation_request *wanted;
         size_t count = run->context->namespaces(run, &arena, &wanted, run->context->data);
         struct namespaces *namespaces;
 

@@ -1,6 +1,6 @@
 /*
  * Private to mps/supervisor/daemon_*.c: what they share of one daemon. daemon_run.c has the machine and its actions,
- * daemon_start.c leads to a process, daemon_shm.c to its shared memory, daemon_configure.c to its settings, daemon_look.c watches it,
+ * daemon_start.c leads to a process, daemon_shm.c to its shared memory, daemon_configure.c to its settings, daemon_poll.c watches it,
  * daemon_peers.c closes connections that keep it busy, daemon_verify.c watches its settings, daemon_describe.c tells of it.
  */
 #pragma once
@@ -43,23 +43,23 @@ struct mps_run {
 
         struct prepare *prepare;       /* NVML is being asked before a start */
         struct configure *configure;   /* it is being configured */
-        struct mps_look *look;         /* it is being looked at */
+        struct mps_poll *poll;         /* it is being looked at */
         struct verify *verify;         /* its settings are being read */
         struct namespaces *namespaces; /* those of its namespaces are, after that */
         unsigned int repairs;          /* settings that were set back, ever */
-        char *tampered;                /* what the last of them was, while it is to be told */
-        unsigned int tampered_looks;   /* for so many looks more */
-        pid_t deaf_server;             /* the server whose settings are not gone by, since it does not follow */
+        char *drift;                   /* what the last of them was, while it is to be told */
+        unsigned int drift_polls;      /* for so many looks more */
+        pid_t unresponsive_server;     /* the server whose settings are not gone by, since it does not follow */
         struct mps_observation *seen;
         struct mps_journal *journal;
-        unsigned int looks;
+        unsigned int polls;
         unsigned int misses;       /* questions in a row that were not answered */
         uv_timer_t peers;          /* the next look for a peer that blocks the daemon */
         struct peer_wait peer;     /* what the last look found */
         unsigned int closed_peers; /* connections closed since the last search that ended */
         uint64_t refused_since;    /* another front end occupies the daemon, by the loop's clock */
         uint64_t refused_at;       /* the last refusal */
-        unsigned int idle_looks;   /* looks in a row that found no such peer */
+        unsigned int idle_polls;   /* looks in a row that found no such peer */
         bool is_waiting;           /* to start, until another daemon has left its units */
         uint64_t ask_ms;           /* until the next attempt at a first answer */
 
@@ -81,7 +81,7 @@ struct mps_run {
 
 /* Reports to the machine and does what it says. The text becomes the reason, NULL keeps the one that is there. */
 void run_report(struct mps_run *run, enum mps_event event, const char *format, ...) PRINTF_LIKE(3, 4);
-void run_tell(struct mps_run *run, bool is_process);
+void run_notify(struct mps_run *run, bool is_process);
 void run_set_text(char **text, char *value);
 /*
  * A question had no answer. True: it is to be asked again, since a node may stall for some seconds, and to kill a daemon is to
@@ -96,11 +96,11 @@ bool run_is_v3(const struct mps_run *run);
 int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;
 void run_drop_control(struct mps_run *run);
 
-/* daemon_look.c */
+/* daemon_poll.c */
 /* It is in a state in which it is looked at. */
 bool run_is_looking(const struct mps_run *run);
 /* The next question or look, instead of one that waits. */
-void run_look_again(struct mps_run *run, uint64_t ms);
+void run_poll_again(struct mps_run *run, uint64_t ms);
 /* Asks for a first answer, now and then. */
 void run_ask_until_it_answers(struct mps_run *run);
 /* |run_prepare_is_late| comes after |ms|. */
@@ -138,13 +138,13 @@ void run_find_shm(struct mps_run *run);
 unsigned int run_most_clients(const struct mps_run *run);
 
 /* daemon_verify.c */
-#define RUN_TAMPERED_LOOKS 150U /* five minutes, as a rule */
+#define RUN_DRIFT_POLLS 150U /* five minutes, as a rule */
 /* Reads what was set, and sets back what differs. */
 void run_verify(struct mps_run *run);
 /* Only with the control that it asks closed, or from within. */
 void run_stop_verifying(struct mps_run *run);
 /* Somebody has changed a setting; it was set back, or does not follow. */
-void run_note_tampering(struct mps_run *run, const char *difference, bool is_repaired);
+void run_note_drift(struct mps_run *run, const char *difference, bool is_repaired);
 
 /* daemon_namespaces.c */
 /* The same for what was made in it for containers. */

@@ -11,12 +11,13 @@
 
 #include "base/log.h"
 
-#define PATIENCE_MS UINT64_C(500)
-#define BRIEF_PATIENCE_MS UINT64_C(20) /* for the peers that come right after a closed one */
-#define LOOK_MS UINT64_C(50)
-#define BRIEF_LOOK_MS UINT64_C(10)
+#define PATIENCE_MS UINT64_C(2000)
+#define POLL_MS UINT64_C(50)
+#define BRIEF_POLL_MS UINT64_C(10)
 #define REFUSED_GAP_MS UINT64_C(250) /* refusals further apart belong to different front ends */
-#define IDLE_LOOKS 20U               /* after so many in a row the search ends */
+#define IDLE_POLLS 20U               /* after so many in a row the search ends */
+
+static const struct peer_patience patience = {.first_ms = PATIENCE_MS, .again_ms = 20};
 
 /* Reported once for all peers that come one after the other. */
 static void report_closed(struct mps_run *run, const char *who)
@@ -25,27 +26,27 @@ static void report_closed(struct mps_run *run, const char *who)
                 return;
         log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", who));
         run_set_text(&run->notice, xstrdup(who));
-        run_set_text(&run->tampered, xstrdup(who));
-        run->tampered_looks = RUN_TAMPERED_LOOKS;
-        run_tell(run, false);
+        run_set_text(&run->drift, xstrdup(who));
+        run->drift_polls = RUN_DRIFT_POLLS;
+        run_notify(run, false);
 }
 
 static void on_peers(uv_timer_t *timer)
 {
         struct mps_run *run = timer->data;
-        uint64_t pause = run->closed_peers ? BRIEF_LOOK_MS : LOOK_MS;
+        uint64_t pause = run->closed_peers ? BRIEF_POLL_MS : POLL_MS;
         _free_ char *who = NULL;
         enum peer_found found = PEER_NONE;
 
         if (run->launch)
-                found = peer_look(&run->peer, mps_launch_pid(run->launch), mps_launch_start_time(run->launch),
-                        uv_now(timer->loop), run->closed_peers ? BRIEF_PATIENCE_MS : PATIENCE_MS, &who);
-        run->idle_looks = found == PEER_NONE ? run->idle_looks + 1 : 0;
+                found = peer_poll(&run->peer, mps_launch_pid(run->launch), mps_launch_start_time(run->launch),
+                        uv_now(timer->loop), &patience, &who);
+        run->idle_polls = found == PEER_NONE ? run->idle_polls + 1 : 0;
         if (found == PEER_CLOSED) {
                 pause = 1;
                 report_closed(run, who);
         }
-        if (run->idle_looks == IDLE_LOOKS)
+        if (run->idle_polls == IDLE_POLLS)
                 run->closed_peers = 0;
         else
                 uv_timer_start(timer, on_peers, pause, 0);
@@ -55,7 +56,7 @@ void run_on_slow_answer(void *data)
 {
         struct mps_run *run = data;
 
-        run->idle_looks = 0;
+        run->idle_polls = 0;
         if (!uv_is_active((uv_handle_t *)&run->peers))
                 uv_timer_start(&run->peers, on_peers, 0, 0);
 }

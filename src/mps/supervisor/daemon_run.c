@@ -19,7 +19,7 @@ static int64_t now_s(void)
         return (int64_t)time(NULL);
 }
 
-void run_tell(struct mps_run *run, bool is_process)
+void run_notify(struct mps_run *run, bool is_process)
 {
         if (!run->is_closing)
                 run->context->changed(run, is_process, run->context->data);
@@ -108,7 +108,7 @@ void run_drop_control(struct mps_run *run)
         run_stop_configuring(run);
         run_stop_verifying(run);
         run_stop_verifying_namespaces(run);
-        run->look = mps_look_cancel(run->look);
+        run->poll = mps_poll_cancel(run->poll);
         close_control(run, TAKE_PTR(run->control));
         uv_timer_stop(&run->turn);
 }
@@ -183,7 +183,7 @@ static void drain(struct mps_run *run)
         if (run_renew_control(run, &err) < 0)
                 run_report(run, MPS_EVENT_SILENT, "%s", err.text);
         else
-                run_look_again(run, 0);
+                run_poll_again(run, 0);
 }
 
 static void forget_process(struct mps_run *run)
@@ -192,7 +192,7 @@ static void forget_process(struct mps_run *run)
         arena_done(&run->started_arena);
         run->seen = mps_observation_free(run->seen);
         run_set_text(&run->notice, NULL);
-        run_set_text(&run->tampered, NULL);
+        run_set_text(&run->drift, NULL);
 }
 
 static void carry_out(struct mps_run *run, enum mps_command command)
@@ -227,7 +227,7 @@ static void carry_out(struct mps_run *run, enum mps_command command)
         }
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_daemon_run_deadline(uv_timer_t *timer)
 {
         run_report(timer->data, MPS_EVENT_TIMEOUT, NULL);
 }
@@ -240,12 +240,12 @@ static uint64_t with_jitter(const struct mps_run *run, uint64_t ms)
         return ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
 }
 
-static void arm(struct mps_run *run, uint64_t timeout_ms)
+static void daemon_run_arm(struct mps_run *run, uint64_t timeout_ms)
 {
         if (timeout_ms == 0)
                 uv_timer_stop(&run->deadline);
         else if (timeout_ms != MPS_TIMER_KEEP)
-                uv_timer_start(&run->deadline, on_deadline, with_jitter(run, timeout_ms), 0);
+                uv_timer_start(&run->deadline, on_daemon_run_deadline, with_jitter(run, timeout_ms), 0);
 }
 
 static const char *reason_for_timeout(const struct mps_run *run)
@@ -299,11 +299,11 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
         } else if (late) {
                 run_set_text(&run->reason, xstrdup(late));
         }
-        arm(run, action.timeout_ms);
+        daemon_run_arm(run, action.timeout_ms);
         note_state(run, before);
         if (run_is_looking(run) && action.command == MPS_DO_NOTHING)
-                run_look_again(run, before == MPS_CONFIGURING ? 0 : run->context->look_ms);
-        run_tell(run, was_alive != mps_machine_is_alive(&run->machine));
+                run_poll_again(run, before == MPS_CONFIGURING ? 0 : run->context->poll_ms);
+        run_notify(run, was_alive != mps_machine_is_alive(&run->machine));
         carry_out(run, action.command);
 }
 
@@ -352,7 +352,7 @@ void mps_run_poke(struct mps_run *run)
         if (!run->is_waiting || run->context->blocker(run, run->context->data))
                 return;
         run->is_waiting = false;
-        arm(run, MPS_START_TIMEOUT_MS);
+        daemon_run_arm(run, MPS_START_TIMEOUT_MS);
         run_start(run);
 }
 
@@ -397,7 +397,7 @@ int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const cha
         return 0;
 }
 
-static void release(struct mps_run *run)
+static void daemon_run_release(struct mps_run *run)
 {
         void (*closed)(void *data) = run->closed;
         void *data = run->closed_data;
@@ -412,7 +412,8 @@ static void release(struct mps_run *run)
         mps_folder_done(&run->folder);
         free(run->reason);
         free(run->notice);
-        free(run->tampered);
+        free(run->drift);
+        peer_wait_done(&run->peer);
         free(run->name);
         free(run);
         if (closed)
@@ -421,12 +422,12 @@ static void release(struct mps_run *run)
 
 static void on_control_closed(void *data)
 {
-        release(data);
+        daemon_run_release(data);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_daemon_run_timer_closed(uv_handle_t *handle)
 {
-        release(handle->data);
+        daemon_run_release(handle->data);
 }
 
 void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
@@ -439,7 +440,7 @@ void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
         close_control(run, TAKE_PTR(run->requests));
         run->launch = mps_launch_forget(run->launch);
         mps_log_watch_close(run->log_watch, on_control_closed, run);
-        uv_close((uv_handle_t *)&run->deadline, on_timer_closed);
-        uv_close((uv_handle_t *)&run->turn, on_timer_closed);
-        uv_close((uv_handle_t *)&run->peers, on_timer_closed);
+        uv_close((uv_handle_t *)&run->deadline, on_daemon_run_timer_closed);
+        uv_close((uv_handle_t *)&run->turn, on_daemon_run_timer_closed);
+        uv_close((uv_handle_t *)&run->peers, on_daemon_run_timer_closed);
 }

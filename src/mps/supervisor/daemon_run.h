@@ -27,7 +27,7 @@ struct mps_run_context {
         const char *const *environment; /* more of it for the daemons, NULL-terminated, or NULL */
         const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: daemons have no shared memory of their own */
         bool sets_compute_mode;
-        uint64_t look_ms;
+        uint64_t poll_ms;
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
         struct nvml_queue *nvml;
         unsigned int unknown_options; /* MPS_CAN_*: the program ended when it was given them */
@@ -40,7 +40,7 @@ struct mps_run_context {
         uint64_t (*shm_kib)(const struct mps_run *run, void *data);
         /* What was made for containers in its process as namespaces, with the limits: copies, in |arena|. */
         size_t (*namespaces)(
-                const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data);
+                const struct mps_run *run, struct arena *arena, struct mps_allocation_request **ret, void *data);
         /* There is something new to tell; |is_process|: a process came or went, for the record. */
         void (*changed)(struct mps_run *run, bool is_process, void *data);
         void *data;
@@ -81,7 +81,7 @@ bool mps_run_record(const struct mps_run *run, struct mps_record_daemon *ret);
 void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps_daemon_status *ret);
 
 /* Looks at its own shared memory, if it has that, and removes what ended containers left there. True: there is news of it. */
-bool mps_run_look_at_shm(struct mps_run *run);
+bool mps_run_poll_shm(struct mps_run *run);
 
 /* For questions of others; it stays until mps_run_close(), whatever becomes of the process. NULL: there is no process. */
 struct mps_control *mps_run_control(struct mps_run *run);

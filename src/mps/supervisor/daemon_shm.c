@@ -11,7 +11,7 @@
 #include "mps/supervisor/shm_left.h"
 #include "mps/supervisor/shm_mount.h"
 
-#define LOOKS_BETWEEN_REMOVALS 30U /* a minute, as a rule */
+#define POLLS_BETWEEN_REMOVALS 30U /* a minute, as a rule */
 
 int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
 {
@@ -50,7 +50,7 @@ static void remove_left(struct mps_run *run)
 {
         size_t count;
 
-        if (run->shm.shm.files <= 1 || mps_run_has_clients(run) || run->shm.looks % LOOKS_BETWEEN_REMOVALS)
+        if (run->shm.shm.files <= 1 || mps_run_has_clients(run) || run->shm.polls % POLLS_BETWEEN_REMOVALS)
                 return;
         count = mps_shm_remove_left(run->folder.shm, run->launch ? mps_launch_pid(run->launch) : 0, MPS_SHM_LEFT_AGE_S);
         if (count)
@@ -58,13 +58,13 @@ static void remove_left(struct mps_run *run)
                         LOG_STR("name", run->name), LOG_UINT("files", count));
 }
 
-bool mps_run_look_at_shm(struct mps_run *run)
+bool mps_run_poll_shm(struct mps_run *run)
 {
         bool has_news;
 
         if (!run->has_own_shm)
                 return false;
-        has_news = mps_shm_watch_look(&run->shm, run->folder.shm, run->name);
+        has_news = mps_shm_watch_poll(&run->shm, run->folder.shm, run->name);
         remove_left(run);
         return has_news;
 }

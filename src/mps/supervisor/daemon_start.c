@@ -100,8 +100,8 @@ static void end_orphans(const struct mps_run *run, const struct mps_record_daemo
 static void note_stranger(struct mps_run *run, const struct error *err)
 {
         log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(err));
-        run_set_text(&run->tampered, xstrdup(err->text));
-        run->tampered_looks = RUN_TAMPERED_LOOKS;
+        run_set_text(&run->drift, xstrdup(err->text));
+        run->drift_polls = RUN_DRIFT_POLLS;
 }
 
 /*
@@ -154,7 +154,7 @@ enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *
                 return RUN_NONE;
         if (pid == recorded.pid && recorded.inode)
                 run->folder.inode = recorded.inode; /* the next look compares */
-        run_tell(run, true);
+        run_notify(run, true);
         return RUN_TAKEN_OVER;
 }
 
@@ -357,7 +357,7 @@ static void spawn(struct mps_run *run)
         }
         remember_settings(run, &run->wanted);
         run_ask_until_it_answers(run);
-        run_tell(run, true);
+        run_notify(run, true);
 }
 
 /* The last line of what the process said, for people. */
@@ -427,7 +427,7 @@ static void on_process_exit(int status, int signal, void *data)
 
 /* ---- before the start ---- */
 
-static void on_set(struct nvml_job *job)
+static void on_daemon_start_set(struct nvml_job *job)
 {
         struct prepare *prepare = container_of(job, struct prepare, job);
         struct mps_run *run = prepare->run;
@@ -472,7 +472,7 @@ static const struct prepare_unit *find_gone(const struct prepare *prepare)
         return NULL;
 }
 
-static void on_read(struct nvml_job *job)
+static void on_daemon_start_read(struct nvml_job *job)
 {
         struct prepare *prepare = container_of(job, struct prepare, job);
         struct mps_run *run = prepare->run;
@@ -487,7 +487,7 @@ static void on_read(struct nvml_job *job)
         if (!gone && must_set_modes(prepare)) {
                 prepare->sets = true;
                 prepare->job.work = work_set;
-                prepare->job.done = on_set;
+                prepare->job.done = on_daemon_start_set;
                 nvml_queue_add(run->context->nvml, &prepare->job);
                 return;
         }
@@ -526,7 +526,7 @@ static void prepare(struct mps_run *run)
                 prepare->units[i].uuid = arena_strdup(&arena, run->wanted.units[i].uuid);
         prepare->arena = arena;
         prepare->run = run;
-        prepare->job = (struct nvml_job){.work = work_read, .done = on_read};
+        prepare->job = (struct nvml_job){.work = work_read, .done = on_daemon_start_read};
         run->prepare = prepare;
         nvml_queue_add(run->context->nvml, &prepare->job);
         run_wait(run, PREPARE_MS);

@@ -127,7 +127,8 @@ static void add_servers(struct verify *verify)
         for (size_t i = 0; run->seen && !(run->options & MPS_CAN_PARTITION) && i < run->seen->n_servers; i++) {
                 const struct mps_server *server = &run->seen->servers[i];
 
-                if (server->pid == run->deaf_server || (server->status && strcmp(server->status, "ACTIVE") != 0))
+                if (server->pid == run->unresponsive_server ||
+                        (server->status && strcmp(server->status, "ACTIVE") != 0))
                         continue;
                 add_threads(verify, server->pid);
                 for (size_t j = 0; j < run->started.n_units; j++)
@@ -180,7 +181,7 @@ static enum verdict judge_limit(const struct check *check, const char *answer, s
         return differs(check, err, "%" PRIu64, mib);
 }
 
-static enum verdict judge(const struct check *check, const char *answer, struct error *err)
+static enum verdict daemon_verify_judge(const struct check *check, const char *answer, struct error *err)
 {
         int rc;
 
@@ -197,13 +198,13 @@ static enum verdict judge(const struct check *check, const char *answer, struct 
 /* ---- the questions ---- */
 
 static void on_get(const struct error *err, const char *answer, void *data);
-static void on_set(const struct error *err, const char *answer, void *data);
+static void on_daemon_verify_set(const struct error *err, const char *answer, void *data);
 
-static void ask(struct verify *verify, bool sets)
+static void daemon_verify_ask(struct verify *verify, bool sets)
 {
         const struct check *check = &verify->checks[verify->at];
         struct mps_control *control = verify->run->control;
-        mps_answer_fn *done = sets ? on_set : on_get;
+        mps_answer_fn *done = sets ? on_daemon_verify_set : on_get;
 
         if (check->get_arguments)
                 mps_control_run(control, sets ? check->set_arguments : check->get_arguments, done, verify->run);
@@ -217,7 +218,7 @@ static void go_on(struct verify *verify)
 
         verify->difference[0] = '\0';
         if (++verify->at < verify->count) {
-                ask(verify, false);
+                daemon_verify_ask(verify, false);
                 return;
         }
         run_stop_verifying(run);
@@ -231,7 +232,7 @@ static bool is_blurred(const struct check *check)
         return !check->is_threads && !check->get_arguments && dialogue_limit_shown(check->expected) != check->expected;
 }
 
-static void on_set(const struct error *err, const char *answer UNUSED, void *data)
+static void on_daemon_verify_set(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct mps_run *run = data;
         struct verify *verify = run->verify;
@@ -239,20 +240,20 @@ static void on_set(const struct error *err, const char *answer UNUSED, void *dat
         if (err)
                 run_stop_verifying(run);
         else if (verify->difference[0])
-                ask(verify, false);
+                daemon_verify_ask(verify, false);
         else
                 go_on(verify);
 }
 
-void run_note_tampering(struct mps_run *run, const char *difference, bool is_repaired)
+void run_note_drift(struct mps_run *run, const char *difference, bool is_repaired)
 {
         run->repairs += is_repaired;
-        run_set_text(&run->tampered,
+        run_set_text(&run->drift,
                 xasprintf("its settings were changed from outside (configuration drift): %s; %s", difference,
                         is_repaired ? "they were restored, except for clients that connected meanwhile"
                                     : "they cannot be restored"));
-        run->tampered_looks = RUN_TAMPERED_LOOKS;
-        run_tell(run, false);
+        run->drift_polls = RUN_DRIFT_POLLS;
+        run_notify(run, false);
 }
 
 static void on_other(struct verify *verify, const struct check *check, const struct error *difference)
@@ -261,11 +262,11 @@ static void on_other(struct verify *verify, const struct check *check, const str
 
         if (!verify->difference[0]) {
                 snprintf(verify->difference, sizeof(verify->difference), "%.250s", difference->text);
-                ask(verify, true);
+                daemon_verify_ask(verify, true);
         } else if (check->server) {
                 log_info("an MPS server does not take its settings, and is left as it is", LOG_STR("name", run->name),
                         LOG_INT("server", check->server), LOG_ERR(difference));
-                run->deaf_server = check->server;
+                run->unresponsive_server = check->server;
                 go_on(verify);
         } else {
                 run_stop_verifying(run);
@@ -286,16 +287,16 @@ static void on_get(const struct error *err, const char *answer, void *data)
                 run_stop_verifying(run);
                 return;
         }
-        verdict = judge(check, answer, &difference);
+        verdict = daemon_verify_judge(check, answer, &difference);
         if (verdict == IS_OTHER) {
                 on_other(verify, check, &difference);
                 return;
         }
         if (verdict == IS_SAME && verify->difference[0]) {
-                run_note_tampering(run, verify->difference, true);
+                run_note_drift(run, verify->difference, true);
                 go_on(verify);
         } else if (verdict == IS_SAME && is_blurred(check)) {
-                ask(verify, true);
+                daemon_verify_ask(verify, true);
         } else {
                 go_on(verify);
         }
@@ -323,5 +324,5 @@ void run_verify(struct mps_run *run)
                         add_limit(verify, i, 0);
                 add_servers(verify);
         }
-        ask(verify, false);
+        daemon_verify_ask(verify, false);
 }

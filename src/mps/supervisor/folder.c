@@ -126,7 +126,7 @@ static const struct {
 } doors[MPS_DOORS] = {{"control", S_IFSOCK}, {"control_privileged", S_IFSOCK}, {"control_lock", S_IFREG}};
 
 /* All zeros: there is none of that kind and of our user. */
-static struct mps_door look_at_door(const struct mps_folder *folder, size_t position)
+static struct mps_door check_door(const struct mps_folder *folder, size_t position)
 {
         struct mps_door door = {0};
         struct stat status;
@@ -159,7 +159,7 @@ void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
                 .inode = (ino_t)-1}; /* what is there differs from it, and so does nothing */
 
         for (size_t i = 0; i < MPS_DOORS; i++) {
-                folder->doors[i] = look_at_door(folder, i);
+                folder->doors[i] = check_door(folder, i);
                 if (!folder->doors[i].inode ||
                         (doors[i].type == S_IFSOCK && !is_listener(folder, doors[i].name, daemon)))
                         folder->doors[i] = nobodys;
@@ -169,7 +169,7 @@ void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
 const char *mps_folder_changed_door(const struct mps_folder *folder)
 {
         for (size_t i = 0; i < MPS_DOORS; i++) {
-                const struct mps_door door = look_at_door(folder, i);
+                const struct mps_door door = check_door(folder, i);
 
                 if (door.device != folder->doors[i].device || door.inode != folder->doors[i].inode)
                         return doors[i].name;

@@ -33,7 +33,7 @@ struct mps_journal {
 
 /* ---- clients ---- */
 
-static struct known *find(struct mps_journal *journal, pid_t pid)
+static struct known *journal_find(struct mps_journal *journal, pid_t pid)
 {
         for (size_t i = 0; i < journal->n_known; i++)
                 if (journal->known[i].pid == pid)
@@ -41,15 +41,15 @@ static struct known *find(struct mps_journal *journal, pid_t pid)
         return NULL;
 }
 
-static void forget(struct mps_journal *journal, struct known *known)
+static void journal_forget(struct mps_journal *journal, struct known *known)
 {
         *known = journal->known[--journal->n_known];
 }
 
 /* NULL: without a number it cannot be told from others, or there are too many. */
-static struct known *remember(struct mps_journal *journal, pid_t pid)
+static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
 {
-        struct known *known = find(journal, pid);
+        struct known *known = journal_find(journal, pid);
 
         if (known || pid <= 0 || journal->n_known == MPS_JOURNAL_CLIENTS_MAX)
                 return known;
@@ -66,7 +66,7 @@ static void forget_the_dead(struct mps_journal *journal)
 {
         for (size_t i = journal->n_known; i > 0; i--)
                 if (!identity_start_time(journal->known[i - 1].pid))
-                        forget(journal, &journal->known[i - 1]);
+                        journal_forget(journal, &journal->known[i - 1]);
 }
 
 /* ---- events ---- */
@@ -79,7 +79,7 @@ static void set_problem(struct mps_journal *journal, char *problem)
 
 static void on_client(struct mps_journal *journal, const struct server_log_event *event)
 {
-        struct known *known = remember(journal, event->pid);
+        struct known *known = journal_remember(journal, event->pid);
 
         if (known) {
                 known->uid = event->uid;
@@ -87,9 +87,9 @@ static void on_client(struct mps_journal *journal, const struct server_log_event
         }
 }
 
-static void on_connected(struct mps_journal *journal, const struct server_log_event *event)
+static void on_journal_connected(struct mps_journal *journal, const struct server_log_event *event)
 {
-        struct known *known = remember(journal, event->pid);
+        struct known *known = journal_remember(journal, event->pid);
 
         if (!known)
                 return;
@@ -98,7 +98,7 @@ static void on_connected(struct mps_journal *journal, const struct server_log_ev
         known->limits = *event->limits;
 }
 
-static void on_event(const struct server_log_event *event, void *data)
+static void on_journal_event(const struct server_log_event *event, void *data)
 {
         struct mps_journal *journal = data;
         struct known *known;
@@ -124,12 +124,12 @@ static void on_event(const struct server_log_event *event, void *data)
                 set_problem(journal, xasprintf("its server does not start: %.200s", event->text));
                 break;
         case SERVER_LOG_CLIENT_CONNECTED:
-                on_connected(journal, event);
+                on_journal_connected(journal, event);
                 break;
         case SERVER_LOG_CLIENT_LEFT:
-                known = find(journal, event->pid);
+                known = journal_find(journal, event->pid);
                 if (known)
-                        forget(journal, known);
+                        journal_forget(journal, known);
                 break;
         default:
                 break;
@@ -145,7 +145,7 @@ static void read_one(
         int rc;
 
         do
-                rc = server_log_look(file, path, log, &err);
+                rc = server_log_poll(file, path, log, &err);
         while (rc > 0);
         if (rc < 0 && !journal->is_broken)
                 log_warn("the log of an MPS daemon cannot be read", LOG_ERR(&err));
@@ -197,7 +197,7 @@ void mps_journal_explain(
 {
         read_all(journal);
         for (size_t i = 0; i < seen->n_clients; i++) {
-                struct known *known = find(journal, seen->clients[i].pid);
+                struct known *known = journal_find(journal, seen->clients[i].pid);
 
                 if (known)
                         known->is_waiting = false;
@@ -215,7 +215,7 @@ void mps_journal_explain(
 bool mps_journal_names(struct mps_journal *journal, pid_t pid)
 {
         read_all(journal);
-        return find(journal, pid) != NULL;
+        return journal_find(journal, pid) != NULL;
 }
 
 /* ---- life ---- */
@@ -226,8 +226,8 @@ struct mps_journal *mps_journal_new(const char *log_folder)
 
         journal->control_path = xasprintf("%s/control.log", log_folder);
         journal->server_path = xasprintf("%s/server.log", log_folder);
-        server_log_init(&journal->control, on_event, journal);
-        server_log_init(&journal->server, on_event, journal);
+        server_log_init(&journal->control, on_journal_event, journal);
+        server_log_init(&journal->server, on_journal_event, journal);
         return journal;
 }
 

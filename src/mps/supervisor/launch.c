@@ -23,7 +23,7 @@ struct mps_launch {
         void *data;
 };
 
-static void on_closed(uv_handle_t *handle)
+static void on_launch_closed(uv_handle_t *handle)
 {
         struct mps_launch *launch = handle->data;
 
@@ -38,7 +38,7 @@ static uv_handle_t *handle_of(struct mps_launch *launch)
 }
 
 /* The owner forgets it in here or later. */
-static void tell(struct mps_launch *launch, int status, int signal)
+static void launch_report(struct mps_launch *launch, int status, int signal)
 {
         mps_exit_fn *exited = launch->exited;
 
@@ -50,13 +50,13 @@ static void tell(struct mps_launch *launch, int status, int signal)
 
 static void on_child_exit(uv_process_t *process, int64_t status, int signal)
 {
-        tell(process->data, signal ? -1 : (int)status, signal);
+        launch_report(process->data, signal ? -1 : (int)status, signal);
 }
 
 static void on_pidfd(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         uv_poll_stop(poll);
-        tell(poll->data, -1, 0);
+        launch_report(poll->data, -1, 0);
 }
 
 int mps_launch_start(struct mps_launch **ret, const struct mps_launch_options *options, struct error *err)
@@ -71,7 +71,7 @@ int mps_launch_start(struct mps_launch **ret, const struct mps_launch_options *o
         rc = spawn(options->loop, &launch->process,
                 &(struct spawn_options){options->argv, options->environment, -1, options->log, on_child_exit});
         if (rc < 0) {
-                uv_close((uv_handle_t *)&launch->process, on_closed);
+                uv_close((uv_handle_t *)&launch->process, on_launch_closed);
                 return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }
         launch->pid = launch->process.pid;
@@ -149,7 +149,7 @@ struct mps_launch *mps_launch_forget(struct mps_launch *launch)
 {
         if (launch) {
                 launch->exited = NULL;
-                uv_close(handle_of(launch), on_closed);
+                uv_close(handle_of(launch), on_launch_closed);
         }
         return NULL;
 }

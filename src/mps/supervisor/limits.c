@@ -52,33 +52,33 @@ static void work_limits(struct nvml_job *job, const struct nvml *nvml, const str
 /* ---- on the loop ---- */
 
 /* What is new of it, once. */
-static void tell(const struct mps_memory_limit *limit, const struct limit_work *work)
+static void limits_report(const struct mps_memory_limit *limit, const struct limit_work *work)
 {
         const struct mps_memory_limit *before = &work->limit;
         bool is_new = !before->problem || !limit->problem || strcmp(before->problem, limit->problem) != 0;
 
         if (work->outcome == MEMORY_LIMIT_DONE && work->is_void)
                 log_info("memory limit of a container removed", LOG_STR("unit", limit->unit),
-                        LOG_STR("allocation", limit->grant), LOG_STR("cgroup", limit->cgroup));
+                        LOG_STR("allocation", limit->allocation), LOG_STR("cgroup", limit->cgroup));
         else if (work->outcome == MEMORY_LIMIT_DONE && work->is_changed && before->is_in_force)
                 log_warn("the memory limit of a container was changed from outside (configuration drift) and is "
                          "restored",
-                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->grant),
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation),
                         LOG_STR("cgroup", limit->cgroup), LOG_UINT("mib", limit->limit_mib));
         else if (work->outcome == MEMORY_LIMIT_DONE && !before->is_in_force)
                 log_info("memory limit of a container", LOG_STR("unit", limit->unit),
-                        LOG_STR("allocation", limit->grant), LOG_STR("cgroup", limit->cgroup),
+                        LOG_STR("allocation", limit->allocation), LOG_STR("cgroup", limit->cgroup),
                         LOG_UINT("mib", limit->limit_mib));
         else if (limit->problem && is_new && work->outcome == MEMORY_LIMIT_CANNOT)
                 log_info("the memory of a container as a whole is not limited here", LOG_STR("unit", limit->unit),
-                        LOG_STR("allocation", limit->grant), LOG_ERR(&work->err));
+                        LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
         else if (limit->problem && is_new)
                 log_warn(work->is_void ? "the memory limit of a container cannot be removed"
                                        : "the memory of a container as a whole is not limited",
-                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->grant), LOG_ERR(&work->err));
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
 }
 
-static struct mps_memory_limit *find(struct mps_memory_limits *limits, const struct mps_memory_limit *wanted)
+static struct mps_memory_limit *limits_find(struct mps_memory_limits *limits, const struct mps_memory_limit *wanted)
 {
         for (size_t i = 0; i < limits->n_items; i++)
                 if (strcmp(limits->items[i].unit, wanted->unit) == 0 &&
@@ -99,14 +99,14 @@ static void on_limits(struct nvml_job *job)
         for (size_t i = 0; i < limits->n_items; i++)
                 keeps[i] = true;
         for (size_t i = 0; job->has_worked && i < done->n_works; i++) {
-                struct mps_memory_limit *limit = find(limits, &done->works[i].limit);
+                struct mps_memory_limit *limit = limits_find(limits, &done->works[i].limit);
 
                 if (!limit) /* none was taken away meanwhile: that is done here alone */
                         continue;
                 keeps[limit - limits->items] = mps_memory_limit_take(
                         limit, &limits->arena, done->works[i].is_void, done->works[i].outcome, done->works[i].err.text);
                 is_shorter |= !keeps[limit - limits->items];
-                tell(limit, &done->works[i]);
+                limits_report(limit, &done->works[i]);
         }
         if (is_shorter)
                 mps_memory_limits_keep(limits, keeps);
@@ -118,7 +118,7 @@ static void on_limits(struct nvml_job *job)
 
 /* ---- what is to be done ---- */
 
-static void start(struct mps_supervisor *supervisor, const struct mps_record *granted)
+static void limits_start(struct mps_supervisor *supervisor, const struct mps_record *granted)
 {
         struct arena arena = ARENA_INIT;
         struct limits_job *job = ARENA_NEW(&arena, struct limits_job);
@@ -130,11 +130,11 @@ static void start(struct mps_supervisor *supervisor, const struct mps_record *gr
 
                 *work = (struct limit_work){.limit = *limit,
                         .folder = arena_printf(&arena, "%s" CGROUPS "%s", supervisor->system_root, limit->cgroup),
-                        .is_void = mps_memory_limit_is_void(limit, granted->grants, granted->n_grants),
+                        .is_void = mps_memory_limit_is_void(limit, granted->allocations, granted->n_allocations),
                         .outcome = MEMORY_LIMIT_FAILED};
                 work->limit.unit = arena_strdup(&arena, limit->unit);
                 work->limit.cgroup = arena_strdup(&arena, limit->cgroup);
-                work->limit.grant = arena_strdup(&arena, limit->grant);
+                work->limit.allocation = arena_strdup(&arena, limit->allocation);
                 work->limit.problem = arena_strdup(&arena, limit->problem);
         }
         job->job.work = work_limits;
@@ -148,13 +148,14 @@ static void start(struct mps_supervisor *supervisor, const struct mps_record *gr
 static bool is_any_due(const struct mps_supervisor *supervisor, const struct mps_record *granted)
 {
         for (size_t i = 0; i < supervisor->limits.n_items; i++)
-                if (mps_memory_limit_is_due(&supervisor->limits.items[i],
-                            mps_memory_limit_is_void(&supervisor->limits.items[i], granted->grants, granted->n_grants)))
+                if (mps_memory_limit_is_due(
+                            &supervisor->limits.items[i], mps_memory_limit_is_void(&supervisor->limits.items[i],
+                                                                  granted->allocations, granted->n_allocations)))
                         return true;
         return false;
 }
 
-static void follow(struct mps_supervisor *supervisor, bool checks_all)
+static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
 {
         const struct mps_status *status = supervisor->status;
         struct mps_record granted = {0};
@@ -163,27 +164,27 @@ static void follow(struct mps_supervisor *supervisor, bool checks_all)
 
         if (supervisor->is_closing || supervisor->limits_job || !status)
                 return;
-        grants_fill_record(supervisor, &granted);
+        supervisor_allocations_fill_record(supervisor, &granted);
         for (size_t i = 0; i < status->n_daemons; i++)
                 is_longer |= mps_memory_limits_add(
-                        &supervisor->limits, &status->daemons[i], granted.grants, granted.n_grants);
+                        &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
         /* Before it is set, so that a crash does not leave it to nobody; a write that failed is made good, and comes here again. */
         if (is_longer && supervisor_write_record(supervisor, &err) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
         if (!supervisor->record_failures && supervisor->limits.n_items &&
                 (checks_all || is_any_due(supervisor, &granted)))
-                start(supervisor, &granted);
+                limits_start(supervisor, &granted);
         arena_done(&granted.arena);
 }
 
 void supervisor_follow_limits(struct mps_supervisor *supervisor)
 {
-        follow(supervisor, false);
+        limits_follow(supervisor, false);
 }
 
 void supervisor_check_limits(struct mps_supervisor *supervisor)
 {
-        follow(supervisor, true);
+        limits_follow(supervisor, true);
 }
 
 /* ---- the record, and others ---- */
@@ -197,7 +198,7 @@ void supervisor_fill_limits(const struct mps_supervisor *supervisor, struct mps_
                 record->limits[record->n_limits++] = (struct mps_record_limit){
                         .unit = limits->items[i].unit,
                         .cgroup = limits->items[i].cgroup,
-                        .grant = limits->items[i].grant,
+                        .allocation = limits->items[i].allocation,
                         .limit_mib = limits->items[i].limit_mib,
                 };
 }
@@ -211,7 +212,7 @@ void supervisor_read_limits(struct mps_supervisor *supervisor, const struct mps_
                 limits->items[limits->n_items++] = (struct mps_memory_limit){
                         .unit = arena_strdup(&limits->arena, record->limits[i].unit),
                         .cgroup = arena_strdup(&limits->arena, record->limits[i].cgroup),
-                        .grant = arena_strdup(&limits->arena, record->limits[i].grant),
+                        .allocation = arena_strdup(&limits->arena, record->limits[i].allocation),
                         .limit_mib = record->limits[i].limit_mib,
                 };
 }
@@ -226,7 +227,7 @@ void supervisor_describe_limits(
                 for (size_t j = 0; j < daemon->n_units; j++)
                         if (strcmp(all->items[i].unit, daemon->units[j]) == 0)
                                 limits[daemon->n_limits++] = (struct mps_container_limit){
-                                        .grant = arena_strdup(arena, all->items[i].grant),
+                                        .allocation = arena_strdup(arena, all->items[i].allocation),
                                         .unit = daemon->units[j],
                                         .cgroup = arena_strdup(arena, all->items[i].cgroup),
                                         .limit_mib = all->items[i].limit_mib,

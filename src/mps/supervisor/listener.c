@@ -55,23 +55,24 @@ static void send_text(struct client *client, const char *text)
         lines_send(client->lines, text, strlen(text));
 }
 
-static void send_answer(struct client *client, uint64_t id, const struct error *err, const struct mps_grant *grant)
+static void send_answer(
+        struct client *client, uint64_t id, const struct error *err, const struct mps_allocation *allocation)
 {
-        struct mps_answer answer = {.id = id, .ok = !err, .has_grant = !err && grant};
+        struct mps_answer answer = {.id = id, .ok = !err, .has_allocation = !err && allocation};
         _free_ char *text = NULL;
 
         if (err)
                 answer.error = *err;
-        if (answer.has_grant)
-                answer.grant = *grant;
+        if (answer.has_allocation)
+                answer.allocation = *allocation;
         text = mps_answer_write(&answer);
         send_text(client, text);
 }
 
-static void end_call(struct call *call, const struct error *err, const struct mps_grant *grant)
+static void end_call(struct call *call, const struct error *err, const struct mps_allocation *allocation)
 {
         if (call->client) {
-                send_answer(call->client, call->id, err, grant);
+                send_answer(call->client, call->id, err, allocation);
                 call->client->n_calls--;
         }
         list_remove(&call->in_client);
@@ -79,14 +80,14 @@ static void end_call(struct call *call, const struct error *err, const struct mp
         free(call);
 }
 
-static void on_done(const struct error *err, void *data)
+static void on_listener_done(const struct error *err, void *data)
 {
         end_call(data, err, NULL);
 }
 
-static void on_granted(const struct error *err, const struct mps_grant *grant, void *data)
+static void on_granted(const struct error *err, const struct mps_allocation *allocation, void *data)
 {
-        end_call(data, err, grant);
+        end_call(data, err, allocation);
 }
 
 /* Takes the request's arena. */
@@ -117,7 +118,7 @@ static const char *status_text(struct mps_listener *listener)
         return listener->status;
 }
 
-static void tell_status(struct client *client)
+static void send_status(struct client *client)
 {
         client->is_behind = lines_is_sending(client->lines);
         if (!client->is_behind)
@@ -129,7 +130,7 @@ static void on_sent(void *data)
         struct client *client = data;
 
         if (client->is_behind)
-                tell_status(client);
+                send_status(client);
 }
 
 void mps_listener_changed(struct mps_listener *listener)
@@ -139,19 +140,19 @@ void mps_listener_changed(struct mps_listener *listener)
                 struct client *client = container_of(in_listener, struct client, in_listener);
 
                 if (client->watches)
-                        tell_status(client);
+                        send_status(client);
         }
 }
 
 /* ---- requests ---- */
 
-static void apply(struct client *client, const struct mps_request *request)
+static void listener_apply(struct client *client, const struct mps_request *request)
 {
         struct mps_listener *listener = client->listener;
         struct error err;
 
-        if (request->has_grants) /* whoever says which daemons are wanted */
-                mps_supervisor_hold(listener->supervisor, request->grants, request->n_grants);
+        if (request->has_allocations) /* whoever says which daemons are wanted */
+                mps_supervisor_hold(listener->supervisor, request->allocations, request->n_allocations);
         if (listener->own_plan) {
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
                 send_answer(client, request->id, &err, NULL);
@@ -177,13 +178,13 @@ static void call_supervisor(struct client *client, const struct mps_request *req
                 return;
         }
         call = new_call(client, request->id, arena);
-        if (request->kind == MPS_REQUEST_GRANT)
-                mps_supervisor_grant(supervisor, &request->grant, on_granted, call);
+        if (request->kind == MPS_REQUEST_ALLOCATION)
+                mps_supervisor_allocation(supervisor, &request->allocation, on_granted, call);
         else if (request->kind == MPS_REQUEST_RELEASE)
-                mps_supervisor_release(supervisor, request->grant.id, on_done, call);
+                mps_supervisor_release(supervisor, request->allocation.id, on_listener_done, call);
         else
                 mps_supervisor_terminate(
-                        supervisor, request->daemon, request->client, request->container_id, on_done, call);
+                        supervisor, request->daemon, request->client, request->container_id, on_listener_done, call);
 }
 
 static void carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
@@ -191,15 +192,15 @@ static void carry_out(struct client *client, const struct mps_request *request, 
         switch (request->kind) {
         case MPS_REQUEST_WATCH:
                 client->watches = true;
-                tell_status(client);
+                send_status(client);
                 break;
         case MPS_REQUEST_PING:
                 send_answer(client, request->id, NULL, NULL);
                 break;
         case MPS_REQUEST_APPLY:
-                apply(client, request);
+                listener_apply(client, request);
                 break;
-        case MPS_REQUEST_GRANT:
+        case MPS_REQUEST_ALLOCATION:
         case MPS_REQUEST_RELEASE:
         case MPS_REQUEST_TERMINATE:
                 call_supervisor(client, request, arena);
@@ -223,7 +224,7 @@ static void drop_client(struct client *client)
         free(client);
 }
 
-static void on_line(const char *line, size_t length, void *data)
+static void on_listener_line(const char *line, size_t length, void *data)
 {
         struct client *client = data;
         struct arena arena = ARENA_INIT;
@@ -239,7 +240,7 @@ static void on_line(const char *line, size_t length, void *data)
         arena_done(&arena);
 }
 
-static void on_end(const struct error *reason, void *data)
+static void on_listener_end(const struct error *reason, void *data)
 {
         log_debug("a connection to the MPS socket ended", LOG_ERR(reason));
         drop_client(data);
@@ -266,9 +267,9 @@ static void on_connection(uv_stream_t *stream, int status)
         const struct lines_options options = {
                 .line_limit = MPS_MESSAGE_MAX,
                 .unsent_limit = 2 * MPS_MESSAGE_MAX,
-                .on_line = on_line,
+                .on_line = on_listener_line,
                 .on_sent = on_sent,
-                .on_end = on_end,
+                .on_end = on_listener_end,
                 .data = client,
         };
         struct error err;
@@ -290,7 +291,7 @@ static void on_connection(uv_stream_t *stream, int status)
 
 /* ---- start and end ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_listener_closed(uv_handle_t *handle)
 {
         struct mps_listener *listener = container_of(handle, struct mps_listener, pipe);
 
@@ -319,7 +320,7 @@ void mps_listener_close(struct mps_listener *listener, void (*closed)(void *data
         remove_socket(listener);
         while (!list_is_empty(&listener->clients))
                 drop_client(container_of(listener->clients.next, struct client, in_listener));
-        uv_close((uv_handle_t *)&listener->pipe, on_closed);
+        uv_close((uv_handle_t *)&listener->pipe, on_listener_closed);
 }
 
 static int listen_on(struct mps_listener *listener, struct error *err)

@@ -15,18 +15,18 @@ struct mps_log_watch {
         unsigned int open;
 };
 
-static void begin(struct mps_log_watch *watch);
+static void log_watch_begin(struct mps_log_watch *watch);
 
 static void on_pause_over(uv_timer_t *pause)
 {
         struct mps_log_watch *watch = container_of(pause, struct mps_log_watch, pause);
 
-        begin(watch); /* before it is looked at: what comes in between is another event */
+        log_watch_begin(watch); /* before it is looked at: what comes in between is another event */
         watch->changed(watch->data);
 }
 
 /* A flood of lines is not one of events: until the pause is over, nobody listens. */
-static void on_event(uv_fs_event_t *event, const char *name UNUSED, int events UNUSED, int status UNUSED)
+static void on_log_watch_event(uv_fs_event_t *event, const char *name UNUSED, int events UNUSED, int status UNUSED)
 {
         struct mps_log_watch *watch = container_of(event, struct mps_log_watch, event);
 
@@ -34,9 +34,9 @@ static void on_event(uv_fs_event_t *event, const char *name UNUSED, int events U
         uv_timer_start(&watch->pause, on_pause_over, PAUSE_MS, 0);
 }
 
-static void begin(struct mps_log_watch *watch)
+static void log_watch_begin(struct mps_log_watch *watch)
 {
-        const int rc = uv_fs_event_start(&watch->event, on_event, watch->path, 0);
+        const int rc = uv_fs_event_start(&watch->event, on_log_watch_event, watch->path, 0);
 
         if (rc < 0)
                 log_warn("cannot watch the log of an MPS control daemon: it may grow without bound",
@@ -61,10 +61,10 @@ void mps_log_watch_follow(struct mps_log_watch *watch, const char *path)
         watch->path = xstrdup(path);
         uv_timer_stop(&watch->pause);
         uv_fs_event_stop(&watch->event);
-        begin(watch);
+        log_watch_begin(watch);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_log_watch_closed(uv_handle_t *handle)
 {
         struct mps_log_watch *watch = handle->type == UV_TIMER
                                               ? container_of((uv_timer_t *)handle, struct mps_log_watch, pause)
@@ -81,6 +81,6 @@ void mps_log_watch_close(struct mps_log_watch *watch, void (*closed)(void *data)
 {
         watch->closed = closed;
         watch->data = data;
-        uv_close((uv_handle_t *)&watch->event, on_closed);
-        uv_close((uv_handle_t *)&watch->pause, on_closed);
+        uv_close((uv_handle_t *)&watch->event, on_log_watch_closed);
+        uv_close((uv_handle_t *)&watch->pause, on_log_watch_closed);
 }

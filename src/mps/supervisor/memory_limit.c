@@ -10,7 +10,7 @@ static bool is_unsupported(nvmlReturn_t code)
 }
 
 /* A folder that goes while it is asked about is gone, whatever NVML calls it. */
-static enum memory_limit_outcome fail(
+static enum memory_limit_outcome memory_limit_fail(
         const struct nvml *nvml, nvmlReturn_t code, const char *call, const char *folder, struct error *err)
 {
         if (access(folder, F_OK) < 0 && errno == ENOENT)
@@ -19,7 +19,7 @@ static enum memory_limit_outcome fail(
         return is_unsupported(code) ? MEMORY_LIMIT_CANNOT : MEMORY_LIMIT_FAILED;
 }
 
-static enum memory_limit_outcome find(
+static enum memory_limit_outcome memory_limit_find(
         const struct nvml *nvml, const char *uuid, const char *folder, nvmlDevice_t *device, struct error *err)
 {
         nvmlReturn_t code;
@@ -28,7 +28,8 @@ static enum memory_limit_outcome find(
                 return MEMORY_LIMIT_GONE;
         call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
         code = NVML_CALL(nvml, device_get_by_uuid, uuid, device);
-        return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE : fail(nvml, code, "nvmlDeviceGetHandleByUUID", folder, err);
+        return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE
+                                    : memory_limit_fail(nvml, code, "nvmlDeviceGetHandleByUUID", folder, err);
 }
 
 /* Where none is set some drivers say so, and some that they do not know any, or do not support it. */
@@ -45,7 +46,7 @@ enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *
         nvmlSetMemoryLimits_v1_t wanted = {.nameSpace = folder, .hardLimit = mib << 20};
         nvmlGetMemoryLimits_v1_t limits;
         nvmlDevice_t device;
-        enum memory_limit_outcome outcome = find(nvml, uuid, folder, &device, err);
+        enum memory_limit_outcome outcome = memory_limit_find(nvml, uuid, folder, &device, err);
         nvmlReturn_t code;
 
         *ret_changed = false;
@@ -56,10 +57,10 @@ enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *
                 return MEMORY_LIMIT_DONE;
         code = NVML_CALL(nvml, device_set_memory_limits, device, &wanted);
         if (code != NVML_SUCCESS)
-                return fail(nvml, code, "nvmlDeviceSetMemoryLimits", folder, err);
+                return memory_limit_fail(nvml, code, "nvmlDeviceSetMemoryLimits", folder, err);
         code = read_limits(nvml, device, folder, &limits);
         if (code != NVML_SUCCESS)
-                return fail(nvml, code, "nvmlDeviceGetMemoryLimits", folder, err);
+                return memory_limit_fail(nvml, code, "nvmlDeviceGetMemoryLimits", folder, err);
         if (limits.softLimit != 0 || limits.hardLimit != wanted.hardLimit) {
                 error_raise(err, ERROR_INVALID,
                         "memory limit of a cgroup: %" PRIu64
@@ -77,7 +78,7 @@ enum memory_limit_outcome memory_limit_clear(
         nvmlSetMemoryLimits_v1_t none = {.nameSpace = folder, .hardLimit = NVML_DEVICE_MEMORY_LIMIT_MAX};
         nvmlGetMemoryLimits_v1_t limits;
         nvmlDevice_t device;
-        enum memory_limit_outcome outcome = find(nvml, uuid, folder, &device, err);
+        enum memory_limit_outcome outcome = memory_limit_find(nvml, uuid, folder, &device, err);
         nvmlReturn_t code;
 
         if (outcome != MEMORY_LIMIT_DONE)
@@ -88,5 +89,6 @@ enum memory_limit_outcome memory_limit_clear(
                 return MEMORY_LIMIT_DONE;
         if (code == NVML_SUCCESS)
                 code = NVML_CALL(nvml, device_set_memory_limits, device, &none);
-        return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE : fail(nvml, code, "nvmlDeviceSetMemoryLimits", folder, err);
+        return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE
+                                    : memory_limit_fail(nvml, code, "nvmlDeviceSetMemoryLimits", folder, err);
 }

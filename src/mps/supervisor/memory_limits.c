@@ -11,12 +11,12 @@ void mps_memory_limits_done(struct mps_memory_limits *limits)
         *limits = (struct mps_memory_limits){0};
 }
 
-static void copy(struct mps_memory_limit *ret, struct arena *arena, const struct mps_memory_limit *limit)
+static void memory_limits_copy(struct mps_memory_limit *ret, struct arena *arena, const struct mps_memory_limit *limit)
 {
         *ret = *limit;
         ret->unit = arena_strdup(arena, limit->unit);
         ret->cgroup = arena_strdup(arena, limit->cgroup);
-        ret->grant = arena_strdup(arena, limit->grant);
+        ret->allocation = arena_strdup(arena, limit->allocation);
         ret->problem = arena_strdup(arena, limit->problem);
         ret->room = NULL;
 }
@@ -28,7 +28,7 @@ static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t
         all.items = ARENA_ARRAY(&all.arena, struct mps_memory_limit, limits->n_items + room);
         for (size_t i = 0; i < limits->n_items; i++)
                 if (!keeps || keeps[i])
-                        copy(&all.items[all.n_items++], &all.arena, &limits->items[i]);
+                        memory_limits_copy(&all.items[all.n_items++], &all.arena, &limits->items[i]);
         arena_done(&limits->arena);
         *limits = all;
 }
@@ -40,13 +40,13 @@ void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps)
 
 /* ---- who is to have one ---- */
 
-static const struct mps_record_grant *find_grant(
-        const struct mps_record_grant *grants, size_t n_grants, const char *id, const char *unit)
+static const struct mps_record_allocation *find_allocation(
+        const struct mps_record_allocation *allocations, size_t n_allocations, const char *id, const char *unit)
 {
-        for (size_t i = 0; i < n_grants; i++)
-                if (grants[i].grant.tier == MPS_TIER_NAMESPACE && strcmp(grants[i].request.id, id) == 0 &&
-                        strcmp(grants[i].request.unit, unit) == 0)
-                        return &grants[i];
+        for (size_t i = 0; i < n_allocations; i++)
+                if (allocations[i].allocation.tier == MPS_TIER_NAMESPACE &&
+                        strcmp(allocations[i].request.id, id) == 0 && strcmp(allocations[i].request.unit, unit) == 0)
+                        return &allocations[i];
         return NULL;
 }
 
@@ -65,20 +65,20 @@ static bool takes_part(const struct mps_daemon_status *daemon)
 }
 
 bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_daemon_status *daemon,
-        const struct mps_record_grant *grants, size_t n_grants)
+        const struct mps_record_allocation *allocations, size_t n_allocations)
 {
         const size_t before = limits->n_items;
         bool has_room = false;
 
         for (size_t i = 0; takes_part(daemon) && i < daemon->n_clients; i++) {
                 const struct mps_client *client = &daemon->clients[i];
-                const struct mps_record_grant *grant =
+                const struct mps_record_allocation *allocation =
                         client->cgroup && client->name_space
-                                ? find_grant(grants, n_grants, client->name_space, daemon->units[0])
+                                ? find_allocation(allocations, n_allocations, client->name_space, daemon->units[0])
                                 : NULL;
                 struct mps_memory_limit limit;
 
-                if (!grant || !grant->request.limit_mib || has(limits, daemon->units[0], client->cgroup) ||
+                if (!allocation || !allocation->request.limit_mib || has(limits, daemon->units[0], client->cgroup) ||
                         limits->n_items == MPS_MEMORY_LIMITS_MAX)
                         continue;
                 if (!has_room)
@@ -86,17 +86,17 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
                 has_room = true;
                 limit = (struct mps_memory_limit){.unit = daemon->units[0],
                         .cgroup = client->cgroup,
-                        .grant = grant->request.id,
-                        .limit_mib = grant->request.limit_mib};
-                copy(&limits->items[limits->n_items++], &limits->arena, &limit);
+                        .allocation = allocation->request.id,
+                        .limit_mib = allocation->request.limit_mib};
+                memory_limits_copy(&limits->items[limits->n_items++], &limits->arena, &limit);
         }
         return limits->n_items > before;
 }
 
 bool mps_memory_limit_is_void(
-        const struct mps_memory_limit *limit, const struct mps_record_grant *grants, size_t n_grants)
+        const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations)
 {
-        return !find_grant(grants, n_grants, limit->grant, limit->unit);
+        return !find_allocation(allocations, n_allocations, limit->allocation, limit->unit);
 }
 
 /* ---- what came of it ---- */

@@ -2,12 +2,12 @@
  * Which containers are to have a limit of their memory on a unit, and what is to be done for it. Pure: values in, values out; NVML is
  * asked by mps/supervisor/memory_limit.h.
  *
- * A container gets one when the first of its processes is seen as a client in its namespace. The namespace says which grant it is,
+ * A container gets one when the first of its processes is seen as a client in its namespace. The namespace says which allocation it is,
  * and that is safe: a container has the folder of one namespace mounted and cannot come to another's; the cgroup of the process says
  * which container. No word of the tenant is needed. Until then each process of it has the limit of its namespace, which is the
  * same number; what the cgroup adds is that it holds for all processes together.
  *
- * A limit stays while its grant does, whether or not the container has a client at the moment. It is taken away when the grant is
+ * A limit stays while its allocation does, whether or not the container has a client at the moment. It is taken away when the allocation is
  * released, and forgotten when the container's folder is gone.
  */
 #pragma once
@@ -19,7 +19,7 @@
 struct mps_memory_limit {
         const char *unit;   /* UUID */
         const char *cgroup; /* of the container: mps/supervisor/process.h */
-        const char *grant;
+        const char *allocation;
         uint64_t limit_mib;
         bool is_in_force;    /* it was read back so */
         bool was_tried;      /* since we started */
@@ -43,7 +43,7 @@ void mps_memory_limits_done(struct mps_memory_limits *limits);
  * has several units, or a MIG device, which drivers know no such limits for. True if there is a new one.
  */
 bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_daemon_status *daemon,
-        const struct mps_record_grant *grants, size_t n_grants);
+        const struct mps_record_allocation *allocations, size_t n_allocations);
 
 /* Something is to be done for it now, and not only looked at now and then. */
 static inline bool mps_memory_limit_is_due(const struct mps_memory_limit *limit, bool is_void)
@@ -51,9 +51,9 @@ static inline bool mps_memory_limit_is_due(const struct mps_memory_limit *limit,
         return !limit->was_tried || limit->was_void != is_void;
 }
 
-/* Its grant is there no longer: it is to be taken away. */
+/* Its allocation is there no longer: it is to be taken away. */
 bool mps_memory_limit_is_void(
-        const struct mps_memory_limit *limit, const struct mps_record_grant *grants, size_t n_grants);
+        const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations);
 
 /* What came of an attempt. False: the limit is done with, and to be forgotten. */
 bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, bool was_void,

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "mps/supervisor/compute_mode.h"
 
-#define LOOKS_BETWEEN_LIMITS 15U /* of containers: whether they are still in force */
-#define LOOKS_WITHOUT_CLIENTS 5U /* of which one asks NVML where no client is */
+#define POLLS_BETWEEN_LIMITS 15U /* of containers: whether they are still in force */
+#define POLLS_WITHOUT_CLIENTS 5U /* of which one asks NVML where no client is */
 
 /* ---- compute modes ---- */
 
@@ -147,7 +147,7 @@ static void work_usage(struct nvml_job *job, const struct nvml *nvml, const stru
                 mps_usage_read(usage->usage, nvml, &job->reopen);
 }
 
-static void tell_lost_units(struct mps_supervisor *supervisor)
+static void report_lost_units(struct mps_supervisor *supervisor)
 {
         const struct mps_usage *usage = supervisor->usage;
 
@@ -170,7 +170,7 @@ static void on_usage(struct nvml_job *job)
         mps_usage_free(supervisor->usage);
         supervisor->usage = usage->usage;
         if (usage->has_nvml)
-                tell_lost_units(supervisor);
+                report_lost_units(supervisor);
         free(usage);
         supervisor_note(supervisor, false);
         supervisor_check_end(supervisor);
@@ -183,7 +183,7 @@ static void add_units(struct mps_usage *usage, const struct mps_daemon_wanted *s
 }
 
 /* Without a client there is no memory to ask for, only whether the unit is still there. */
-void supervisor_on_look(uv_timer_t *timer)
+void supervisor_on_poll(uv_timer_t *timer)
 {
         struct mps_supervisor *supervisor = timer->data;
         int64_t now = (int64_t)(uv_hrtime() / 1000000);
@@ -192,19 +192,19 @@ void supervisor_on_look(uv_timer_t *timer)
         size_t units = 0;
         bool has_clients = false;
 
-        if (supervisor->looks % LOOKS_BETWEEN_LIMITS == 0)
+        if (supervisor->polls % POLLS_BETWEEN_LIMITS == 0)
                 supervisor_check_limits(supervisor);
-        supervisor->looks++;
-        supervisor_look_at_shm(supervisor);
+        supervisor->polls++;
+        supervisor_poll_shm(supervisor);
         if (supervisor->usage_job && supervisor->usage && !mps_usage_is_fresh(supervisor->usage, now))
-                supervisor_note(supervisor, false); /* NVML hangs: nobody is told old figures */
+                supervisor_note(supervisor, false); /* NVML hangs: no old figures are reported */
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 if (mps_run_record(supervisor->runs[i], &process)) {
                         units += process.settings.n_units;
                         has_clients |= mps_run_has_clients(supervisor->runs[i]);
                 }
         if (supervisor->usage_job || supervisor->is_closing || !units ||
-                (!has_clients && supervisor->looks % LOOKS_WITHOUT_CLIENTS != 1))
+                (!has_clients && supervisor->polls % POLLS_WITHOUT_CLIENTS != 1))
                 return;
         job = xcalloc(1, sizeof(*job));
         job->job.work = work_usage;

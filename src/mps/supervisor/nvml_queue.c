@@ -74,7 +74,7 @@ static bool give_back(struct nvml_queue *queue, struct nvml_job *job)
         return !is_left;
 }
 
-static void on_call_ended(void *data)
+static void on_nvml_queue_call_ended(void *data)
 {
         struct nvml_queue *queue = data;
 
@@ -85,7 +85,7 @@ static void on_call_ended(void *data)
         uv_mutex_unlock(&queue->lock);
 }
 
-static void run(void *argument)
+static void nvml_queue_run(void *argument)
 {
         struct nvml_queue *queue = argument;
         struct nvml *nvml = NULL;
@@ -111,7 +111,7 @@ static void run(void *argument)
 
 /* ---- the loop ---- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_nvml_queue_handle_closed(uv_handle_t *handle)
 {
         struct nvml_queue *queue = handle->data;
         void (*closed)(bool is_left, void *data) = queue->closed;
@@ -139,9 +139,9 @@ static void close_handles(struct nvml_queue *queue)
                 return;
         queue->is_closing = true;
         call_trace_forget_timer(&queue->trace);
-        uv_close((uv_handle_t *)&queue->poll, on_handle_closed);
-        uv_close((uv_handle_t *)&queue->async, on_handle_closed);
-        uv_close((uv_handle_t *)&queue->patience, on_handle_closed);
+        uv_close((uv_handle_t *)&queue->poll, on_nvml_queue_handle_closed);
+        uv_close((uv_handle_t *)&queue->async, on_nvml_queue_handle_closed);
+        uv_close((uv_handle_t *)&queue->patience, on_nvml_queue_handle_closed);
 }
 
 static struct nvml_job *take_finished(struct nvml_queue *queue, bool *ret_has_ended)
@@ -171,7 +171,7 @@ static void report(const struct call_info *call, bool has_returned)
                         LOG_UINT("seconds", seconds));
 }
 
-static void on_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+static void on_nvml_queue_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct nvml_queue *queue = poll->data;
         uint64_t count;
@@ -240,18 +240,18 @@ int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library
         }
         uv_timer_init(loop, &queue->patience);
         if (uv_poll_init(loop, &queue->poll, queue->timer) < 0 ||
-                uv_poll_start(&queue->poll, UV_READABLE, on_timer) < 0)
+                uv_poll_start(&queue->poll, UV_READABLE, on_nvml_queue_timer) < 0)
                 abort(); /* a descriptor that epoll always takes: as out of memory */
         queue->async.data = queue->patience.data = queue->poll.data = queue;
         queue->open_handles = 3;
-        call_trace_init(&queue->trace, queue->timer, hang_ms, on_call_ended, queue);
+        call_trace_init(&queue->trace, queue->timer, hang_ms, on_nvml_queue_call_ended, queue);
         uv_mutex_init(&queue->lock);
         uv_cond_init(&queue->wake);
         list_init(&queue->waiting);
         list_init(&queue->finished);
         queue->library = xstrdup(library ? library : "");
         queue->driver_root = xstrdup(driver_root ? driver_root : "");
-        rc = uv_thread_create(&queue->thread, run, queue);
+        rc = uv_thread_create(&queue->thread, nvml_queue_run, queue);
         if (rc < 0)
                 abort(); /* as out of memory */
         uv_unref((uv_handle_t *)&queue->async);

@@ -35,7 +35,7 @@ static bool client_is_same(const struct mps_client *a, const struct mps_client *
 {
         return a->pid == b->pid && a->server == b->server && a->uid == b->uid && text_is_same(a->unit, b->unit) &&
                text_is_same(a->pod_uid, b->pod_uid) && text_is_same(a->container_id, b->container_id) &&
-               text_is_same(a->name_space, b->name_space) && text_is_same(a->grant, b->grant) &&
+               text_is_same(a->name_space, b->name_space) && text_is_same(a->allocation, b->allocation) &&
                a->has_environment == b->has_environment && a->asked_permille == b->asked_permille &&
                a->threads_permille == b->threads_permille && a->limit_mib == b->limit_mib;
 }
@@ -62,8 +62,8 @@ void mps_observation_kill_server(const struct mps_observation *observation, size
 
 /* ---- one look ---- */
 
-struct mps_look {
-        struct mps_look_options options;
+struct mps_poll {
+        struct mps_poll_options options;
         struct mps_observation *seen;
         size_t at;       /* the server that is being asked about */
         size_t capacity; /* of seen->clients */
@@ -74,41 +74,41 @@ struct mps_look {
         size_t n_confirmed; /* or dropped */
 };
 
-struct mps_look *mps_look_cancel(struct mps_look *look)
+struct mps_poll *mps_poll_cancel(struct mps_poll *poll)
 {
-        if (look) {
-                mps_observation_free(look->seen);
-                free(look);
+        if (poll) {
+                mps_observation_free(poll->seen);
+                free(poll);
         }
         return NULL;
 }
 
-static void end(struct mps_look *look, const struct error *err)
+static void observe_end(struct mps_poll *poll, const struct error *err)
 {
-        struct mps_observation *seen = err ? NULL : TAKE_PTR(look->seen);
-        mps_look_fn *done = look->options.done;
-        void *data = look->options.data;
+        struct mps_observation *seen = err ? NULL : TAKE_PTR(poll->seen);
+        mps_poll_fn *done = poll->options.done;
+        void *data = poll->options.data;
         struct error copy = {.kind = ERROR_NONE};
 
         if (err)
                 copy = *err;
-        mps_look_cancel(look);
+        mps_poll_cancel(poll);
         done(seen, err ? &copy : NULL, data);
 }
 
-static void ask_about_next(struct mps_look *look);
+static void ask_about_next(struct mps_poll *poll);
 
 /* Where the daemon has several units; else the one is known. */
 static void on_devices(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
-        struct mps_observation *seen = look->seen;
+        struct mps_poll *poll = data;
+        struct mps_observation *seen = poll->seen;
         struct dialogue_device *devices;
         struct error problem;
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
         if (dialogue_is_unknown_command(answer) ||
@@ -119,13 +119,13 @@ static void on_devices(const struct error *err, const char *answer, void *data)
                         for (size_t k = 0; k < seen->n_clients; k++)
                                 if (seen->clients[k].pid == devices[i].clients[j])
                                         seen->clients[k].unit = devices[i].uuid;
-        end(look, NULL);
+        observe_end(poll, NULL);
 }
 
 /* A client that has ended meanwhile stays without facts; the next look does not have it. */
-static void read_processes(struct mps_look *look)
+static void read_processes(struct mps_poll *poll)
 {
-        struct mps_observation *seen = look->seen;
+        struct mps_observation *seen = poll->seen;
         struct process process;
         struct error err;
 
@@ -133,118 +133,118 @@ static void read_processes(struct mps_look *look)
                 struct mps_client *client = &seen->clients[i];
 
                 if (client->pid <= 0 ||
-                        process_read(&process, &seen->arena, look->options.system_root, client->pid, &err) < 0)
+                        process_read(&process, &seen->arena, poll->options.system_root, client->pid, &err) < 0)
                         continue;
                 client->uid = process.uid;
                 client->pod_uid = process.pod_uid;
                 client->container_id = process.container_id;
                 client->cgroup = process.cgroup;
-                client->grant = process.grant;
+                client->allocation = process.allocation;
                 client->has_environment = process.has_environment;
                 client->asked_permille = process.asked_permille;
         }
         for (size_t i = 0; i < seen->n_servers; i++)
-                if (process_read(&process, &seen->arena, look->options.system_root, seen->servers[i].pid, &err) == 0)
+                if (process_read(&process, &seen->arena, poll->options.system_root, seen->servers[i].pid, &err) == 0)
                         seen->servers[i].uid = process.uid;
 }
 
-static void finish(struct mps_look *look)
+static void observe_finish(struct mps_poll *poll)
 {
-        read_processes(look);
-        if (look->options.unit || look->options.is_v3 || look->seen->n_clients == 0)
-                end(look, NULL);
+        read_processes(poll);
+        if (poll->options.unit || poll->options.is_v3 || poll->seen->n_clients == 0)
+                observe_end(poll, NULL);
         else
-                mps_control_ask(look->options.control, "get_device_client_list", on_devices, look);
+                mps_control_ask(poll->options.control, "get_device_client_list", on_devices, poll);
 }
 
-static void grow_clients(struct mps_look *look)
+static void grow_clients(struct mps_poll *poll)
 {
-        struct mps_observation *seen = look->seen;
-        const size_t capacity = look->capacity ? look->capacity * 2 : 16;
+        struct mps_observation *seen = poll->seen;
+        const size_t capacity = poll->capacity ? poll->capacity * 2 : 16;
         struct mps_client *clients = ARENA_ARRAY(&seen->arena, struct mps_client, capacity);
 
         if (seen->n_clients)
                 memcpy(clients, seen->clients, seen->n_clients * sizeof(*clients));
         seen->clients = clients;
-        look->capacity = capacity;
+        poll->capacity = capacity;
 }
 
-static void add_client(struct mps_look *look, pid_t pid)
+static void add_client(struct mps_poll *poll, pid_t pid)
 {
-        struct mps_observation *seen = look->seen;
+        struct mps_observation *seen = poll->seen;
 
         if (seen->n_clients == MPS_OBSERVED_CLIENTS_MAX)
                 return;
-        if (seen->n_clients == look->capacity)
-                grow_clients(look);
+        if (seen->n_clients == poll->capacity)
+                grow_clients(poll);
         seen->clients[seen->n_clients++] = (struct mps_client){
                 .pid = pid,
-                .server = seen->servers[look->at].pid,
+                .server = seen->servers[poll->at].pid,
                 .uid = (uid_t)-1,
-                .unit = look->options.unit,
+                .unit = poll->options.unit,
                 .memory = UINT64_MAX,
         };
 }
 
 static void on_clients(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
+        struct mps_poll *poll = data;
         struct error problem;
         pid_t *pids;
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
         if (dialogue_is_not_found(answer)) { /* the server has ended since it was listed */
                 count = 0;
-        } else if (dialogue_read_pids(answer, &look->seen->arena, &pids, &count, &problem) < 0) {
-                end(look, &problem);
+        } else if (dialogue_read_pids(answer, &poll->seen->arena, &pids, &count, &problem) < 0) {
+                observe_end(poll, &problem);
                 return;
         }
         for (size_t i = 0; i < count; i++)
-                add_client(look, pids[i]);
-        look->at++;
-        ask_about_next(look);
+                add_client(poll, pids[i]);
+        poll->at++;
+        ask_about_next(poll);
 }
 
-static void ask_for_clients(struct mps_look *look)
+static void ask_for_clients(struct mps_poll *poll)
 {
         char command[64];
 
-        snprintf(command, sizeof(command), "get_client_list %d", (int)look->seen->servers[look->at].pid);
-        mps_control_ask(look->options.control, command, on_clients, look);
+        snprintf(command, sizeof(command), "get_client_list %d", (int)poll->seen->servers[poll->at].pid);
+        mps_control_ask(poll->options.control, command, on_clients, poll);
 }
 
 static void on_status(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
-        struct mps_observation *seen = look->seen;
+        struct mps_poll *poll = data;
+        struct mps_observation *seen = poll->seen;
 
         if (err) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
         if (!dialogue_is_not_found(answer)) {
-                seen->servers[look->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
+                seen->servers[poll->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
                 seen->has_fault |= strcmp(answer, "FAULT") == 0;
         }
-        ask_for_clients(look);
+        ask_for_clients(poll);
 }
 
-static void ask_about_next(struct mps_look *look)
+static void ask_about_next(struct mps_poll *poll)
 {
-        const struct mps_observation *seen = look->seen;
+        const struct mps_observation *seen = poll->seen;
         char command[64];
 
-        if (look->at == seen->n_servers) {
-                finish(look);
-        } else if (look->options.can & MPS_CAN_SERVER_STATUS) {
-                snprintf(command, sizeof(command), "get_server_status %d", (int)seen->servers[look->at].pid);
-                mps_control_ask(look->options.control, command, on_status, look);
+        if (poll->at == seen->n_servers) {
+                observe_finish(poll);
+        } else if (poll->options.can & MPS_CAN_SERVER_STATUS) {
+                snprintf(command, sizeof(command), "get_server_status %d", (int)seen->servers[poll->at].pid);
+                mps_control_ask(poll->options.control, command, on_status, poll);
         } else {
-                ask_for_clients(look);
+                ask_for_clients(poll);
         }
 }
 
@@ -258,19 +258,19 @@ static int check_servers(size_t count, struct error *err)
 
 static void on_servers(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
-        struct mps_observation *seen = look->seen;
+        struct mps_poll *poll = data;
+        struct mps_observation *seen = poll->seen;
         struct error problem;
         pid_t *pids;
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
         if (dialogue_read_pids(answer, &seen->arena, &pids, &count, &problem) < 0 ||
                 check_servers(count, &problem) < 0) {
-                end(look, &problem);
+                observe_end(poll, &problem);
                 return;
         }
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
@@ -278,14 +278,14 @@ static void on_servers(const struct error *err, const char *answer, void *data)
         seen->n_servers = count;
         for (size_t i = 0; i < count; i++) {
                 seen->servers[i] = (struct mps_server){.pid = pids[i], .uid = (uid_t)-1};
-                seen->server_fds[i] = identity_open_server(pids[i], look->options.daemon, look->options.daemon_start);
+                seen->server_fds[i] = identity_open_server(pids[i], poll->options.daemon, poll->options.daemon_start);
         }
-        ask_about_next(look);
+        ask_about_next(poll);
 }
 
 /* ---- the v3 interface ---- */
 
-static void confirm_next(struct mps_look *look);
+static void confirm_next(struct mps_poll *poll);
 
 static const struct mps_client *find_known(const struct mps_observation *known, pid_t pid)
 {
@@ -296,52 +296,52 @@ static const struct mps_client *find_known(const struct mps_observation *known, 
 }
 
 /* |name_space| NULL: the daemon does not say. */
-static void add_confirmed(struct mps_look *look, const char *name_space)
+static void add_confirmed(struct mps_poll *poll, const char *name_space)
 {
-        struct mps_observation *seen = look->seen;
+        struct mps_observation *seen = poll->seen;
         const size_t before = seen->n_clients;
 
-        add_client(look, look->listed[look->n_confirmed++].pid);
+        add_client(poll, poll->listed[poll->n_confirmed++].pid);
         if (seen->n_clients > before && name_space && dialogue_v3_is_name(name_space))
                 seen->clients[before].name_space = arena_strdup(&seen->arena, name_space);
 }
 
 static void on_namespace(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
+        struct mps_poll *poll = data;
 
         if (err && err->kind != ERROR_UNAVAILABLE) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
-        add_confirmed(look, err ? NULL : answer);
-        confirm_next(look);
+        add_confirmed(poll, err ? NULL : answer);
+        confirm_next(poll);
 }
 
 /* The server that the daemon says, or none: it has left, or never was. */
 static void on_confirmed(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
-        const struct dialogue_v3_client *client = &look->listed[look->n_confirmed];
+        struct mps_poll *poll = data;
+        const struct dialogue_v3_client *client = &poll->listed[poll->n_confirmed];
 
         if (err && err->kind != ERROR_UNAVAILABLE) {
-                end(look, err);
+                observe_end(poll, err);
         } else if (err || strcmp(answer, client->server) != 0) {
-                look->n_confirmed++;
-                confirm_next(look);
+                poll->n_confirmed++;
+                confirm_next(poll);
         } else {
-                mps_control_run(look->options.control,
-                        dialogue_v3_client_get(&look->seen->arena, client->pid, DIALOGUE_V3_NAMESPACE), on_namespace,
-                        look);
+                mps_control_run(poll->options.control,
+                        dialogue_v3_client_get(&poll->seen->arena, client->pid, DIALOGUE_V3_NAMESPACE), on_namespace,
+                        poll);
         }
 }
 
 /* The position of the server in what was seen; n_servers: it is not there. */
-static size_t find_server(const struct mps_look *look, const char *name)
+static size_t find_server(const struct mps_poll *poll, const char *name)
 {
         size_t i = 0;
 
-        while (i < look->seen->n_servers && strcmp(look->names[i], name) != 0)
+        while (i < poll->seen->n_servers && strcmp(poll->names[i], name) != 0)
                 i++;
         return i;
 }
@@ -350,54 +350,54 @@ static size_t find_server(const struct mps_look *look, const char *name)
  * Each client once for its life: the list has the command lines of tenants, who can write lines that look like
  * other clients.
  */
-static void confirm_next(struct mps_look *look)
+static void confirm_next(struct mps_poll *poll)
 {
-        while (look->n_confirmed < look->n_listed) {
-                const struct dialogue_v3_client *client = &look->listed[look->n_confirmed];
-                const struct mps_client *known = find_known(look->options.known, client->pid);
+        while (poll->n_confirmed < poll->n_listed) {
+                const struct dialogue_v3_client *client = &poll->listed[poll->n_confirmed];
+                const struct mps_client *known = find_known(poll->options.known, client->pid);
 
-                look->at = find_server(look, client->server);
-                if (look->at == look->seen->n_servers) {
-                        look->n_confirmed++;
+                poll->at = find_server(poll, client->server);
+                if (poll->at == poll->seen->n_servers) {
+                        poll->n_confirmed++;
                 } else if (known) {
-                        add_confirmed(look, known->name_space);
+                        add_confirmed(poll, known->name_space);
                 } else {
-                        mps_control_run(look->options.control,
-                                dialogue_v3_client_get(&look->seen->arena, client->pid, DIALOGUE_V3_SERVER),
-                                on_confirmed, look);
+                        mps_control_run(poll->options.control,
+                                dialogue_v3_client_get(&poll->seen->arena, client->pid, DIALOGUE_V3_SERVER),
+                                on_confirmed, poll);
                         return;
                 }
         }
-        finish(look);
+        observe_finish(poll);
 }
 
 static void on_listed_clients(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
+        struct mps_poll *poll = data;
         struct error problem;
 
         if (err) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
-        if (dialogue_v3_read_clients(answer, &look->seen->arena, &look->listed, &look->n_listed, &problem) < 0) {
-                end(look, &problem);
+        if (dialogue_v3_read_clients(answer, &poll->seen->arena, &poll->listed, &poll->n_listed, &problem) < 0) {
+                observe_end(poll, &problem);
                 return;
         }
-        look->n_listed = MIN(look->n_listed, MPS_OBSERVED_CLIENTS_MAX);
-        confirm_next(look);
+        poll->n_listed = MIN(poll->n_listed, MPS_OBSERVED_CLIENTS_MAX);
+        confirm_next(poll);
 }
 
 /* What a server in FAULT is called here is not known: anything that begins so. */
-static void add_server(struct mps_look *look, const struct dialogue_v3_server *server)
+static void add_server(struct mps_poll *poll, const struct dialogue_v3_server *server)
 {
-        struct mps_observation *seen = look->seen;
+        struct mps_observation *seen = poll->seen;
 
         if (!server->pid)
                 return;
-        look->names[seen->n_servers] = server->name;
+        poll->names[seen->n_servers] = server->name;
         seen->server_fds[seen->n_servers] =
-                identity_open_server(server->pid, look->options.daemon, look->options.daemon_start);
+                identity_open_server(server->pid, poll->options.daemon, poll->options.daemon_start);
         seen->servers[seen->n_servers++] = (struct mps_server){.pid = server->pid,
                 .uid = server->uid,
                 .status = arena_strndup(&seen->arena, server->status, strnlen(server->status, 32))};
@@ -406,40 +406,40 @@ static void add_server(struct mps_look *look, const struct dialogue_v3_server *s
 
 static void on_listed_servers(const struct error *err, const char *answer, void *data)
 {
-        struct mps_look *look = data;
-        struct mps_observation *seen = look->seen;
+        struct mps_poll *poll = data;
+        struct mps_observation *seen = poll->seen;
         struct dialogue_v3_server *servers;
         struct error problem;
         size_t count;
 
         if (err) {
-                end(look, err);
+                observe_end(poll, err);
                 return;
         }
         if (dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &problem) < 0 ||
                 check_servers(count, &problem) < 0) {
-                end(look, &problem);
+                observe_end(poll, &problem);
                 return;
         }
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
         seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
-        look->names = ARENA_ARRAY(&seen->arena, const char *, count);
+        poll->names = ARENA_ARRAY(&seen->arena, const char *, count);
         for (size_t i = 0; i < count; i++)
-                add_server(look, &servers[i]);
-        mps_control_run(look->options.control, dialogue_v3_client_list(&seen->arena), on_listed_clients, look);
+                add_server(poll, &servers[i]);
+        mps_control_run(poll->options.control, dialogue_v3_client_list(&seen->arena), on_listed_clients, poll);
 }
 
-struct mps_look *mps_look_start(const struct mps_look_options *options)
+struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
 {
-        struct mps_look *look = xcalloc(1, sizeof(*look));
+        struct mps_poll *poll = xcalloc(1, sizeof(*poll));
 
-        look->options = *options;
-        look->seen = xcalloc(1, sizeof(*look->seen));
+        poll->options = *options;
+        poll->seen = xcalloc(1, sizeof(*poll->seen));
         if (options->is_v3)
-                mps_control_run(options->control, dialogue_v3_server_list(&look->seen->arena), on_listed_servers, look);
+                mps_control_run(options->control, dialogue_v3_server_list(&poll->seen->arena), on_listed_servers, poll);
         else
-                mps_control_ask(options->control, "get_server_list", on_servers, look);
-        return look;
+                mps_control_ask(options->control, "get_server_list", on_servers, poll);
+        return poll;
 }
 
 /* ---- memory ---- */

@@ -28,11 +28,11 @@ bool mps_observation_is_same(const struct mps_observation *a, const struct mps_o
 /* If it is proven to be one. */
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position);
 
-struct mps_look;
+struct mps_poll;
 /* One of the two is NULL. The observation is the receiver's. */
-typedef void mps_look_fn(struct mps_observation *observation, const struct error *err, void *data);
+typedef void mps_poll_fn(struct mps_observation *observation, const struct error *err, void *data);
 
-struct mps_look_options {
+struct mps_poll_options {
         struct mps_control *control;
         pid_t daemon; /* the process that |control| asks, by its start time; 0: servers are not proven */
         uint64_t daemon_start;
@@ -42,12 +42,12 @@ struct mps_look_options {
                 *known;          /* v3: the clients of the last look, which are not asked for again; or NULL */
         const char *unit;        /* the one that all clients are on; NULL: the daemon has several */
         const char *system_root; /* mps/supervisor/process.h */
-        mps_look_fn *done;
+        mps_poll_fn *done;
         void *data;
 };
-struct mps_look *mps_look_start(const struct mps_look_options *options);
+struct mps_poll *mps_poll_start(const struct mps_poll_options *options);
 /* Nobody is called; to be used when |control| was closed, too. Accepts NULL, returns NULL. */
-struct mps_look *mps_look_cancel(struct mps_look *look);
+struct mps_poll *mps_poll_cancel(struct mps_poll *poll);
 
 /* ---- memory ---- */
 

@@ -1,6 +1,6 @@
 /*
  * Private to the supervisor. supervisor.c has the daemons and the record, nvml.c compute modes
- * and memory, limits.c the memory limits of containers, shm.c the shared memory, grants.c what is made for containers,
+ * and memory, limits.c the memory limits of containers, shm.c the shared memory, allocations.c what is made for containers,
  * requests.c what somebody asks for.
  */
 #pragma once
@@ -35,7 +35,7 @@ struct mps_supervisor {
         struct arena modes_arena; /* never shrinks: units of a node are few */
         struct mps_record_mode *modes;
         size_t n_modes;
-        struct list grants;
+        struct list allocations;
         struct list requests;
         uv_timer_t reconcile; /* what was granted, with what is there: the next attempt */
 
@@ -44,8 +44,8 @@ struct mps_supervisor {
         bool has_record;              /* to be written */
         uv_timer_t again;             /* after a write that failed */
         unsigned int record_failures; /* in a row */
-        uv_timer_t look;              /* at what NVML says */
-        unsigned int looks;
+        uv_timer_t poll;              /* at what NVML says */
+        unsigned int polls;
         struct usage_job *usage_job;
         struct mps_usage *usage;
         struct mps_memory_limits limits;
@@ -83,10 +83,10 @@ void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nv
 int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err) MUST_USE;
 /* Those of units that no daemon has any more. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor);
-void supervisor_on_look(uv_timer_t *timer);
+void supervisor_on_poll(uv_timer_t *timer);
 
 /* shm.c */
-void supervisor_look_at_shm(struct mps_supervisor *supervisor);
+void supervisor_poll_shm(struct mps_supervisor *supervisor);
 uint64_t supervisor_shm_kib(const struct mps_run *run, void *supervisor);
 /* What daemons are started by, so that each has its own; NULL where that cannot be. */
 const char *supervisor_find_enter_shm(const struct mps_supervisor_options *options);
@@ -101,17 +101,18 @@ void supervisor_read_limits(struct mps_supervisor *supervisor, const struct mps_
 void supervisor_describe_limits(
         const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
 
-/* grants.c */
-void grants_done(struct mps_supervisor *supervisor);
-void grants_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record);
-void grants_read_record(struct mps_supervisor *supervisor, const struct mps_record *record);
+/* allocations.c */
+void supervisor_allocations_done(struct mps_supervisor *supervisor);
+void supervisor_allocations_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record);
+void supervisor_allocations_read_record(struct mps_supervisor *supervisor, const struct mps_record *record);
 /* Compares what is wanted with what is there, and mends what can be mended now. */
-void grants_reconcile(struct mps_supervisor *supervisor);
-void grants_note_outcome(const struct request *request);
-void grants_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
+void supervisor_allocations_reconcile(struct mps_supervisor *supervisor);
+void supervisor_allocations_note_outcome(const struct request *request);
+void supervisor_allocations_describe(
+        const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
 /* Namespaces that the process of |run| has for containers: copies, in |arena|. */
-size_t grants_list_namespaces(
-        const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *supervisor);
+size_t supervisor_allocations_list_namespaces(
+        const struct mps_run *run, struct arena *arena, struct mps_allocation_request **ret, void *supervisor);
 
 /* requests.c */
 /* Calls back those whose answer is there. */

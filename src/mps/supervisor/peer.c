@@ -17,6 +17,7 @@
 #include "mps/supervisor/process.h"
 
 #define SYSCALL_MAX ((size_t)512)
+#define REMEMBERED_MS UINT64_C(60000) /* so long an owner is known by the connection that was closed */
 
 /* The descriptor on which the main thread of |pid| is blocked in recvmsg() or sendmsg(); -1: it is not. */
 static int descriptor_waited_for(pid_t pid)
@@ -69,38 +70,64 @@ static bool may_be_closed(int fd, pid_t daemon, uint64_t start_time, struct ucre
         return server < 0;
 }
 
-static char *describe(const struct ucred *peer, const char *what)
+/* "pod <UID>", or "user <uid>, of no pod". */
+static char *owner_of(const struct ucred *peer)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct process process = {0};
         struct error err;
 
-        if (process_read(&process, &arena, "", peer->pid, &err) < 0)
-                process.pod_uid = NULL;
-        return xasprintf("process %d (user %d, %s%s) %s; that connection was closed", (int)peer->pid, (int)peer->uid,
-                process.pod_uid ? "pod " : "of no pod", process.pod_uid ? process.pod_uid : "", what);
+        if (process_read(&process, &arena, "", peer->pid, &err) < 0 || !process.pod_uid)
+                return xasprintf("user %d, of no pod", (int)peer->uid);
+        return xasprintf("pod %s", process.pod_uid);
+}
+
+static char *describe(const struct ucred *peer, const char *owner, const char *what)
+{
+        const bool is_pod = strncmp(owner, "pod ", strlen("pod ")) == 0;
+
+        return is_pod ? xasprintf("process %d (user %d, %s) %s; that connection was closed", (int)peer->pid,
+                                (int)peer->uid, owner, what)
+                      : xasprintf("process %d (%s) %s; that connection was closed", (int)peer->pid, owner, what);
 }
 
 /* ---- the one that blocks the daemon ---- */
 
-enum peer_found peer_look(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
-        uint64_t patience_ms, char **ret_who)
+enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
+        const struct peer_patience *patience, char **ret_who)
 {
         _close_ int copy = copy_descriptor(daemon, start_time, descriptor_waited_for(daemon));
         const ino_t socket = socket_of(copy);
+        _free_ char *owner = NULL;
         struct ucred peer;
+        bool is_again;
 
-        if (socket != wait->socket)
-                *wait = (struct peer_wait){.socket = socket, .since_ms = now_ms};
+        if (socket != wait->socket) {
+                wait->socket = socket;
+                wait->since_ms = now_ms;
+                wait->is_closed = false;
+        }
         if (!socket || wait->is_closed || !may_be_closed(copy, daemon, start_time, &peer))
                 return PEER_NONE;
-        if (now_ms - wait->since_ms < patience_ms)
+        owner = owner_of(&peer);
+        is_again = wait->closed_owner && strcmp(wait->closed_owner, owner) == 0 &&
+                   now_ms - wait->closed_ms < REMEMBERED_MS;
+        if (now_ms - wait->since_ms < (is_again ? patience->again_ms : patience->first_ms))
                 return PEER_WAITS;
         wait->is_closed = true;
         if (shutdown(copy, SHUT_RDWR) < 0)
                 return PEER_NONE;
-        *ret_who = describe(&peer, "blocked its control socket");
+        *ret_who = describe(&peer, owner, "blocked its control socket");
+        free(wait->closed_owner);
+        wait->closed_owner = TAKE_PTR(owner);
+        wait->closed_ms = now_ms;
         return PEER_CLOSED;
+}
+
+void peer_wait_done(struct peer_wait *wait)
+{
+        free(wait->closed_owner);
+        *wait = (struct peer_wait){0};
 }
 
 /* ---- any one ---- */
@@ -108,6 +135,7 @@ enum peer_found peer_look(struct peer_wait *wait, pid_t daemon, uint64_t start_t
 bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void *data, char **ret_who)
 {
         _free_ char *path = xasprintf("/proc/%d/fd", (int)daemon);
+        _free_ char *owner = NULL;
         _close_ int chosen = -1;
         struct ucred chosen_peer = {0};
         unsigned int least = UINT_MAX;
@@ -132,6 +160,7 @@ bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void 
                 closedir(descriptors);
         if (chosen < 0 || shutdown(chosen, SHUT_RDWR) < 0)
                 return false;
-        *ret_who = describe(&chosen_peer, "occupied its control socket");
+        owner = owner_of(&chosen_peer);
+        *ret_who = describe(&chosen_peer, owner, "occupied its control socket");
         return true;
 }

@@ -22,19 +22,33 @@ struct peer_wait {
         ino_t socket;
         uint64_t since_ms;
         bool is_closed;
+        char *closed_owner; /* whose connection was closed last: a pod, or a user if it was of no pod; NULL: none was */
+        uint64_t closed_ms; /* when */
+};
+
+void peer_wait_done(struct peer_wait *wait);
+
+/*
+ * How long a peer may block the daemon, in milliseconds. A program whose CPU quota is used up between connecting and sending blocks it, too,
+ * and means no harm: |first_ms| is for it. |again_ms| is for the owner whose connection was closed last, less than a minute
+ * ago: it may have a thousand of them.
+ */
+struct peer_patience {
+        uint64_t first_ms;
+        uint64_t again_ms;
 };
 
 enum peer_found {
         PEER_NONE,   /* the daemon is not blocked, or by nobody who may be closed */
-        PEER_WAITS,  /* a peer blocks it, for less than |patience_ms| */
-        PEER_CLOSED, /* a peer blocked it for |patience_ms|; the connection was closed */
+        PEER_WAITS,  /* a peer blocks it, but not for long enough */
+        PEER_CLOSED, /* a peer blocked it for too long; the connection was closed */
 };
 /*
  * Looks at |now_ms| at what blocks |daemon|, which began at |start_time|; |wait| remembers it for the next look. After PEER_CLOSED
  * |*ret_who| describes the peer and what it did, for the caller to free.
  */
-enum peer_found peer_look(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
-        uint64_t patience_ms, char **ret_who);
+enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
+        const struct peer_patience *patience, char **ret_who);
 
 /* The order in which connections are closed: those of the |pid| with the lowest rank first. */
 typedef unsigned int peer_rank_fn(pid_t pid, void *data);

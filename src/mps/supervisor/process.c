@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 
-#define GRANT_MAX ((size_t)64)
+#define ALLOCATION_MAX ((size_t)64)
 
 /* ---- cgroups ---- */
 
@@ -197,12 +197,12 @@ static uint64_t read_namespace(int folder)
         return fstatat(folder, "ns/pid", &status, 0) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-static bool is_grant(const char *value)
+static bool is_allocation(const char *value)
 {
         static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
         size_t length = strlen(value);
 
-        return length > 0 && length <= GRANT_MAX && strspn(value, allowed) == length;
+        return length > 0 && length <= ALLOCATION_MAX && strspn(value, allowed) == length;
 }
 
 /* "35" or "33.3", above 0 and at most 100, as CUDA takes it; 0: nothing of that kind. */
@@ -232,8 +232,8 @@ static void read_environment(int folder, struct arena *arena, struct process *pr
 
         read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, &text);
         process->has_environment = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX;
-        value = find_variable(&text, PROCESS_GRANT_VARIABLE "=");
-        process->grant = value && is_grant(value) ? arena_strdup(arena, value) : NULL;
+        value = find_variable(&text, PROCESS_ALLOCATION_VARIABLE "=");
+        process->allocation = value && is_allocation(value) ? arena_strdup(arena, value) : NULL;
         value = find_variable(&text, PROCESS_THREADS_VARIABLE "=");
         process->asked_permille = value ? read_percentage(value) : 0;
 }

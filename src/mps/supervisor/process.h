@@ -25,7 +25,7 @@
 
 #define PROCESS_CGROUP_MAX ((size_t)64 * 1024)
 #define PROCESS_ENVIRONMENT_MAX ((size_t)1024 * 1024) /* what lies beyond is not looked at */
-#define PROCESS_GRANT_VARIABLE "WARPSHARE_GRANT"
+#define PROCESS_ALLOCATION_VARIABLE "WARPSHARE_GRANT"
 #define PROCESS_THREADS_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 struct process {
@@ -36,7 +36,7 @@ struct process {
         const char *pod_uid;         /* "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b", or NULL: not a pod's process */
         const char *container_id;    /* 64 hexadecimal digits, or NULL */
         const char *cgroup;          /* the container's own folder in cgroup v2, "/kubepods.slice/…", or NULL */
-        const char *grant;           /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
+        const char *allocation;      /* WARPSHARE_GRANT, if it looks like one; a claim of the tenant; or NULL */
         bool has_environment;        /* it could be read: what is unknown of it was not there */
         unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE; 0: none that CUDA would take */
 };

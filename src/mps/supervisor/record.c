@@ -6,7 +6,7 @@
 #include "mps/wire/message_parts.h"
 
 #define MODES_MAX ((size_t)4096)
-#define GRANTS_MAX ((size_t)65536)
+#define ALLOCATIONS_MAX ((size_t)65536)
 #define LIMITS_MAX ((size_t)65536)
 
 void mps_record_done(struct mps_record *record)
@@ -45,23 +45,23 @@ static json_t *of_mode(const struct mps_record_mode *mode)
         return object;
 }
 
-static json_t *of_grant(const struct mps_record_grant *grant)
+static json_t *of_allocation(const struct mps_record_allocation *allocation)
 {
         json_t *object = json_object();
 
-        put_process(object, grant->pid, grant->start_time);
-        message_put_text(object, "id", grant->request.id);
-        message_put_text(object, "daemon", grant->request.daemon);
-        message_put_text(object, "unit", grant->request.unit);
-        message_put_uint(object, "threadsPermille", grant->request.threads_permille);
-        message_put_uint(object, "limitMib", grant->request.limit_mib);
-        message_put_uint(object, "sms", grant->request.sms);
-        message_put_text(object, "tier", mps_tier_name(grant->grant.tier));
-        message_put_text(object, "pipe", grant->grant.pipe);
-        message_put_text(object, "partition", grant->grant.partition);
-        message_put_uint(object, "grantedSms", grant->grant.sms);
-        json_object_set_new(object, "void", json_boolean(grant->is_void));
-        json_object_set_new(object, "over", json_boolean(grant->is_over));
+        put_process(object, allocation->pid, allocation->start_time);
+        message_put_text(object, "id", allocation->request.id);
+        message_put_text(object, "daemon", allocation->request.daemon);
+        message_put_text(object, "unit", allocation->request.unit);
+        message_put_uint(object, "threadsPermille", allocation->request.threads_permille);
+        message_put_uint(object, "limitMib", allocation->request.limit_mib);
+        message_put_uint(object, "sms", allocation->request.sms);
+        message_put_text(object, "tier", mps_tier_name(allocation->allocation.tier));
+        message_put_text(object, "pipe", allocation->allocation.pipe);
+        message_put_text(object, "partition", allocation->allocation.partition);
+        message_put_uint(object, "grantedSms", allocation->allocation.sms);
+        json_object_set_new(object, "void", json_boolean(allocation->is_void));
+        json_object_set_new(object, "over", json_boolean(allocation->is_over));
         return object;
 }
 
@@ -71,7 +71,7 @@ static json_t *of_limit(const struct mps_record_limit *limit)
 
         message_put_text(object, "unit", limit->unit);
         message_put_text(object, "cgroup", limit->cgroup);
-        message_put_text(object, "grant", limit->grant);
+        message_put_text(object, "grant", limit->allocation);
         message_put_uint(object, "limitMib", limit->limit_mib);
         return object;
 }
@@ -81,7 +81,7 @@ int mps_record_write(const struct mps_record *record, const char *path, struct e
         json_t *object = json_object();
         json_t *daemons = json_array();
         json_t *modes = json_array();
-        json_t *grants = json_array();
+        json_t *allocations = json_array();
         json_t *limits = json_array();
         _free_ char *text = NULL;
 
@@ -89,15 +89,15 @@ int mps_record_write(const struct mps_record *record, const char *path, struct e
                 json_array_append_new(daemons, of_daemon(&record->daemons[i]));
         for (size_t i = 0; i < record->n_modes; i++)
                 json_array_append_new(modes, of_mode(&record->modes[i]));
-        for (size_t i = 0; i < record->n_grants; i++)
-                json_array_append_new(grants, of_grant(&record->grants[i]));
+        for (size_t i = 0; i < record->n_allocations; i++)
+                json_array_append_new(allocations, of_allocation(&record->allocations[i]));
         for (size_t i = 0; i < record->n_limits; i++)
                 json_array_append_new(limits, of_limit(&record->limits[i]));
         message_put_uint(object, "generation", record->generation);
         json_object_set_new(object, "daemons", message_of_wanted(&record->wanted));
         json_object_set_new(object, "processes", daemons);
         json_object_set_new(object, "computeModes", modes);
-        json_object_set_new(object, "grants", grants);
+        json_object_set_new(object, "grants", allocations);
         json_object_set_new(object, "containerLimits", limits);
         text = message_print(object, JSON_INDENT(2));
         return file_write_private(path, text, strlen(text), err);
@@ -127,19 +127,19 @@ static void to_mode(struct message_in *in, const json_t *object, struct mps_reco
         mode->before = (nvmlComputeMode_t)message_uint(in, object, "before", 0, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
 }
 
-static void to_grant(struct message_in *in, const json_t *object, struct mps_record_grant *grant)
+static void to_allocation(struct message_in *in, const json_t *object, struct mps_record_allocation *allocation)
 {
-        *grant = (struct mps_record_grant){
+        *allocation = (struct mps_record_allocation){
                 .request =
                         {
-                                .id = message_need_text(in, object, "id", MESSAGE_GRANT),
+                                .id = message_need_text(in, object, "id", MESSAGE_ALLOCATION),
                                 .daemon = message_need_text(in, object, "daemon", MESSAGE_PATH),
                                 .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
                                 .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),
                                 .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),
                                 .sms = (unsigned int)message_uint(in, object, "sms", 0, UINT16_MAX),
                         },
-                .grant =
+                .allocation =
                         {
                                 .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
                                 .pipe = message_text(in, object, "pipe", MESSAGE_PATH),
@@ -158,7 +158,7 @@ static void to_limit(struct message_in *in, const json_t *object, struct mps_rec
         *limit = (struct mps_record_limit){
                 .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
                 .cgroup = message_need_text(in, object, "cgroup", MESSAGE_ANY),
-                .grant = message_need_text(in, object, "grant", MESSAGE_GRANT),
+                .allocation = message_need_text(in, object, "grant", MESSAGE_ALLOCATION),
                 .limit_mib = message_uint(in, object, "limitMib", 1, UINT32_MAX),
         };
 }
@@ -180,7 +180,7 @@ static void to_record(struct message_in *in, const json_t *object, struct mps_re
         message_to_wanted(in, object, &record->wanted);
         READ_ARRAY(in, object, "processes", MESSAGE_DAEMONS_MAX, record->daemons, &record->n_daemons, to_daemon);
         READ_ARRAY(in, object, "computeModes", MODES_MAX, record->modes, &record->n_modes, to_mode);
-        READ_ARRAY(in, object, "grants", GRANTS_MAX, record->grants, &record->n_grants, to_grant);
+        READ_ARRAY(in, object, "grants", ALLOCATIONS_MAX, record->allocations, &record->n_allocations, to_allocation);
         READ_ARRAY(in, object, "containerLimits", LIMITS_MAX, record->limits, &record->n_limits, to_limit);
 }
 

@@ -31,9 +31,9 @@ struct mps_record_mode {
         bool is_going_back; /* not on file: NVML has been asked for it, and it stays on record until that is done */
 };
 
-struct mps_record_grant {
-        struct mps_grant_request request;
-        struct mps_grant grant;
+struct mps_record_allocation {
+        struct mps_allocation_request request;
+        struct mps_allocation allocation;
         pid_t pid; /* the daemon's process that has it; 0: not made yet */
         uint64_t start_time;
         bool is_void; /* its container still has what an earlier process made */
@@ -44,7 +44,7 @@ struct mps_record_grant {
 struct mps_record_limit {
         const char *unit; /* UUID */
         const char *cgroup;
-        const char *grant;
+        const char *allocation;
         uint64_t limit_mib;
 };
 
@@ -56,8 +56,8 @@ struct mps_record {
         size_t n_daemons;
         struct mps_record_mode *modes;
         size_t n_modes;
-        struct mps_record_grant *grants;
-        size_t n_grants;
+        struct mps_record_allocation *allocations;
+        size_t n_allocations;
         struct mps_record_limit *limits;
         size_t n_limits;
 };

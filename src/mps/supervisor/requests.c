@@ -28,7 +28,7 @@ static void free_request(struct request *request)
 {
         struct arena arena = request->arena;
 
-        mps_look_cancel(request->look);
+        mps_poll_cancel(request->poll);
         list_remove(&request->link);
         arena_done(&arena);
 }
@@ -50,12 +50,12 @@ void request_fail(struct request *request, enum error_kind kind, const char *wha
         request_end(request, &err);
 }
 
-static void deliver(struct request *request)
+static void supervisor_requests_deliver(struct request *request)
 {
         const struct error *err = request->err.kind == ERROR_NONE ? NULL : &request->err;
 
         if (request->granted)
-                request->granted(err, err ? NULL : &request->grant, request->data);
+                request->granted(err, err ? NULL : &request->allocation, request->data);
         else if (request->done)
                 request->done(err, request->data);
 }
@@ -74,8 +74,8 @@ void requests_deliver(struct mps_supervisor *supervisor)
 
         while ((request = first_over(supervisor))) {
                 list_remove(&request->link);
-                grants_note_outcome(request);
-                deliver(request);
+                supervisor_allocations_note_outcome(request);
+                supervisor_requests_deliver(request);
                 free_request(request);
         }
 }
@@ -144,7 +144,7 @@ static bool is_same_container(const char *a, const char *b)
 }
 
 /* Between this look and the command the PID could only be another client's if it had ended and was taken again at once. */
-static void on_looked(struct mps_observation *seen, const struct error *err, void *data)
+static void on_polled(struct mps_observation *seen, const struct error *err, void *data)
 {
         struct request *request = data;
         const struct mps_client *client = seen ? find_client(seen, request->client) : NULL;
@@ -152,7 +152,7 @@ static void on_looked(struct mps_observation *seen, const struct error *err, voi
         struct error problem;
         char command[64];
 
-        request->look = NULL;
+        request->poll = NULL;
         if (err) {
                 request_end(request, err);
         } else if (!client) {
@@ -188,11 +188,11 @@ void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *dae
         request->container_id = arena_strdup(&request->arena, container_id);
         control = request_control(request, daemon);
         if (control)
-                request->look = mps_look_start(&(struct mps_look_options){.control = control,
+                request->poll = mps_poll_start(&(struct mps_poll_options){.control = control,
                         .unit = "",
                         .is_v3 = run_speaks_v3(request),
                         .system_root = supervisor->system_root,
-                        .done = on_looked,
+                        .done = on_polled,
                         .data = request});
 }
 

@@ -1,5 +1,5 @@
 /*
- * Private to mps/supervisor/requests.c and mps/supervisor/grants.c: what somebody asked of a control daemon, until he has
+ * Private to mps/supervisor/requests.c and mps/supervisor/allocations.c: what somebody asked of a control daemon, until he has
  * his answer.
  */
 #pragma once
@@ -7,7 +7,7 @@
 #include "mps/control/namespace.h"
 #include "mps/supervisor/parts.h"
 
-enum request_kind { REQUEST_GRANT, REQUEST_RELEASE, REQUEST_TERMINATE };
+enum request_kind { REQUEST_ALLOCATION, REQUEST_RELEASE, REQUEST_TERMINATE };
 
 struct request {
         struct list link; /* supervisor->requests */
@@ -16,15 +16,15 @@ struct request {
         struct mps_supervisor *supervisor;
         struct mps_run *run; /* NULL: nothing is under way */
         bool is_over;
-        bool is_waiting;  /* for another request for the same grant */
-        bool is_unwanted; /* a grant that was given back while it was being made */
+        bool is_waiting;  /* for another request for the same allocation */
+        bool is_unwanted; /* an allocation that was given back while it was being made */
         struct error err; /* kind ERROR_NONE: it went well */
-        struct mps_grant grant;
+        struct mps_allocation allocation;
 
-        struct mps_grant_request wanted; /* release: only |id| */
-        pid_t client;                    /* terminate */
+        struct mps_allocation_request wanted; /* release: only |id| */
+        pid_t client;                         /* terminate */
         const char *container_id;
-        struct mps_look *look;
+        struct mps_poll *poll;
         struct mps_namespace name_space; /* being made */
         mps_granted_fn *granted;
         mps_done_fn *done;

@@ -282,8 +282,8 @@ static off_t find_place(const struct server_log_file *file, const struct stat *s
 {
         bool is_first = file->inode == 0;
 
-        if (is_first && status->st_size > (off_t)SERVER_LOG_LOOK_MAX)
-                return status->st_size - (off_t)SERVER_LOG_LOOK_MAX;
+        if (is_first && status->st_size > (off_t)SERVER_LOG_POLL_MAX)
+                return status->st_size - (off_t)SERVER_LOG_POLL_MAX;
         if (is_first || file->device != status->st_dev || file->inode != status->st_ino ||
                 file->offset > status->st_size)
                 return 0;
@@ -292,7 +292,7 @@ static off_t find_place(const struct server_log_file *file, const struct stat *s
 
 static int read_on(int fd, off_t *offset, struct server_log *log)
 {
-        size_t left = SERVER_LOG_LOOK_MAX;
+        size_t left = SERVER_LOG_POLL_MAX;
         char bytes[16384];
 
         while (left) {
@@ -309,7 +309,7 @@ static int read_on(int fd, off_t *offset, struct server_log *log)
         return 1;
 }
 
-int server_log_look(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
+int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
 {
         /* A pipe in the file's place must not stop us. */
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -25,7 +25,7 @@
 
 #define SERVER_LOG_LINE_MAX ((size_t)4096) /* what is longer is cut */
 #define SERVER_LOG_DEVICES 32U
-#define SERVER_LOG_LOOK_MAX ((size_t)1024 * 1024)
+#define SERVER_LOG_POLL_MAX ((size_t)1024 * 1024)
 
 enum server_log_kind {
         /* control.log */
@@ -93,8 +93,8 @@ struct server_log_file {
 };
 
 /*
- * Feeds what is new in |path|, at most SERVER_LOG_LOOK_MAX bytes: 1 when there is more, 0 at the end, also of a file
+ * Feeds what is new in |path|, at most SERVER_LOG_POLL_MAX bytes: 1 when there is more, 0 at the end, also of a file
  * that is not there. Of a larger file the first look begins that far before the end. Anything but a regular file is an
  * error.
  */
-int server_log_look(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;
+int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;

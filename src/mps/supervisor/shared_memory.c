@@ -36,7 +36,7 @@ static int open_tmpfs(const char *path, int *ret, struct error *err)
         return 0;
 }
 
-int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err)
+int mps_shm_poll(struct mps_shm *ret, const char *path, struct error *err)
 {
         struct statfs system;
         _close_ int fd = -1;
@@ -65,7 +65,7 @@ struct count {
         dev_t device;
 };
 
-static void add(struct count *count, const struct stat *status)
+static void shared_memory_add(struct count *count, const struct stat *status)
 {
         const uint64_t names = S_ISDIR(status->st_mode) ? 1 : MAX((uint64_t)status->st_nlink, UINT64_C(1));
         const uint64_t bytes = (uint64_t)status->st_blocks * BLOCK / names;
@@ -102,7 +102,7 @@ static void walk(struct count *count, int fd, unsigned int depth)
                 if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
                         status.st_dev != count->device)
                         continue;
-                add(count, &status);
+                shared_memory_add(count, &status);
                 if (!S_ISDIR(status.st_mode) || depth + 1 == MPS_SHM_DEPTH_MAX)
                         continue;
                 below = openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

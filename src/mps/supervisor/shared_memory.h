@@ -15,7 +15,7 @@
 #define MPS_SHM_DEPTH_MAX 16U
 
 /* The tmpfs at |path|: size, used, files_max and files; 0 where there is none. */
-int mps_shm_look(struct mps_shm *ret, const char *path, struct error *err) MUST_USE;
+int mps_shm_poll(struct mps_shm *ret, const char *path, struct error *err) MUST_USE;
 
 /* Adds owners and nameless: up to a tenth of a second where there are very many files. */
 int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err) MUST_USE;

@@ -9,16 +9,16 @@
 
 #define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
 
-void supervisor_look_at_shm(struct mps_supervisor *supervisor)
+void supervisor_poll_shm(struct mps_supervisor *supervisor)
 {
         _free_ char *path = xasprintf("%s/shm", supervisor->root);
         bool has_news;
 
         if (supervisor->is_closing)
                 return;
-        has_news = mps_shm_watch_look(&supervisor->shm, path, NULL);
+        has_news = mps_shm_watch_poll(&supervisor->shm, path, NULL);
         for (size_t i = 0; i < supervisor->n_runs; i++)
-                has_news |= mps_run_look_at_shm(supervisor->runs[i]);
+                has_news |= mps_run_poll_shm(supervisor->runs[i]);
         if (has_news)
                 supervisor_note(supervisor, false);
 }

@@ -26,7 +26,7 @@
 
 enum there { NOTHING, A_FOLDER, OUR_TMPFS, SOMETHING_ELSE };
 
-static int look(const char *path, enum there *ret, dev_t *ret_device, struct error *err)
+static int shm_mount_poll(const char *path, enum there *ret, dev_t *ret_device, struct error *err)
 {
         _free_ char *folder = xasprintf("%s/..", path);
         struct stat above;
@@ -90,7 +90,7 @@ int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct erro
         dev_t device;
         int failure;
 
-        if (look(path, &there, &device, err) < 0)
+        if (shm_mount_poll(path, &there, &device, err) < 0)
                 return -1;
         if (there == SOMETHING_ELSE)
                 return error_set(
@@ -233,7 +233,7 @@ int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err)
         dev_t device = 0;
 
         *ret_user = 0;
-        if (look(path, &there, &device, err) < 0)
+        if (shm_mount_poll(path, &there, &device, err) < 0)
                 return -1;
         if (there == NOTHING || there == SOMETHING_ELSE)
                 return 0;

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-#define LOOKS_BETWEEN_COUNTS 30U
+#define POLLS_BETWEEN_COUNTS 30U
 
 static void log_change(const struct mps_shm *shm, bool was_full, const char *daemon)
 {
@@ -17,18 +17,18 @@ static void log_change(const struct mps_shm *shm, bool was_full, const char *dae
                         LOG_STR("daemon", daemon ? daemon : "all of the node"), LOG_STR("what", text));
 }
 
-bool mps_shm_watch_look(struct mps_shm_watch *watch, const char *path, const char *daemon)
+bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const char *daemon)
 {
         const struct mps_shm before = watch->shm;
         struct mps_shm shm;
         struct error err;
 
-        if (mps_shm_look(&shm, path, &err) < 0)
+        if (mps_shm_poll(&shm, path, &err) < 0)
                 return false; /* doctor tells why */
-        watch->looks++;
+        watch->polls++;
         mps_shm_judge(&shm, &before);
-        if (shm.is_full && (!before.is_full || watch->looks - watch->counted >= LOOKS_BETWEEN_COUNTS)) {
-                watch->counted = watch->looks;
+        if (shm.is_full && (!before.is_full || watch->polls - watch->counted >= POLLS_BETWEEN_COUNTS)) {
+                watch->counted = watch->polls;
                 if (mps_shm_count(&shm, path, &err) < 0)
                         log_debug("the owners of files in the shared memory are unknown", LOG_ERR(&err));
         }

@@ -8,9 +8,9 @@
 
 struct mps_shm_watch {
         struct mps_shm shm; /* as of the last look; all zeros: there is no such tmpfs */
-        unsigned int looks;
+        unsigned int polls;
         unsigned int counted; /* at which look its owners were counted */
 };
 
 /* |daemon| has it alone; NULL: all daemons of the node. True: mps_shm_is_same() does not hold any more. */
-bool mps_shm_watch_look(struct mps_shm_watch *watch, const char *path, const char *daemon);
+bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const char *daemon);

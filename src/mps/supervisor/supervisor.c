@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "mps/supervisor/folder.h"
 
-#define LOOK_MS UINT64_C(2000)
+#define POLL_MS UINT64_C(2000)
 #define NVML_PATIENCE_MS UINT64_C(5000)
 #define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs them (MPS manual) */
 #define RECORD_RETRY_MS UINT64_C(1000)
@@ -67,7 +67,7 @@ int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err
         record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, supervisor->n_runs);
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
-        grants_fill_record(supervisor, &record);
+        supervisor_allocations_fill_record(supervisor, &record);
         supervisor_fill_limits(supervisor, &record);
         rc = mps_record_write(&record, supervisor->record_path, err);
         if (rc < 0)
@@ -121,7 +121,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
                 for (size_t i = 0; i < supervisor->n_runs; i++)
                         if (position_of(supervisor, supervisor->runs[i]) == place) {
                                 mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
-                                grants_describe(supervisor, &status->arena, &daemons[count]);
+                                supervisor_allocations_describe(supervisor, &status->arena, &daemons[count]);
                                 supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
                                 add_memory(supervisor, &status->arena, &daemons[count++]);
                         }
@@ -201,7 +201,7 @@ static void on_soon(uv_timer_t *timer)
                 write_record(supervisor);
         }
         requests_deliver(supervisor);
-        grants_reconcile(supervisor);
+        supervisor_allocations_reconcile(supervisor);
         renew_status(supervisor);
         supervisor_follow_limits(supervisor);
         if (supervisor->has_change && supervisor->options.on_change)
@@ -222,7 +222,7 @@ static void on_run_changed(struct mps_run *run, bool is_process, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
-        grants_reconcile(supervisor);
+        supervisor_allocations_reconcile(supervisor);
         supervisor_note(supervisor, is_process || mps_run_is_gone(run));
 }
 
@@ -347,7 +347,7 @@ static void restore(struct mps_supervisor *supervisor)
         }
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
-        grants_read_record(supervisor, &record);
+        supervisor_allocations_read_record(supervisor, &record);
         supervisor_read_limits(supervisor, &record);
         keep_wanted(supervisor, &record.wanted);
         supervisor->generation = record.generation;
@@ -400,29 +400,29 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .environment = (const char *const *)supervisor->environment,
                 .enter_shm = supervisor_find_enter_shm(options),
                 .sets_compute_mode = options->sets_compute_mode,
-                .look_ms = options->look_ms ? options->look_ms : LOOK_MS,
+                .poll_ms = options->poll_ms ? options->poll_ms : POLL_MS,
                 .command_ms = options->command_ms,
                 .nvml = supervisor->nvml,
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
                 .shm_kib = supervisor_shm_kib,
-                .namespaces = grants_list_namespaces,
+                .namespaces = supervisor_allocations_list_namespaces,
                 .changed = on_run_changed,
                 .data = supervisor,
         };
         shm = xasprintf("%s/shm", options->root);
         mps_folder_label(shm);
-        list_init(&supervisor->grants);
+        list_init(&supervisor->allocations);
         list_init(&supervisor->requests);
         uv_timer_init(options->loop, &supervisor->reconcile);
         uv_timer_init(options->loop, &supervisor->soon);
         uv_timer_init(options->loop, &supervisor->again);
-        uv_timer_init(options->loop, &supervisor->look);
+        uv_timer_init(options->loop, &supervisor->poll);
         uv_timer_init(options->loop, &supervisor->grace);
-        supervisor->soon.data = supervisor->again.data = supervisor->look.data = supervisor->grace.data = supervisor;
+        supervisor->soon.data = supervisor->again.data = supervisor->poll.data = supervisor->grace.data = supervisor;
         supervisor->reconcile.data = supervisor;
         supervisor->open = 5;
-        uv_timer_start(&supervisor->look, supervisor_on_look, 0, supervisor->context.look_ms);
+        uv_timer_start(&supervisor->poll, supervisor_on_poll, 0, supervisor->context.poll_ms);
         raise_file_limit();
         restore(supervisor);
         renew_status(supervisor);
@@ -439,7 +439,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         bool leaves_thread = supervisor->leaves_thread;
 
         requests_done(supervisor);
-        grants_done(supervisor);
+        supervisor_allocations_done(supervisor);
         mps_usage_free(supervisor->usage);
         mps_memory_limits_done(&supervisor->limits);
         mps_status_free(supervisor->status);
@@ -461,7 +461,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
                 closed(leaves_thread, data);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_supervisor_handle_closed(uv_handle_t *handle)
 {
         struct mps_supervisor *supervisor = handle->data;
 
@@ -474,11 +474,11 @@ static void on_nvml_closed(bool is_left, void *data)
         struct mps_supervisor *supervisor = data;
 
         supervisor->leaves_thread = is_left;
-        uv_close((uv_handle_t *)&supervisor->soon, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->again, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->reconcile, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->look, on_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->grace, on_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->again, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->reconcile, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->poll, on_supervisor_handle_closed);
+        uv_close((uv_handle_t *)&supervisor->grace, on_supervisor_handle_closed);
 }
 
 static void close_nvml(struct mps_supervisor *supervisor, uint64_t patience_ms)
@@ -511,7 +511,7 @@ static void begin_end(struct mps_supervisor *supervisor, mps_supervisor_closed_f
         supervisor->is_closing = true;
         supervisor->closed = closed;
         supervisor->closed_data = data;
-        uv_timer_stop(&supervisor->look);
+        uv_timer_stop(&supervisor->poll);
         uv_timer_stop(&supervisor->again);
         uv_timer_stop(&supervisor->reconcile);
 }

@@ -46,7 +46,7 @@ struct mps_supervisor_options {
         const char *enter_shm;
         uint64_t shm_kib; /* the size of a daemon's own; 0: half of the memory, by the daemon's part of the units */
         bool sets_compute_mode;
-        uint64_t look_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */
+        uint64_t poll_ms;              /* between two looks at a daemon that is ready; 0: 2,000 */
         uint64_t command_ms;           /* for each command; 0: MPS_COMMAND_TIMEOUT_MS */
         void (*on_change)(void *data); /* mps_supervisor_status() says something new; at most once a turn of the loop */
         void *data;
@@ -75,15 +75,16 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
 
 /* Makes the partition or namespace; the same id again answers with what is there. */
-void mps_supervisor_grant(
-        struct mps_supervisor *supervisor, const struct mps_grant_request *request, mps_granted_fn *done, void *data);
+void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
+        mps_granted_fn *done, void *data);
 /* An error: it stays for now, as while it has clients, and is removed as soon as that goes. */
 void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data);
 /*
  * All that is granted at this moment: what is missing of it is made, and what was granted before and is not in it is released. What
  * is granted or released later counts from then on. Without this call all that is not released is wanted.
  */
-void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, size_t n_wanted);
+void mps_supervisor_hold(
+        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted);
 
 /* Politely, through the control daemon. Refused unless the client is in the list at that moment, with the container said. */
 void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,

@@ -7,7 +7,7 @@
 static const char *const request_words[] = {
         [MPS_REQUEST_WATCH] = "watch",
         [MPS_REQUEST_APPLY] = "apply",
-        [MPS_REQUEST_GRANT] = "grant",
+        [MPS_REQUEST_ALLOCATION] = "grant",
         [MPS_REQUEST_RELEASE] = "release",
         [MPS_REQUEST_TERMINATE] = "terminate",
         [MPS_REQUEST_PING] = "ping",
@@ -25,23 +25,24 @@ static const char *error_word(unsigned int position)
 
 /* ---- requests ---- */
 
-static json_t *of_grant_request(const struct mps_grant_request *grant)
+static json_t *of_allocation_request(const struct mps_allocation_request *allocation)
 {
         json_t *object = json_object();
 
-        message_put_text(object, "id", grant->id);
-        message_put_text(object, "daemon", grant->daemon);
-        message_put_text(object, "unit", grant->unit);
-        message_put_uint(object, "threadsPermille", grant->threads_permille);
-        message_put_uint(object, "limitMib", grant->limit_mib);
-        message_put_uint(object, "sms", grant->sms);
+        message_put_text(object, "id", allocation->id);
+        message_put_text(object, "daemon", allocation->daemon);
+        message_put_text(object, "unit", allocation->unit);
+        message_put_uint(object, "threadsPermille", allocation->threads_permille);
+        message_put_uint(object, "limitMib", allocation->limit_mib);
+        message_put_uint(object, "sms", allocation->sms);
         return object;
 }
 
-static void to_grant_request(struct message_in *in, const json_t *object, struct mps_grant_request *grant)
+static void to_allocation_request(
+        struct message_in *in, const json_t *object, struct mps_allocation_request *allocation)
 {
-        *grant = (struct mps_grant_request){
-                .id = message_need_text(in, object, "id", MESSAGE_GRANT),
+        *allocation = (struct mps_allocation_request){
+                .id = message_need_text(in, object, "id", MESSAGE_ALLOCATION),
                 .daemon = message_need_text(in, object, "daemon", MESSAGE_PATH),
                 .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
                 .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 1, 1000),
@@ -50,26 +51,27 @@ static void to_grant_request(struct message_in *in, const json_t *object, struct
         };
 }
 
-static json_t *of_grants(const struct mps_request *request)
+static json_t *of_allocations(const struct mps_request *request)
 {
         json_t *array = json_array();
 
-        for (size_t i = 0; i < request->n_grants; i++)
-                json_array_append_new(array, of_grant_request(&request->grants[i]));
+        for (size_t i = 0; i < request->n_allocations; i++)
+                json_array_append_new(array, of_allocation_request(&request->allocations[i]));
         return array;
 }
 
-static void to_grants(struct message_in *in, const json_t *object, struct mps_request *request)
+static void to_allocations(struct message_in *in, const json_t *object, struct mps_request *request)
 {
-        const json_t *array = message_array(in, object, "grants", MPS_HOLD_MAX, &request->n_grants);
-        struct mps_grant_request *grants = ARENA_ARRAY(in->arena, struct mps_grant_request, request->n_grants);
+        const json_t *array = message_array(in, object, "grants", MPS_HOLD_MAX, &request->n_allocations);
+        struct mps_allocation_request *allocations =
+                ARENA_ARRAY(in->arena, struct mps_allocation_request, request->n_allocations);
 
-        request->has_grants = array != NULL;
-        for (size_t i = 0; i < request->n_grants && !in->is_bad; i++) {
-                to_grant_request(in, json_array_get(array, i), &grants[i]);
+        request->has_allocations = array != NULL;
+        for (size_t i = 0; i < request->n_allocations && !in->is_bad; i++) {
+                to_allocation_request(in, json_array_get(array, i), &allocations[i]);
                 message_bad_item(in, "grants", i);
         }
-        request->grants = grants;
+        request->allocations = allocations;
 }
 
 char *mps_request_write(const struct mps_request *request)
@@ -85,14 +87,14 @@ char *mps_request_write(const struct mps_request *request)
         case MPS_REQUEST_APPLY:
                 message_put_uint(object, "generation", request->generation);
                 json_object_set_new(object, "daemons", message_of_wanted(&request->wanted));
-                if (request->has_grants)
-                        json_object_set_new(object, "grants", of_grants(request));
+                if (request->has_allocations)
+                        json_object_set_new(object, "grants", of_allocations(request));
                 break;
-        case MPS_REQUEST_GRANT:
-                json_object_set_new(object, "grant", of_grant_request(&request->grant));
+        case MPS_REQUEST_ALLOCATION:
+                json_object_set_new(object, "grant", of_allocation_request(&request->allocation));
                 break;
         case MPS_REQUEST_RELEASE:
-                message_put_text(object, "grant", request->grant.id);
+                message_put_text(object, "grant", request->allocation.id);
                 break;
         case MPS_REQUEST_TERMINATE:
                 message_put_text(object, "daemon", request->daemon);
@@ -116,15 +118,15 @@ static void to_request(struct message_in *in, const json_t *object, struct mps_r
         case MPS_REQUEST_APPLY:
                 request->generation = message_uint(in, object, "generation", 0, INT64_MAX);
                 message_to_wanted(in, object, &request->wanted);
-                to_grants(in, object, request);
+                to_allocations(in, object, request);
                 break;
-        case MPS_REQUEST_GRANT:
-                to_grant_request(in, message_object(in, object, "grant"), &request->grant);
+        case MPS_REQUEST_ALLOCATION:
+                to_allocation_request(in, message_object(in, object, "grant"), &request->allocation);
                 if (in->is_bad)
                         error_raise_prefix(in->err, "grant");
                 break;
         case MPS_REQUEST_RELEASE:
-                request->grant.id = message_need_text(in, object, "grant", MESSAGE_GRANT);
+                request->allocation.id = message_need_text(in, object, "grant", MESSAGE_ALLOCATION);
                 break;
         case MPS_REQUEST_TERMINATE:
                 request->daemon = message_need_text(in, object, "daemon", MESSAGE_PATH);
@@ -151,21 +153,21 @@ int mps_request_read(struct mps_request *ret, struct arena *arena, const char *l
 
 /* ---- answers ---- */
 
-static json_t *of_grant(const struct mps_grant *grant)
+static json_t *of_allocation(const struct mps_allocation *allocation)
 {
         json_t *object = json_object();
 
-        message_put_text(object, "tier", mps_tier_name(grant->tier));
-        message_put_text(object, "pipe", grant->pipe);
-        message_put_text(object, "partition", grant->partition);
-        message_put_uint(object, "sms", grant->sms);
+        message_put_text(object, "tier", mps_tier_name(allocation->tier));
+        message_put_text(object, "pipe", allocation->pipe);
+        message_put_text(object, "partition", allocation->partition);
+        message_put_uint(object, "sms", allocation->sms);
         return object;
 }
 
 /* What it says becomes a mount and a variable of a container. */
-static void to_grant(struct message_in *in, const json_t *object, struct mps_grant *grant)
+static void to_allocation(struct message_in *in, const json_t *object, struct mps_allocation *allocation)
 {
-        *grant = (struct mps_grant){
+        *allocation = (struct mps_allocation){
                 .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
                 .pipe = message_text(in, object, "pipe", MESSAGE_PATH),
                 .partition = message_text(in, object, "partition", MESSAGE_ANY),
@@ -188,8 +190,8 @@ char *mps_answer_write(const struct mps_answer *answer)
         if (!answer->ok) {
                 message_put_text(object, "kind", error_kind_name(answer->error.kind));
                 message_put_text(object, "error", answer->error.text);
-        } else if (answer->has_grant) {
-                json_object_set_new(object, "granted", of_grant(&answer->grant));
+        } else if (answer->has_allocation) {
+                json_object_set_new(object, "granted", of_allocation(&answer->allocation));
         }
         return message_print(object, JSON_COMPACT);
 }
@@ -234,11 +236,11 @@ static void to_answer(struct message_in *in, const json_t *object, struct mps_an
                 message_bad(in, "neither a status nor an answer");
         answer->id = message_uint(in, object, "id", 0, INT64_MAX);
         answer->ok = message_bool(in, object, "ok");
-        answer->has_grant = answer->ok && granted;
+        answer->has_allocation = answer->ok && granted;
         if (!answer->ok)
                 to_error(in, object, &answer->error);
         else if (granted)
-                to_grant(in, granted, &answer->grant);
+                to_allocation(in, granted, &answer->allocation);
 }
 
 int mps_answer_read(struct mps_answer *ret, struct arena *arena, const char *line, size_t length, struct error *err)

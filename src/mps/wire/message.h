@@ -4,11 +4,11 @@
  *
  *   {"do":"watch"}                                  → {"status":{…}} now and at each change
  *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
- *   {"do":"apply","id":1,"generation":7,"daemons":[…],"grants":[{…}]}
+ *   {"do":"apply","id":1,"generation":7,"daemons":[…],"allocations":[{…}]}
  *                                                   with all that is granted; without it, as from an agent of before, nothing is
  *                                                   released but what is said
- *   {"do":"grant","id":2,"grant":{…}}               → {"id":2,"ok":true,"granted":{…}}
- *   {"do":"release","id":3,"grant":"…"}
+ *   {"do":"allocation","id":2,"allocation":{…}}               → {"id":2,"ok":true,"granted":{…}}
+ *   {"do":"release","id":3,"allocation":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck
  *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
  *                                                   → {"id":3,"ok":true} or {"id":3,"ok":false,"kind":"invalid","error":"…"}
@@ -23,12 +23,12 @@
 
 #define MPS_SOCKET "warpshare.sock"
 #define MPS_MESSAGE_MAX ((size_t)4 * 1024 * 1024)
-#define MPS_HOLD_MAX ((size_t)4096) /* grants in one apply: more than 60 clients on each of 64 GPUs */
+#define MPS_HOLD_MAX ((size_t)4096) /* allocations in one apply: more than 60 clients on each of 64 GPUs */
 
 enum mps_request_kind {
         MPS_REQUEST_WATCH,
         MPS_REQUEST_APPLY,
-        MPS_REQUEST_GRANT,
+        MPS_REQUEST_ALLOCATION,
         MPS_REQUEST_RELEASE,
         MPS_REQUEST_TERMINATE,
         MPS_REQUEST_PING,
@@ -39,11 +39,11 @@ struct mps_request {
         uint64_t id;
         uint64_t generation;      /* apply */
         struct mps_wanted wanted; /* apply */
-        bool has_grants;          /* apply: |grants| is all that is granted */
-        const struct mps_grant_request *grants;
-        size_t n_grants;
-        struct mps_grant_request grant; /* grant; release: only |grant.id| */
-        const char *daemon;             /* terminate */
+        bool has_allocations;     /* apply: |allocations| is all that is granted */
+        const struct mps_allocation_request *allocations;
+        size_t n_allocations;
+        struct mps_allocation_request allocation; /* allocation; release: only |allocation.id| */
+        const char *daemon;                       /* terminate */
         pid_t client;
         const char *container_id;
 };
@@ -60,8 +60,8 @@ struct mps_answer {
         struct mps_status *status; /* the reader's, to free */
         bool ok;
         struct error error; /* when not |ok| */
-        bool has_grant;
-        struct mps_grant grant;
+        bool has_allocation;
+        struct mps_allocation allocation;
 };
 
 int mps_answer_read(

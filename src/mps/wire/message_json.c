@@ -105,7 +105,7 @@ static bool is_uuid(const char *text)
         return true;
 }
 
-static bool is_grant(const char *text)
+static bool is_allocation(const char *text)
 {
         size_t length = strlen(text);
 
@@ -136,7 +136,7 @@ static const struct {
         [MESSAGE_ANY] = {is_any, MESSAGE_TEXT_MAX, "text without control characters"},
         [MESSAGE_PATH] = {is_path, 255, "a relative path of letters, digits, '.', '-' and '_'"},
         [MESSAGE_UUID] = {is_uuid, 127, "a UUID: letters, digits, '-' and '/'"},
-        [MESSAGE_GRANT] = {is_grant, 64, "1 to 64 of a-z, 0-9 and '_'"},
+        [MESSAGE_ALLOCATION] = {is_allocation, 64, "1 to 64 of a-z, 0-9 and '_'"},
 };
 
 static const char *take_text(struct message_in *in, const json_t *value, const char *key, enum message_text kind)

@@ -28,10 +28,10 @@ struct message_in {
 };
 
 enum message_text {
-        MESSAGE_ANY,   /* no control characters */
-        MESSAGE_PATH,  /* a relative path of letters, digits, '.', '-', '_', without "." and ".." in it */
-        MESSAGE_UUID,  /* letters, digits, '-', '/': what goes into commands and variables as one word */
-        MESSAGE_GRANT, /* [a-z0-9_]{1,64} */
+        MESSAGE_ANY,        /* no control characters */
+        MESSAGE_PATH,       /* a relative path of letters, digits, '.', '-', '_', without "." and ".." in it */
+        MESSAGE_UUID,       /* letters, digits, '-', '/': what goes into commands and variables as one word */
+        MESSAGE_ALLOCATION, /* [a-z0-9_]{1,64} */
 };
 
 void message_bad(struct message_in *in, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -25,7 +25,7 @@ static json_t *of_client(const struct mps_client *client)
         message_put_text(object, "podUid", client->pod_uid);
         message_put_text(object, "containerId", client->container_id);
         message_put_text(object, "namespace", client->name_space);
-        message_put_text(object, "grant", client->grant);
+        message_put_text(object, "grant", client->allocation);
         if (client->has_environment)
                 message_put_uint(object, "askedPermille", client->asked_permille);
         if (client->memory != UINT64_MAX)
@@ -49,7 +49,7 @@ static json_t *of_limit(const struct mps_container_limit *limit)
 {
         json_t *object = json_object();
 
-        message_put_text(object, "grant", limit->grant);
+        message_put_text(object, "grant", limit->allocation);
         message_put_text(object, "unit", limit->unit);
         message_put_text(object, "cgroup", limit->cgroup);
         message_put_uint(object, "limitMib", limit->limit_mib);
@@ -164,7 +164,7 @@ static void to_client(struct message_in *in, const json_t *object, struct mps_cl
                 .pod_uid = message_text(in, object, "podUid", MESSAGE_ANY),
                 .container_id = message_text(in, object, "containerId", MESSAGE_ANY),
                 .name_space = message_text(in, object, "namespace", MESSAGE_ANY),
-                .grant = message_text(in, object, "grant", MESSAGE_ANY),
+                .allocation = message_text(in, object, "grant", MESSAGE_ANY),
                 .has_environment = json_object_get(object, "askedPermille") != NULL,
                 .asked_permille = (unsigned int)message_uint(in, object, "askedPermille", 0, 1000),
                 .memory = json_object_get(object, "memoryBytes") ? message_uint(in, object, "memoryBytes", 0, INT64_MAX)
@@ -214,7 +214,7 @@ static void to_clients(struct message_in *in, const json_t *object, struct mps_d
 static void to_limit(struct message_in *in, const json_t *object, struct mps_container_limit *limit)
 {
         *limit = (struct mps_container_limit){
-                .grant = message_need_text(in, object, "grant", MESSAGE_GRANT),
+                .allocation = message_need_text(in, object, "grant", MESSAGE_ALLOCATION),
                 .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
                 .cgroup = message_need_text(in, object, "cgroup", MESSAGE_ANY),
                 .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),

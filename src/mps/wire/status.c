@@ -49,7 +49,8 @@ const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *st
         return NULL;
 }
 
-void mps_grant_request_copy(struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request)
+void mps_allocation_request_copy(
+        struct mps_allocation_request *ret, struct arena *arena, const struct mps_allocation_request *request)
 {
         *ret = *request;
         ret->id = arena_strdup(arena, request->id);
@@ -57,9 +58,9 @@ void mps_grant_request_copy(struct mps_grant_request *ret, struct arena *arena, 
         ret->unit = arena_strdup(arena, request->unit);
 }
 
-void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant)
+void mps_allocation_copy(struct mps_allocation *ret, struct arena *arena, const struct mps_allocation *allocation)
 {
-        *ret = *grant;
-        ret->pipe = arena_strdup(arena, grant->pipe);
-        ret->partition = arena_strdup(arena, grant->partition);
+        *ret = *allocation;
+        ret->pipe = arena_strdup(arena, allocation->pipe);
+        ret->partition = arena_strdup(arena, allocation->partition);
 }

@@ -2,7 +2,7 @@
  * What is going on in the MPS daemons of this node: the facts that `warpshare mps` gathers and the agent judges. Values only.
  *
  * A snapshot lives in one arena. Numbers are as the kernel and the control daemon say; nothing in here is believed from a
- * container except |grant|, which is marked so.
+ * container except |allocation|, which is marked so.
  */
 #pragma once
 
@@ -35,7 +35,7 @@ const char *mps_state_name(enum mps_state state); /* "off", "starting", … */
 enum {
         MPS_CAN_SERVER_STATUS = 1U << 0, /* get_server_status: r550 and newer */
         MPS_CAN_TERMINATE = 1U << 1,     /* terminate_client */
-        /* 1U << 2 was another: records of before may have it. */
+        /* 1U << 2 was another: records of older versions may have it. */
         MPS_CAN_MULTI_USER = 1U << 3, /* -multiuser-server */
         MPS_CAN_PARTITION = 1U << 4,  /* -S and sm_partition: r590 */
         MPS_CAN_NAMESPACE = 1U << 5,  /* the v3 interface: r615 */
@@ -50,7 +50,7 @@ struct mps_client {
         const char *container_id;    /* the same */
         const char *cgroup;          /* the container's folder: mps/supervisor/process.h; not told to the agent */
         const char *name_space;      /* v3: in which it is, as its control daemon says; or NULL */
-        const char *grant;           /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
+        const char *allocation;      /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
         bool has_environment;        /* it could be read, so the next is known; the same caution */
         unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE when the program started; 0: none */
         uint64_t memory;             /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
@@ -67,7 +67,7 @@ struct mps_server {
 
 /* The limit of what all processes of one container have on a unit together: mps/supervisor/memory_limits.h. */
 struct mps_container_limit {
-        const char *grant;
+        const char *allocation;
         const char *unit;
         const char *cgroup;
         uint64_t limit_mib;
@@ -120,8 +120,8 @@ const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *st
 const struct mps_daemon_status *mps_status_find(const struct mps_status *status, const char *name);
 
 /* One container's part that has to be made before it starts: a partition or a namespace. */
-struct mps_grant_request {
-        const char *id;     /* of the grant, [a-z0-9_]{1,64} */
+struct mps_allocation_request {
+        const char *id;     /* of the allocation, [a-z0-9_]{1,64} */
         const char *daemon; /* its name */
         const char *unit;   /* UUID */
         unsigned int threads_permille;
@@ -130,7 +130,7 @@ struct mps_grant_request {
 };
 
 /* What the container has to be given for it. */
-struct mps_grant {
+struct mps_allocation {
         enum mps_tier tier;
         const char *pipe;      /* directory below the MPS root to mount at the usual place; NULL: that of the daemon */
         const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
@@ -138,10 +138,10 @@ struct mps_grant {
 };
 
 /* Deep copies. */
-void mps_grant_request_copy(
-        struct mps_grant_request *ret, struct arena *arena, const struct mps_grant_request *request);
-void mps_grant_copy(struct mps_grant *ret, struct arena *arena, const struct mps_grant *grant);
+void mps_allocation_request_copy(
+        struct mps_allocation_request *ret, struct arena *arena, const struct mps_allocation_request *request);
+void mps_allocation_copy(struct mps_allocation *ret, struct arena *arena, const struct mps_allocation *allocation);
 
 /* How the supervisor answers a request, whether asked in its process or by a line: |err| is NULL on success. */
 typedef void mps_done_fn(const struct error *err, void *data);
-typedef void mps_granted_fn(const struct error *err, const struct mps_grant *grant, void *data);
+typedef void mps_granted_fn(const struct error *err, const struct mps_allocation *allocation, void *data);

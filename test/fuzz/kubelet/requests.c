@@ -18,18 +18,17 @@ static void fuzz_allocate(const uint8_t *bytes, size_t size)
         size_t count;
 
         if (convert_allocate_request(&containers, &count, &arena, bytes, size, &err) == 0) {
-                struct allocation *allocations = ARENA_ARRAY(&arena, struct allocation, count);
+                struct allocate_answer *answers = ARENA_ARRAY(&arena, struct allocate_answer, count);
                 bool all = true;
 
                 for (size_t i = 0; i < count && all; i++) {
                         const struct allocate_request request = {
                                 .ids = containers[i].ids, .n_ids = containers[i].n_ids, .tag = "tag"};
 
-                        all = allocate(&allocations[i], &arena, node.plan, &node.plan->resources[0], &request, &err) ==
-                              0;
+                        all = allocate(&answers[i], &arena, node.plan, &node.plan->resources[0], &request, &err) == 0;
                 }
                 if (all)
-                        rpc_message_unref(convert_allocate_response(allocations, count, &arena));
+                        rpc_message_unref(convert_allocate_response(answers, count, &arena));
         }
         arena_done(&arena);
 }

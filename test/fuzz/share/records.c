@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "share/checkpoint.h"
-#include "share/grants.h"
-#include "share/mps_terms.h"
+#include "share/allocations.h"
+#include "share/sharing_policy.h"
 
 #define REPLICAS 4
 
@@ -37,46 +37,47 @@ static void on_released(const char *id, void *data)
         (void)data;
 }
 
-static void use(struct grants *grants)
+static void use(struct allocations *allocations)
 {
         static const char *const ids[] = {"A::3", "B::0"};
-        const struct grants_held held = {.devices = ids, .n_devices = ARRAY_SIZE(ids)};
-        const struct grant *grant;
+        const struct allocations_held held = {.devices = ids, .n_devices = ARRAY_SIZE(ids)};
+        const struct allocation *allocation;
         struct error err;
 
-        grants_set_unit_health(grants, "B", false);
-        if (grants_allocate(grants, ids, ARRAY_SIZE(ids), (struct grants_moment){1, 1}, "g", &grant, &err) == 0 &&
-                strcmp(grant->unit, "A") != 0)
+        allocations_set_unit_health(allocations, "B", false);
+        if (allocations_make(allocations, ids, ARRAY_SIZE(ids), (struct allocations_moment){1, 1}, "g", &allocation,
+                    &err) == 0 &&
+                strcmp(allocation->unit, "A") != 0)
                 abort();
-        grants_sync(grants, &held, 1, INT64_MAX, on_released, NULL);
-        if (grants_count(grants) != 1 || !grants_of_device(grants, "B::0"))
+        allocations_sync(allocations, &held, 1, INT64_MAX, on_released, NULL);
+        if (allocations_count(allocations) != 1 || !allocations_of_device(allocations, "B::0"))
                 abort();
 }
 
-static void read_grants(const char *text, size_t size)
+static void read_allocations(const char *text, size_t size)
 {
         struct resource resource;
-        struct grants *grants;
+        struct allocations *allocations;
         struct error err;
 
         make_resource(&resource);
-        grants = grants_new(&resource, 2);
-        if (grants_read(grants, text, size, 0, &err) == 0) {
-                struct grants *again = grants_new(&resource, 2);
-                char *first = grants_write(grants);
+        allocations = allocations_new(&resource, 2);
+        if (allocations_read(allocations, text, size, 0, &err) == 0) {
+                struct allocations *again = allocations_new(&resource, 2);
+                char *first = allocations_write(allocations);
                 char *second;
 
-                if (grants_read(again, first, strlen(first), 0, &err) < 0)
+                if (allocations_read(again, first, strlen(first), 0, &err) < 0)
                         abort();
-                second = grants_write(again);
+                second = allocations_write(again);
                 if (strcmp(first, second) != 0)
                         abort();
                 free(first);
                 free(second);
-                grants_free(again);
-                use(grants);
+                allocations_free(again);
+                use(allocations);
         }
-        grants_free(grants);
+        allocations_free(allocations);
         map_done(&resource.by_id);
 }
 
@@ -93,19 +94,19 @@ static void read_checkpoint(const char *text, size_t size)
         arena_done(&arena);
 }
 
-static void read_terms(const char *text, size_t size)
+static void read_policy(const char *text, size_t size)
 {
         struct arena arena = ARENA_INIT;
-        struct mps_terms_list list;
-        struct mps_terms_list again;
+        struct sharing_policy_list list;
+        struct sharing_policy_list again;
         const char *const *names;
         size_t n_names;
         struct error err;
 
-        if (mps_terms_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
-                char *first = mps_terms_write(&list, names, n_names);
+        if (sharing_policy_read(&list, &names, &n_names, &arena, text, size, &err) == 0) {
+                char *first = sharing_policy_write(&list, names, n_names);
 
-                if (mps_terms_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
+                if (sharing_policy_read(&again, &names, &n_names, &arena, first, strlen(first), &err) < 0 ||
                         again.count != list.count)
                         abort();
                 free(first);
@@ -118,9 +119,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (size == 0)
                 return 0;
         if (data[0] == 'g')
-                read_grants((const char *)data + 1, size - 1);
+                read_allocations((const char *)data + 1, size - 1);
         else if (data[0] == 't')
-                read_terms((const char *)data + 1, size - 1);
+                read_policy((const char *)data + 1, size - 1);
         else
                 read_checkpoint((const char *)data + 1, size - 1);
         return 0;

@@ -16,27 +16,31 @@ static const struct resource resource = {
         .name = "nvidia.com/gpu", .strategy = SHARING_MPS, .units = units, .n_units = ARRAY_SIZE(units)};
 
 static const char *const devices[] = {"GPU-1::0", "GPU-1::1"};
-static const struct grant bound = {
+static const struct allocation bound = {
         .id = "g1a", .unit = "GPU-1", .devices = devices, .n_devices = 2, .since = 1763769600};
-static const struct grant second = {.id = "g1b", .unit = "GPU-1", .devices = devices, .n_devices = 1, .since = 0};
-static const struct grant free_one = {.id = "g1c", .devices = devices, .n_devices = 1};
+static const struct allocation second = {.id = "g1b", .unit = "GPU-1", .devices = devices, .n_devices = 1, .since = 0};
+static const struct allocation free_one = {.id = "g1c", .devices = devices, .n_devices = 1};
 static const struct holder holder = {.pod_namespace = "team-a", .pod = "train", .container = "main", .pod_uid = "u1"};
 static const struct holder sidecar = {.pod_namespace = "team-a", .pod = "train", .container = "side", .pod_uid = "u1"};
 static const struct holder init = {.pod_uid = "u2"};
-static const struct ledger_allocation grants[] = {
-        {.grant = &bound, .holder = &holder, .tier = MPS_TIER_VERIFIED, .limit_mib = 15000, .threads_permille = 500},
-        {.grant = &second, .holder = &sidecar, .threads_permille = 250},
-        {.grant = &free_one, .threads_permille = 1000},
-        {.grant = &second, .holder = &init, .threads_permille = 250},
+static const struct ledger_allocation allocations[] = {
+        {.allocation = &bound,
+                .holder = &holder,
+                .tier = MPS_TIER_VERIFIED,
+                .limit_mib = 15000,
+                .threads_permille = 500},
+        {.allocation = &second, .holder = &sidecar, .threads_permille = 250},
+        {.allocation = &free_one, .threads_permille = 1000},
+        {.allocation = &second, .holder = &init, .threads_permille = 250},
 };
 
 static const bool healthy[] = {true, false};
 static const struct agent_metrics_resource resources[] = {
         {.resource = &resource,
-                .devices = {.healthy = 3, .hidden = 1, .unhealthy = 4},
+                .devices = {.healthy = 3, .reserved = 1, .unhealthy = 4},
                 .healthy = healthy,
-                .grants = grants,
-                .n_grants = 3},
+                .allocations = allocations,
+                .n_allocations = 3},
 };
 
 static const char *const first_unit[] = {"GPU-1"};
@@ -44,22 +48,22 @@ static struct mps_daemon_status daemon_status = {
         .name = "GPU-1", .resource = "nvidia.com/gpu", .units = first_unit, .n_units = 1, .state = MPS_READY};
 static const struct mps_status mps = {.daemons = &daemon_status, .n_daemons = 1};
 
-static const struct guard_finding memory = {.kind = GUARD_MEMORY,
+static const struct limit_violation memory = {.kind = LIMIT_VIOLATION_MEMORY,
         .daemon = "GPU-1",
         .unit = "GPU-1",
         .client = 4711,
         .pod_uid = "u1",
         .pod = "team-a/train",
         .container_id = "c0ffee"};
-static const struct guard_finding limit = {.kind = GUARD_LIMIT,
+static const struct limit_violation limit = {.kind = LIMIT_VIOLATION_LIMIT,
         .daemon = "GPU-1",
         .unit = "GPU-1",
         .client = 4711,
         .pod_uid = "u1",
         .pod = "team-a/train",
         .container_id = "c0ffee"};
-static const struct guard_finding unknown = {.kind = GUARD_UNKNOWN, .daemon = "GPU-1"};
-static const struct guard_finding *const standing[] = {&memory, &limit, &unknown, &limit};
+static const struct limit_violation unknown = {.kind = LIMIT_VIOLATION_UNKNOWN, .daemon = "GPU-1"};
+static const struct limit_violation *const standing[] = {&memory, &limit, &unknown, &limit};
 
 static struct mps_faults faults;
 
@@ -75,7 +79,7 @@ static struct agent_metrics node(void)
                         .faults = &faults,
                         .standing = standing,
                         .n_standing = ARRAY_SIZE(standing),
-                        .findings_total = {[GUARD_MEMORY] = 2, [GUARD_LIMIT] = 5},
+                        .violations_total = {[LIMIT_VIOLATION_MEMORY] = 2, [LIMIT_VIOLATION_LIMIT] = 5},
                         .clients_ended_total = 3},
                 .events = {.sent = 7, .dropped = 2},
         };
@@ -170,7 +174,7 @@ static void test_a_pod_is_told_once_while_its_daemon_is_at_fault(void **state UN
         _free_ char *at_fault = NULL;
         _free_ char *well = NULL;
 
-        all.n_grants = ARRAY_SIZE(grants);
+        all.n_allocations = ARRAY_SIZE(allocations);
         metrics.resources = &all;
         at_fault = agent_metrics_write(&metrics);
         assert_int_equal(count_lines(at_fault, "warpshare_mps_fault_pod{"), 1);

@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "cdi/start_devices.h"
 
-#define FILE_OF(grant) "k8s.device-plugin.nvidia.com-mps-" grant ".json"
+#define FILE_OF(allocation) "k8s.device-plugin.nvidia.com-mps-" allocation ".json"
 
 static const char *const variables[] = {
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1M,1=2M"};
@@ -73,12 +73,12 @@ static void test_the_same_again_is_not_written_and_other_variables_are(void **st
         remove_folder(folder);
 }
 
-static bool is_g2(const char *grant, void *data UNUSED)
+static bool is_g2(const char *allocation, void *data UNUSED)
 {
-        return strcmp(grant, "g2") == 0;
+        return strcmp(allocation, "g2") == 0;
 }
 
-static void test_only_files_of_grants_that_are_over_are_removed(void **state UNUSED)
+static void test_only_files_of_allocations_that_are_over_are_removed(void **state UNUSED)
 {
         static const char *const others[] = {"k8s.device-plugin.nvidia.com-mps.json", "nvidia.com-mps-g1.json",
                 "k8s.device-plugin.nvidia.com-mps-g1.yaml", "k8s.device-plugin.nvidia.com-gpu.json"};
@@ -106,7 +106,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_device_is_a_file_of_its_own_with_all_variables),
                 cmocka_unit_test(test_the_same_again_is_not_written_and_other_variables_are),
-                cmocka_unit_test(test_only_files_of_grants_that_are_over_are_removed),
+                cmocka_unit_test(test_only_files_of_allocations_that_are_over_are_removed),
         };
 
         return cmocka_run_group_tests_name("start_devices", tests, NULL, NULL);

@@ -75,7 +75,7 @@ static void test_an_exit_status_ends_it(void **state UNUSED)
         assert_int_equal(keep(refuse), 3);
 }
 
-static void die_when_told(const struct keeper_crashes *crashes)
+static void die_when_reported(const struct keeper_crashes *crashes)
 {
         if (crashes->total)
                 _exit(99);
@@ -87,7 +87,7 @@ static void die_when_told(const struct keeper_crashes *crashes)
 
 static void test_one_that_was_told_to_stop_is_not_started_again(void **state UNUSED)
 {
-        assert_int_equal(keep(die_when_told), 128 + SIGTERM);
+        assert_int_equal(keep(die_when_reported), 128 + SIGTERM);
 }
 
 static volatile sig_atomic_t was_hung_up;

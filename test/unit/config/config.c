@@ -166,7 +166,7 @@ static void test_keys_that_make_root_can_be_kept_to_flags_and_variables(void **s
                 _cleanup_(fixture_done) struct fixture fixture = fixture_new();
                 const char *text = arena_printf(&fixture.arena, "flags: %s\n", roots_keys[i][0]);
                 const char *given = arena_printf(&fixture.arena, "%s=true", roots_keys[i][3]);
-                const char *const told[] = {only[0], given, NULL};
+                const char *const reported[] = {only[0], given, NULL};
 
                 assert_ok(build(&fixture, text, NULL), &fixture.err);
                 assert_fails(build(&fixture, text, only), &fixture.err, ERROR_INVALID,
@@ -175,7 +175,7 @@ static void test_keys_that_make_root_can_be_kept_to_flags_and_variables(void **s
                                 "configKeysFromFlagsOnly is on: remove the key, set %s or %s, or start with "
                                 "--config-keys-from-flags-only=false",
                                 roots_keys[i][1], roots_keys[i][2], roots_keys[i][3]));
-                assert_ok(build(&fixture, text, told), &fixture.err);
+                assert_ok(build(&fixture, text, reported), &fixture.err);
         }
 }
 

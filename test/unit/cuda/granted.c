@@ -159,7 +159,7 @@ static void judge(struct scene *scene)
         granted_judge(&scene->verdict, &scene->granted, &scene->measured);
 }
 
-static void test_a_grant_that_is_kept_holds_without_a_word(void **state UNUSED)
+static void test_an_allocation_that_is_kept_holds_without_a_word(void **state UNUSED)
 {
         struct scene scene;
 
@@ -346,7 +346,7 @@ int main(void)
                 cmocka_unit_test(test_of_two_limits_the_lower_one_is_the_promise),
                 cmocka_unit_test(test_a_memory_limit_is_that_of_our_gpu),
                 cmocka_unit_test(test_what_cannot_be_understood_is_named),
-                cmocka_unit_test(test_a_grant_that_is_kept_holds_without_a_word),
+                cmocka_unit_test(test_an_allocation_that_is_kept_holds_without_a_word),
                 cmocka_unit_test(test_each_broken_promise_is_named),
                 cmocka_unit_test(test_the_tolerance_is_as_documented),
                 cmocka_unit_test(test_what_could_not_be_judged_is_a_remark),

@@ -135,7 +135,7 @@ static void test_a_number_beats_a_word_and_the_environment_beats_the_file(void *
                 {NULL, "all", HEALTHY, 31, XID_IGNORED},
                 {"79", "all", HEALTHY, 79, XID_IGNORED},
                 {"79", "all", NO_RULE, 79, XID_UNHEALTHY},
-                {NULL, NULL, NO_RULE, 109, XID_LOOK},
+                {NULL, NULL, NO_RULE, 109, XID_CHECK},
                 {NULL, NULL, HEALTHY, 109, XID_IGNORED},
                 {NULL, NULL, UNHEALTHY, 109, XID_UNHEALTHY},
                 {"all", NULL, NO_RULE, 109, XID_IGNORED},
@@ -175,7 +175,7 @@ struct step {
         enum { XID, FAIL, GOOD, CLEARED, BAD, GONE } what;
         unsigned int xid;
         bool is_news;
-        bool suspect;
+        bool unhealthy;
         uint64_t probe_at;
 };
 
@@ -205,9 +205,9 @@ static void play(struct health *health, const struct step *steps, size_t count)
                         is_news = health_probe(health, HEALTH_BAD, "still lost", step->at);
                         break;
                 }
-                if (is_news != step->is_news || health->suspect != step->suspect ||
+                if (is_news != step->is_news || health->unhealthy != step->unhealthy ||
                         health->probe_at_ms != step->probe_at)
-                        fail_msg("step %zu: news %d, suspect %d, probe at %llu", i, is_news, health->suspect,
+                        fail_msg("step %zu: news %d, suspect %d, probe at %llu", i, is_news, health->unhealthy,
                                 (unsigned long long)health->probe_at_ms);
         }
 }
@@ -286,7 +286,7 @@ static unsigned int probes_to_return(struct health *health, uint64_t *now)
         unsigned int count = 0;
 
         assert_true(health_fail(health, "gone", *now));
-        while (health->suspect) {
+        while (health->unhealthy) {
                 *now = health->probe_at_ms;
                 (void)health_probe(health, HEALTH_GOOD, NULL, *now);
                 count++;
@@ -323,7 +323,7 @@ static void test_an_xid_that_asks_for_a_reset_is_not_forgotten_for_good_probes(v
                 assert_true(health_xid(&health, xids[i], 0));
                 for (unsigned int n = 0; n < 100; n++)
                         assert_false(health_probe(&health, HEALTH_GOOD, NULL, health.probe_at_ms));
-                assert_true(health.suspect);
+                assert_true(health.unhealthy);
                 assert_int_equal(health.xid, xids[i]);
         }
 }

@@ -12,7 +12,7 @@ static void test_the_inventory_comes_first_and_all_are_healthy(void **state)
         start(fixture, TWO_GPUS);
         assert_int_equal(expect(fixture, 0, "inventory 2"), 0);
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         assert_string_equal(fixture->inventory->gpus[1].uuid, B);
 }
 
@@ -24,13 +24,13 @@ static void test_an_xid_is_told_at_once_and_ends_when_the_cause_does(void **stat
         start(fixture, TWO_GPUS);
         expect(fixture, 0, "inventory");
         run_for(fixture, 50);
-        scenario_write(TELLS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
-                             "events: [{gpu: 1, xid: 79}]\n");
+        scenario_write(REPORTS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
+                               "events: [{gpu: 1, xid: 79}]\n");
         at = expect(fixture, 1, "- " B " Xid 79 (GPU has fallen off the bus)");
         /* The probes find out why it stays away. */
         at = expect(fixture, at, "- " B " the driver asks for a reset of the GPU");
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, at + 1);
+        assert_int_equal(fixture->n_reported, at + 1);
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 79}]\n");
         expect(fixture, at, "+ " B);
 }
@@ -43,8 +43,8 @@ static void test_an_xid_is_told_though_a_probe_says_more_before_the_loop_turns(v
         start(fixture, TWO_GPUS);
         expect(fixture, 0, "inventory");
         run_for(fixture, 50);
-        scenario_write(TELLS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
-                             "events: [{gpu: 1, xid: 79}]\ndelays: {nvmlEventSetWait: 100ms}\n");
+        scenario_write(REPORTS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B ", recoveryAction: reset}]\n"
+                               "events: [{gpu: 1, xid: 79}]\ndelays: {nvmlEventSetWait: 100ms}\n");
         usleep(500000);
         assert_int_equal(expect(fixture, 1, "- " B " Xid 79 (GPU has fallen off the bus)"), 1);
         assert_int_equal(expect(fixture, 2, "- " B " the driver asks for a reset of the GPU"), 2);
@@ -78,9 +78,9 @@ static void test_an_xid_of_one_mig_device_spares_the_other(void **state)
         scenario_write(MIG_GPU "events: [{gpu: 0, xid: 94, gi: 2, ci: 0}]\n");
         at = expect(fixture, 1, "- " MIG_2 " Xid 94 (contained ECC error)");
         expect(fixture, at, "+ " MIG_2);
-        for (size_t i = 1; i < fixture->n_told; i++)
-                assert_non_null(strstr(fixture->told[i], MIG_2));
-        at = fixture->n_told;
+        for (size_t i = 1; i < fixture->n_reported; i++)
+                assert_non_null(strstr(fixture->reported[i], MIG_2));
+        at = fixture->n_reported;
         /* One of the GPU as a whole hits them all. */
         scenario_write(MIG_GPU "events: [{gpu: 0, xid: 94, gi: 2, ci: 0}, {gpu: 0, xid: 79}]\n");
         expect(fixture, at, "- " A " Xid 79");
@@ -100,24 +100,24 @@ static void test_a_lost_gpu_takes_nobody_with_it_and_returns(void **state)
         options.refresh_ms = 100;
         start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "inventory");
-        scenario_write(TELLS "gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n");
+        scenario_write(REPORTS "gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n");
         at = expect(fixture, 1, "- " A);
-        assert_non_null(strstr(fixture->told[at], "GPU_IS_LOST"));
+        assert_non_null(strstr(fixture->reported[at], "GPU_IS_LOST"));
         run_for(fixture, 1500);
-        for (size_t i = 0; i < fixture->n_told; i++)
-                assert_null(strstr(fixture->told[i], B));
+        for (size_t i = 0; i < fixture->n_reported; i++)
+                assert_null(strstr(fixture->reported[i], B));
         assert_int_equal(fixture->inventory->n_gpus, 2);
         assert_string_equal(fixture->inventory->gpus[0].uuid, A);
         assert_string_equal(fixture->inventory->gpus[0].name, "Tesla T4");
-        at = fixture->n_told;
+        at = fixture->n_reported;
         /* The others are heard without it. */
-        scenario_write(TELLS "gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n"
-                             "events: [{gpu: 1, xid: 48}]\n");
+        scenario_write(REPORTS "gpus: [{model: T4, uuid: " A ", lost: true}, {model: T4, uuid: " B "}]\n"
+                               "events: [{gpu: 1, xid: 48}]\n");
         expect(fixture, at, "- " B " Xid 48 (double-bit ECC error)");
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
         expect(fixture, at, "+ " A);
         /* And so is it, once it is back. */
-        at = fixture->n_told;
+        at = fixture->n_reported;
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}, {gpu: 0, xid: 95}]\n");
         expect(fixture, at, "- " A " Xid 95 (uncontained ECC error)");
         assert_null(fixture->inventory->gpus[0].failure);
@@ -142,13 +142,13 @@ static void test_an_inventory_is_followed_by_who_is_unhealthy(void **state)
         size_t at;
 
         /* From the start: a restart of ours heals nothing. */
-        start(fixture, TELLS "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}, {model: T4, uuid: " B "}]\n");
+        start(fixture, REPORTS "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}, {model: T4, uuid: " B "}]\n");
         expect(fixture, 0, "- " A " the driver asks for a reboot of the node");
-        assert_int_equal(fixture->n_told, 2);
+        assert_int_equal(fixture->n_reported, 2);
         gpu_monitor_rescan(fixture->monitor);
         at = expect(fixture, 2, "inventory 2");
-        assert_int_equal(fixture->n_told, at + 2);
-        assert_non_null(strstr(fixture->told[at + 1], "- " A));
+        assert_int_equal(fixture->n_reported, at + 2);
+        assert_non_null(strstr(fixture->reported[at + 1], "- " A));
         scenario_write(TWO_GPUS);
         expect(fixture, at, "+ " A);
 }
@@ -161,10 +161,10 @@ static void test_with_checks_disabled_a_waiting_reset_is_no_matter(void **state)
 
         health_policy_parse(&policy, "all", NULL, NULL);
         options.policy = &policy;
-        start_with(fixture, TELLS "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\n", &options);
+        start_with(fixture, REPORTS "gpus: [{model: T4, uuid: " A ", recoveryAction: reboot}]\n", &options);
         expect(fixture, 0, "inventory");
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 static void test_a_changed_mig_layout_is_a_new_inventory(void **state)
@@ -176,7 +176,7 @@ static void test_a_changed_mig_layout_is_a_new_inventory(void **state)
         start_with(fixture, "gpus: [{model: A100-40GB, uuid: " A ", mig: {enabled: true}}]\n", &options);
         expect(fixture, 0, "inventory");
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         scenario_write(MIG_GPU);
         expect(fixture, 1, "inventory");
         assert_int_equal(fixture->inventory->gpus[0].n_mig_devices, 2);
@@ -205,7 +205,7 @@ static void test_a_gpu_that_failed_at_start_joins_later(void **state)
         at = expect(fixture, 0, "- " B " nvmlDeviceGetName: ");
         assert_non_null(fixture->inventory->gpus[1].failure);
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, 2);
+        assert_int_equal(fixture->n_reported, 2);
         scenario_write(TWO_GPUS);
         expect(fixture, at, "inventory 2");
         assert_null(fixture->inventory->gpus[1].failure);
@@ -221,7 +221,7 @@ static void test_a_search_tells_each_reason_once_and_finds_what_appears(void **s
         start(fixture, "init: {error: DRIVER_NOT_LOADED}\n" TWO_GPUS);
         expect(fixture, 0, "unavailable the NVIDIA driver is not loaded");
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         scenario_write("init: {error: LIB_RM_VERSION_MISMATCH}\n" TWO_GPUS);
         at = expect(fixture, 1, "unavailable the NVIDIA library and the loaded kernel driver have different versions");
         assert_int_equal(at, 1);
@@ -238,7 +238,7 @@ static void test_a_missing_library_is_searched_for(void **state)
         start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "unavailable /nowhere/libnvidia-ml.so.1 not found: is the NVIDIA driver installed");
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 static void test_a_node_without_gpus_is_an_inventory_and_gpus_may_come(void **state)
@@ -248,7 +248,7 @@ static void test_a_node_without_gpus_is_an_inventory_and_gpus_may_come(void **st
         start(fixture, "gpus: []\n");
         expect(fixture, 0, "inventory 0");
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         scenario_write(TWO_GPUS);
         assert_int_equal(expect(fixture, 1, "inventory 2"), 1);
 }
@@ -290,7 +290,7 @@ static void test_a_wait_that_always_fails_neither_spins_nor_condemns(void **stat
         start(fixture, TWO_GPUS "errors: {nvmlEventSetWait: UNKNOWN}\n");
         expect(fixture, 0, "inventory");
         expect_switches(fixture, 2000, 40 + 2 * SANITIZER_WAKES);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 static void test_an_idle_monitor_hardly_wakes(void **state)
@@ -338,7 +338,7 @@ static void test_it_may_be_closed_from_its_own_callback(void **state)
         fixture->close_on_inventory = true;
         start(fixture, "gpus: [{model: T4, uuid: " A ", errors: {nvmlDeviceGetName: UNKNOWN}}]\n");
         wait_closed(fixture);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 static void test_it_may_be_closed_before_it_said_anything(void **state)
@@ -348,7 +348,7 @@ static void test_it_may_be_closed_before_it_said_anything(void **state)
         start(fixture, TWO_GPUS);
         gpu_monitor_close(fixture->monitor, on_closed, fixture);
         wait_closed(fixture);
-        assert_int_equal(fixture->n_told, 0);
+        assert_int_equal(fixture->n_reported, 0);
 }
 
 static void test_a_call_that_hangs_does_not_hold_the_loop(void **state)
@@ -365,7 +365,7 @@ static void test_a_call_that_hangs_does_not_hold_the_loop(void **state)
         assert_true(uv_hrtime() - began < UINT64_C(2000000000));
         assert_false(fixture->is_closed);
         wait_closed(fixture);
-        assert_int_equal(fixture->n_told, 0);
+        assert_int_equal(fixture->n_reported, 0);
 }
 
 int main(void)

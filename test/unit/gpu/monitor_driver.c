@@ -81,7 +81,7 @@ static void start_on_machine(struct fixture *fixture, const char *scenario)
 
         start_with(fixture, scenario, &options);
         expect(fixture, 0, "inventory");
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 /* What stands for "NVML was opened again": only then does it see this. */
@@ -109,11 +109,11 @@ static void test_without_a_driver_all_units_are_unhealthy_and_return_with_it(voi
                 /* Each unit with the reason, before that; and not again for the next reason. */
                 assert_int_equal(at, from + 3);
                 assert_string_equal(
-                        fixture->told[from] + strlen("- " A " "), fixture->told[at] + strlen("unavailable "));
+                        fixture->reported[from] + strlen("- " A " "), fixture->reported[at] + strlen("unavailable "));
                 expect(fixture, from, "- " A " nvmlSystemGetDriverVersion");
                 expect(fixture, from, "- " MIG_1 " nvmlSystemGetDriverVersion");
                 expect(fixture, from, "- " MIG_2 " nvmlSystemGetDriverVersion");
-                assert_non_null(strstr(fixture->told[at], codes[i]));
+                assert_non_null(strstr(fixture->reported[at], codes[i]));
                 at = expect(fixture, at, "unavailable the NVIDIA driver is not loaded");
                 assert_int_equal(at, from + 4);
                 scenario_write(MIG_GPU);
@@ -121,7 +121,7 @@ static void test_without_a_driver_all_units_are_unhealthy_and_return_with_it(voi
         at = expect(fixture, at, "inventory 1");
         run_for(fixture, 100);
         /* Who is not heard of after an inventory is healthy. */
-        assert_int_equal(fixture->n_told, at + 1);
+        assert_int_equal(fixture->n_reported, at + 1);
 }
 
 static void test_what_was_unhealthy_before_the_driver_went_still_is_when_it_comes_back(void **state)
@@ -140,8 +140,8 @@ static void test_what_was_unhealthy_before_the_driver_went_still_is_when_it_come
         expect(fixture, 1, "- " A " nvmlEventSetWait");
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
         at = expect(fixture, at, "inventory 2");
-        assert_true(fixture->n_told > at + 1);
-        assert_non_null(strstr(fixture->told[at + 1], "- " B " Xid 48"));
+        assert_true(fixture->n_reported > at + 1);
+        assert_non_null(strstr(fixture->reported[at + 1], "- " B " Xid 48"));
         expect(fixture, at, "+ " B);
 }
 
@@ -174,7 +174,7 @@ static void test_a_replaced_library_is_loaded_and_nobody_notices(void **state)
         start_on_machine(fixture, TWO_GPUS);
         put_library();
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         scenario_write("driverVersion: 580.95.05\n" TWO_T4S);
         put_library();
         at = expect(fixture, 1, "inventory 2");
@@ -186,11 +186,11 @@ static void test_a_replaced_library_is_loaded_and_nobody_notices(void **state)
         at = expect(fixture, at, "unavailable cannot load NVML: ");
         unlink(in_folder("/libnvidia-ml.so.1"));
         at = expect(fixture, at + 1, "unavailable ");
-        assert_non_null(strstr(fixture->told[at], "not found"));
+        assert_non_null(strstr(fixture->reported[at], "not found"));
         put_library();
         at = expect(fixture, at, "inventory 2");
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, at + 1);
+        assert_int_equal(fixture->n_reported, at + 1);
         assert_int_equal(fixture->n_stale, 0);
 }
 
@@ -202,7 +202,7 @@ static void test_another_kernel_driver_makes_nvml_open_again(void **state)
         start_on_machine(fixture, TWO_GPUS);
         scenario_write(CANNOT_OPEN TWO_GPUS);
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         put_text("/sys/module/nvidia/version", "580.95.05\n");
         at = expect(fixture, 1, "unavailable the NVIDIA driver is not loaded");
         assert_int_equal(at, 3);
@@ -227,7 +227,7 @@ static void test_a_library_that_does_not_leave_the_process_is_reported_once(void
         assert_int_equal(fixture->n_stale, 0);
         put_library();
         assert_true(loop_run_until(&fixture->loop, is_stale, fixture, PATIENCE_MS));
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         /* Each time there is another one; but not while there is none, since no process could load that. */
         unlink(in_folder("/libnvidia-ml.so.1"));
         run_for(fixture, 300);
@@ -248,7 +248,7 @@ static void test_another_set_of_gpus_in_the_kernel_makes_nvml_count_again(void *
         start_on_machine(fixture, TWO_GPUS);
         scenario_write(CANNOT_OPEN TWO_GPUS);
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         /* As many as before, but others. */
         unlink(in_folder(BOUND "0000:af:00.0"));
         put_text(BOUND "0000:d8:00.0", "");
@@ -272,7 +272,7 @@ static void test_a_gpu_that_nvml_missed_makes_it_count_again_but_ever_more_rarel
         /* At 50, 150, 350 and 750 ms it is opened again in vain, and that is told to nobody; the next time is at 1,550. */
         scenario_write(TWO_GPUS "errors: {nvmlInit: {error: UNKNOWN, after: 4}}\n");
         assert_int_equal(expect(fixture, 1, "- "), 1);
-        print_message("# told after %.0f ms: %s\n", (double)(uv_hrtime() - began) / 1e6, fixture->told[1]);
+        print_message("# told after %.0f ms: %s\n", (double)(uv_hrtime() - began) / 1e6, fixture->reported[1]);
         assert_true(uv_hrtime() - began > UINT64_C(1500000000));
         dlclose(kept);
 }
@@ -319,7 +319,7 @@ static void test_a_gpu_that_is_taken_out_leaves_and_one_that_is_put_in_joins(voi
         /* Lost, while NVML still counts it. */
         scenario_write("gpus: [{model: T4, uuid: " A "}]\n");
         at = expect(fixture, 1, "- " B " ");
-        assert_non_null(strstr(fixture->told[at], "GPU is lost"));
+        assert_non_null(strstr(fixture->reported[at], "GPU is lost"));
         assert_int_equal(fixture->inventory->n_gpus, 2);
         unlink(in_folder(BOUND "0000:af:00.0"));
         at = expect(fixture, at, "inventory 1");
@@ -327,9 +327,9 @@ static void test_a_gpu_that_is_taken_out_leaves_and_one_that_is_put_in_joins(voi
         scenario_write(TWO_GPUS);
         at = expect(fixture, at, "inventory 2");
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, at + 1);
-        for (size_t i = 0; i < fixture->n_told; i++)
-                assert_null(strstr(fixture->told[i], A));
+        assert_int_equal(fixture->n_reported, at + 1);
+        for (size_t i = 0; i < fixture->n_reported; i++)
+                assert_null(strstr(fixture->reported[i], A));
 }
 
 static void test_a_look_finds_what_changed_long_before_the_next_refresh(void **state)
@@ -343,12 +343,12 @@ static void test_a_look_finds_what_changed_long_before_the_next_refresh(void **s
         start_with(fixture, "gpus: [{model: T4, uuid: " A "}]\n", &options);
         expect(fixture, 0, "inventory 1");
         plug(true);
-        gpu_monitor_look(fixture->monitor);
+        gpu_monitor_poll(fixture->monitor);
         at = expect(fixture, 1, "inventory 2");
         /* In vain: nothing is told. */
-        gpu_monitor_look(fixture->monitor);
+        gpu_monitor_poll(fixture->monitor);
         run_for(fixture, 500);
-        assert_int_equal(fixture->n_told, at + 1);
+        assert_int_equal(fixture->n_reported, at + 1);
 }
 
 static void test_a_look_ends_the_wait_of_a_search(void **state)
@@ -360,7 +360,7 @@ static void test_a_look_ends_the_wait_of_a_search(void **state)
         start_with(fixture, CANNOT_OPEN, &options);
         expect(fixture, 0, "unavailable");
         scenario_write(TWO_GPUS);
-        gpu_monitor_look(fixture->monitor);
+        gpu_monitor_poll(fixture->monitor);
         expect(fixture, 1, "inventory 2");
 }
 
@@ -431,12 +431,12 @@ static void test_on_wsl_the_one_unit_is_told_and_nothing_is_watched(void **state
         assert_string_equal(fixture->inventory->gpus[0].uuid, "all");
         assert_int_equal(fixture->inventory->platform, PLATFORM_WSL);
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         gpu_monitor_rescan(fixture->monitor);
         expect(fixture, 1, "inventory 1");
-        gpu_monitor_look(fixture->monitor);
+        gpu_monitor_poll(fixture->monitor);
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, 2);
+        assert_int_equal(fixture->n_reported, 2);
 }
 
 static void test_tegra_is_told_by_its_file_or_chosen(void **state)
@@ -450,7 +450,7 @@ static void test_tegra_is_told_by_its_file_or_chosen(void **state)
         expect(fixture, 0, "inventory 1");
         assert_string_equal(fixture->inventory->gpus[0].uuid, "tegra");
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 static void test_an_nvml_of_integrated_gpus_is_tegra_unless_nvml_was_chosen(void **state)
@@ -466,7 +466,7 @@ static void test_an_nvml_of_integrated_gpus_is_tegra_unless_nvml_was_chosen(void
         gpu_monitor_rescan(fixture->monitor);
         expect(fixture, 1, "inventory 1");
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, 2);
+        assert_int_equal(fixture->n_reported, 2);
         gpu_monitor_close(fixture->monitor, on_closed, fixture);
         wait_closed(fixture);
 

@@ -25,27 +25,27 @@
 #define PATIENCE_MS 20000
 
 /* A driver that says whether a GPU needs a recovery action; without, the simulated one is 535, which does not. */
-#define TELLS "driverVersion: 550.163.01\n"
+#define REPORTS "driverVersion: 550.163.01\n"
 
 #define MIG_GPU                                                                                                        \
-        TELLS "gpus:\n"                                                                                                \
-              "- model: A100-40GB\n"                                                                                   \
-              "  uuid: " A "\n"                                                                                        \
-              "  mig:\n"                                                                                               \
-              "    devices:\n"                                                                                         \
-              "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                              \
-              "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
+        REPORTS "gpus:\n"                                                                                              \
+                "- model: A100-40GB\n"                                                                                 \
+                "  uuid: " A "\n"                                                                                      \
+                "  mig:\n"                                                                                             \
+                "    devices:\n"                                                                                       \
+                "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n"                                            \
+                "    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n"
 
 #define TWO_T4S "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B "}]\n"
-#define TWO_GPUS TELLS TWO_T4S
+#define TWO_GPUS REPORTS TWO_T4S
 
 /* What the monitor told, as text: "inventory 2", "unavailable …", "- <uuid> <reason>", "+ <uuid>". */
 struct fixture {
         uv_loop_t loop;
         struct gpu_monitor *monitor;
         struct inventory *inventory;
-        char told[200][320];
-        size_t n_told;
+        char reported[200][320];
+        size_t n_reported;
         bool is_closed;
         bool close_on_inventory;
         unsigned int n_stale;
@@ -53,8 +53,8 @@ struct fixture {
 
 static inline char *next_line(struct fixture *fixture)
 {
-        assert_true(fixture->n_told < ARRAY_SIZE(fixture->told));
-        return fixture->told[fixture->n_told++];
+        assert_true(fixture->n_reported < ARRAY_SIZE(fixture->reported));
+        return fixture->reported[fixture->n_reported++];
 }
 
 static inline void on_closed(void *data)
@@ -68,7 +68,7 @@ static inline void on_inventory(struct inventory *inventory, void *data)
 
         inventory_free(fixture->inventory);
         fixture->inventory = inventory;
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), "inventory %zu", inventory->n_gpus);
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), "inventory %zu", inventory->n_gpus);
         if (fixture->close_on_inventory)
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
 }
@@ -77,21 +77,21 @@ static inline void on_unavailable(const char *reason, void *data)
 {
         struct fixture *fixture = data;
 
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), "unavailable %s", reason);
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), "unavailable %s", reason);
 }
 
 static inline void on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid UNUSED, void *data)
 {
         struct fixture *fixture = data;
 
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), healthy ? "+ %s" : "- %s %s", uuid, reason);
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), healthy ? "+ %s" : "- %s %s", uuid, reason);
 }
 
 static inline void on_unheard(const char *reason, void *data)
 {
         struct fixture *fixture = data;
 
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), "unheard %s", reason ? reason : "no more");
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), "unheard %s", reason ? reason : "no more");
 }
 
 static inline void on_stale_library(void *data)
@@ -106,12 +106,12 @@ struct line {
         size_t at;
 };
 
-static inline bool is_told(void *data)
+static inline bool is_reported(void *data)
 {
         struct line *line = data;
 
-        for (line->at = line->from; line->at < line->fixture->n_told; line->at++)
-                if (strncmp(line->fixture->told[line->at], line->begin, strlen(line->begin)) == 0)
+        for (line->at = line->from; line->at < line->fixture->n_reported; line->at++)
+                if (strncmp(line->fixture->reported[line->at], line->begin, strlen(line->begin)) == 0)
                         return true;
         return false;
 }
@@ -121,9 +121,9 @@ static inline size_t expect(struct fixture *fixture, size_t from, const char *te
 {
         struct line line = {fixture, text, from, from};
 
-        if (!loop_run_until(&fixture->loop, is_told, &line, PATIENCE_MS)) {
-                for (size_t i = 0; i < fixture->n_told; i++)
-                        print_message("# told: %s\n", fixture->told[i]);
+        if (!loop_run_until(&fixture->loop, is_reported, &line, PATIENCE_MS)) {
+                for (size_t i = 0; i < fixture->n_reported; i++)
+                        print_message("# told: %s\n", fixture->reported[i]);
                 fail_msg("not told within %u ms: %s", PATIENCE_MS, text);
         }
         return line.at;
@@ -198,11 +198,11 @@ static inline int teardown(void **state)
         struct fixture *fixture = *state;
 
         if (fixture->monitor && !fixture->is_closed) {
-                size_t told = fixture->n_told;
+                size_t reported = fixture->n_reported;
 
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
                 wait_closed(fixture);
-                assert_int_equal(fixture->n_told, told);
+                assert_int_equal(fixture->n_reported, reported);
         }
         uv_run(&fixture->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&fixture->loop), 0);

@@ -7,7 +7,7 @@
 
 #define C "GPU-00000000-0000-4000-8000-00000000000c"
 #define THREE(a, b, c)                                                                                                 \
-        TELLS "gpus:\n- {model: T4, uuid: " A a "}\n- {model: T4, uuid: " B b "}\n- {model: T4, uuid: " C c "}\n"
+        REPORTS "gpus:\n- {model: T4, uuid: " A a "}\n- {model: T4, uuid: " B b "}\n- {model: T4, uuid: " C c "}\n"
 #define MEMORY_HANGS ", delays: {nvmlDeviceGetMemoryInfo: 600s}"
 #define HANG_REASON " nvmlDeviceGetMemoryInfo does not return"
 #define HANG_MS 300
@@ -18,7 +18,7 @@ static void on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
         char text[200];
 
         hang_print(&hang->call, text, sizeof(text));
-        snprintf(next_line(fixture), sizeof(fixture->told[0]), "%s %s%s", has_returned ? "returned" : "hangs", text,
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), "%s %s%s", has_returned ? "returned" : "hangs", text,
                 hang->is_waited_for ? " and is waited for" : "");
 }
 
@@ -91,10 +91,10 @@ static int teardown_hangs(void **state)
 
 static size_t expect_not(struct fixture *fixture, size_t from, const char *text)
 {
-        for (size_t i = from; i < fixture->n_told; i++)
-                if (strncmp(fixture->told[i], text, strlen(text)) == 0)
-                        fail_msg("told: %s", fixture->told[i]);
-        return fixture->n_told;
+        for (size_t i = from; i < fixture->n_reported; i++)
+                if (strncmp(fixture->reported[i], text, strlen(text)) == 0)
+                        fail_msg("told: %s", fixture->reported[i]);
+        return fixture->n_reported;
 }
 
 static size_t count_hangs(struct fixture *fixture)
@@ -113,7 +113,7 @@ static void test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned(void 
         expect(fixture, 0, "inventory 3");
         scenario_write(THREE("", MEMORY_HANGS, ""));
         at = expect(fixture, 1, "hangs nvmlDeviceGetMemoryInfo of GPU 1 (" B ")");
-        assert_null(strstr(fixture->told[at], "waited for"));
+        assert_null(strstr(fixture->reported[at], "waited for"));
         expect(fixture, 1, "- " B HANG_REASON);
         assert_int_equal(count_hangs(fixture), 1);
         /* The inventory that another thread reads has it as it was, with this failure. */
@@ -213,7 +213,7 @@ static void test_an_xid_of_the_gpu_that_hangs_counts_when_it_is_back(void **stat
         expect(fixture, 1, "- " B HANG_REASON);
         expect(fixture, 1, "inventory 2");
         run_for(fixture, 300);
-        at = fixture->n_told;
+        at = fixture->n_reported;
         scenario_write("gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n"
                        "events: [{gpu: 1, xid: 119}]\n");
         at = expect(fixture, at, "- " B " Xid 119");
@@ -271,7 +271,7 @@ static void test_links_that_hang_blame_nobody_and_stay_as_they_were(void **state
         assert_true(fixture->inventory->gpus[0].links[2].p2p);
         scenario_write(THREE("", "", "") "delays: {nvmlDeviceGetP2PStatus: 600s}\n");
         at = expect(fixture, 1, "hangs nvmlDeviceGetP2PStatus");
-        assert_null(strstr(fixture->told[at], "waited for"));
+        assert_null(strstr(fixture->reported[at], "waited for"));
         expect(fixture, at, "inventory 3");
         assert_true(fixture->inventory->gpus[0].links[2].p2p);
         run_for(fixture, 2 * HANG_MS);
@@ -312,11 +312,11 @@ static void test_while_all_hangs_a_rescan_is_answered_with_what_is_known(void **
                                "delays: {nvmlSystemGetDriverVersion: {time: 600s, blocks: true}}\n");
         at = expect(fixture, 1, "hangs nvmlSystemGetDriverVersion");
         at = expect(fixture, at, "hangs ");
-        while (!strstr(fixture->told[at], "is waited for"))
+        while (!strstr(fixture->reported[at], "is waited for"))
                 at = expect(fixture, at + 1, "hangs ");
-        at = fixture->n_told;
+        at = fixture->n_reported;
         gpu_monitor_rescan(fixture->monitor);
-        assert_int_equal(fixture->n_told, at); /* not from inside the question */
+        assert_int_equal(fixture->n_reported, at); /* not from inside the question */
         at = expect(fixture, at, "inventory 2");
         at = expect(fixture, at, "- " B " Xid 79");
         gpu_monitor_rescan(fixture->monitor);
@@ -338,7 +338,7 @@ static void test_a_rescan_that_hangs_itself_is_answered(void **state)
         options.refresh_ms = 0;
         start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "inventory 2");
-        scenario_write(TELLS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n");
+        scenario_write(REPORTS "gpus: [{model: T4, uuid: " A "}, {model: T4, uuid: " B MEMORY_HANGS "}]\n");
         gpu_monitor_rescan(fixture->monitor);
         at = expect(fixture, 1, "hangs ");
         at = expect(fixture, at, "inventory 2");
@@ -355,7 +355,7 @@ static void test_a_start_that_hangs_says_so_and_pretends_nothing(void **state)
         assert_int_equal(at, 0);
         gpu_monitor_rescan(fixture->monitor);
         run_for(fixture, 200);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
         scenario_write(TWO_GPUS);
         expect(fixture, 1, "returned nvmlInit_v2");
         expect(fixture, 1, "inventory 2");
@@ -411,7 +411,7 @@ static void test_calls_that_return_just_then_confuse_nobody(void **state)
                 while (!is_well(fixture) && waited_ms++ < PATIENCE_MS)
                         run_for(fixture, 1);
                 assert_true(is_well(fixture));
-                fixture->n_told = 0;
+                fixture->n_reported = 0;
         }
         gpu_monitor_rescan(fixture->monitor);
         at = expect(fixture, 0, "inventory 3");
@@ -447,7 +447,7 @@ static void test_a_call_that_hangs_at_the_end_is_left_behind(void **state)
         run_for(fixture, 50);
         gpu_monitor_close(fixture->monitor, on_closed, fixture);
         wait_closed(fixture);
-        assert_int_equal(fixture->n_told, 0);
+        assert_int_equal(fixture->n_reported, 0);
 }
 
 #define HANG_TEST(name) cmocka_unit_test_setup_teardown(name, setup_hangs, teardown_hangs)

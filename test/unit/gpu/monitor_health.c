@@ -5,7 +5,7 @@
 
 #define V100(more) "gpus: [{model: V100-32GB, uuid: " A more "}]\n"
 #define A100(more) "gpus: [{model: A100-40GB, uuid: " A more "}]\n"
-#define T4(more) TELLS "gpus: [{model: T4, uuid: " A more "}]\n"
+#define T4(more) REPORTS "gpus: [{model: T4, uuid: " A more "}]\n"
 
 static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
 {
@@ -30,12 +30,12 @@ static void test_a_restart_heals_no_memory_that_waits_for_a_reset(void **state)
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 start(fixture, table[i].scenario);
-                fixture->n_told = 0;
+                fixture->n_reported = 0;
                 expect(fixture, 0, "inventory 1");
                 run_for(fixture, 50);
-                assert_int_equal(fixture->n_told, table[i].reason ? 2 : 1);
+                assert_int_equal(fixture->n_reported, table[i].reason ? 2 : 1);
                 if (table[i].reason)
-                        assert_string_equal(fixture->told[1] + strlen("- " A " "), table[i].reason);
+                        assert_string_equal(fixture->reported[1] + strlen("- " A " "), table[i].reason);
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
                 wait_closed(fixture);
                 fixture->is_closed = i + 1 == ARRAY_SIZE(table);
@@ -74,7 +74,7 @@ static void test_an_older_driver_that_says_nothing_heals_no_gpu_that_needs_a_res
         gpu_monitor_rescan(fixture->monitor);
         at = expect(fixture, at, "inventory");
         run_for(fixture, 500);
-        assert_int_equal(fixture->n_told, at + 2);
+        assert_int_equal(fixture->n_reported, at + 2);
         /* The GPU was gone, and is found. */
         scenario_write(OLD_T4(", lost: true") "events: [{gpu: 0, xid: 95}]\n");
         at = expect(fixture, at + 2, "- " A);
@@ -96,20 +96,20 @@ static void test_an_older_driver_that_says_nothing_heals_no_gpu_that_needs_a_res
 
 static void test_a_fault_without_an_event_is_found_by_reading(void **state)
 {
-        static const char *const faults[] = {TELLS A100(", remappedRows: {failure: true}"),
-                TELLS A100(", recoveryAction: reset"), TELLS A100(", lost: true")};
+        static const char *const faults[] = {REPORTS A100(", remappedRows: {failure: true}"),
+                REPORTS A100(", recoveryAction: reset"), REPORTS A100(", lost: true")};
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
         size_t at = 0;
 
         options.refresh_ms = 50;
-        start_with(fixture, TELLS A100(""), &options);
+        start_with(fixture, REPORTS A100(""), &options);
         at = expect(fixture, 0, "inventory");
         for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
                 run_for(fixture, 100);
                 scenario_write(faults[i]);
                 at = expect(fixture, at, "- " A);
-                scenario_write(TELLS A100(""));
+                scenario_write(REPORTS A100(""));
                 at = expect(fixture, at, "+ " A);
         }
 }
@@ -134,7 +134,7 @@ static void test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_s
                 snprintf(scenario, sizeof(scenario), T4("") "events: [%s]\n", list.data);
                 scenario_write(scenario);
                 run_for(fixture, 100);
-                assert_int_equal(fixture->n_told, at);
+                assert_int_equal(fixture->n_reported, at);
                 strbuf_printf(&list, ", {gpu: 0, %s}", events[i]);
                 snprintf(scenario, sizeof(scenario), T4(", recoveryAction: reset") "events: [%s]\n", list.data);
                 scenario_write(scenario);
@@ -159,12 +159,12 @@ static void test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy(void **sta
                 options.refresh_ms = 50;
                 snprintf(scenario, sizeof(scenario), TWO_GPUS "errors: {%s: UNKNOWN}\n", calls[i]);
                 start_with(fixture, scenario, &options);
-                at = fixture->n_told;
+                at = fixture->n_reported;
                 expect(fixture, at, "inventory 2");
                 expect(fixture, at, "- " A);
-                assert_non_null(strstr(fixture->told[expect(fixture, at, "- " B)], calls[i]));
+                assert_non_null(strstr(fixture->reported[expect(fixture, at, "- " B)], calls[i]));
                 run_for(fixture, 300);
-                assert_int_equal(fixture->n_told, at + 3);
+                assert_int_equal(fixture->n_reported, at + 3);
                 scenario_write(TWO_GPUS);
                 expect(fixture, at, "+ " A);
                 expect(fixture, at, "+ " B);
@@ -191,7 +191,7 @@ static void test_waits_that_fail_for_good_are_told_and_leave_no_gpu_healthy(void
         expect(fixture, at, "- " A " no health events arrive: nvmlEventSetWait: ");
         expect(fixture, at, "- " B " no health events arrive: nvmlEventSetWait: ");
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, at + 4); /* not again and again, and their probes do not heal them */
+        assert_int_equal(fixture->n_reported, at + 4); /* not again and again, and their probes do not heal them */
         assert_true(gpu_monitor_failed_waits(fixture->monitor) > 2);
         scenario_write(TWO_GPUS);
         expect(fixture, at, "unheard no more");
@@ -213,10 +213,10 @@ static void test_a_driver_or_a_board_without_events_is_no_failure(void **state)
 
                 snprintf(scenario, sizeof(scenario), TWO_GPUS "errors: {%s}\n", errors[i]);
                 start(fixture, scenario);
-                fixture->n_told = 0;
+                fixture->n_reported = 0;
                 expect(fixture, 0, "inventory 2");
                 run_for(fixture, 100);
-                assert_int_equal(fixture->n_told, 1);
+                assert_int_equal(fixture->n_reported, 1);
                 gpu_monitor_close(fixture->monitor, on_closed, fixture);
                 wait_closed(fixture);
                 fixture->is_closed = i + 1 == ARRAY_SIZE(errors);
@@ -239,7 +239,7 @@ static void test_with_checks_disabled_neither_events_nor_their_absence_matter(vo
         scenario_write(
                 T4(", recoveryAction: reset") "events: [{gpu: 0, type: dbe}, {gpu: 0, xid: 79}, {gpu: 0, xid: 154}]\n");
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, 1);
+        assert_int_equal(fixture->n_reported, 1);
 }
 
 #define TWO_MIG_GPUS(more)                                                                                             \
@@ -272,8 +272,8 @@ static void test_a_lost_gpu_takes_all_its_mig_devices_and_no_others(void **state
         expect(fixture, at, "+ " A);
         expect(fixture, at, "+ " MIG_1);
         expect(fixture, at, "+ " MIG_2);
-        for (size_t i = 0; i < fixture->n_told; i++)
-                assert_true(!strstr(fixture->told[i], B) && !strstr(fixture->told[i], "MIG-of-b"));
+        for (size_t i = 0; i < fixture->n_reported; i++)
+                assert_true(!strstr(fixture->reported[i], B) && !strstr(fixture->reported[i], "MIG-of-b"));
 }
 
 static void test_without_recovery_a_unit_stays_away_until_the_policy_changes(void **state)
@@ -293,15 +293,15 @@ static void test_without_recovery_a_unit_stays_away_until_the_policy_changes(voi
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
         at = expect(fixture, 1, "- " B " Xid 48");
         run_for(fixture, 500);
-        assert_int_equal(fixture->n_told, at + 1);
+        assert_int_equal(fixture->n_reported, at + 1);
         /* Neither does an outage bring it back, though it does the other. */
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\nerrors: {nvmlSystemGetDriverVersion: UNINITIALIZED}\n");
         at = expect(fixture, at, "unavailable");
         scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 48}]\n");
         at = expect(fixture, at, "inventory");
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, at + 2);
-        assert_non_null(strstr(fixture->told[at + 1], "- " B " Xid 48"));
+        assert_int_equal(fixture->n_reported, at + 2);
+        assert_non_null(strstr(fixture->reported[at + 1], "- " B " Xid 48"));
         policy.recover = true;
         gpu_monitor_set_policy(fixture->monitor, &policy);
         expect(fixture, at, "+ " B);
@@ -333,7 +333,7 @@ static void test_the_policy_can_be_replaced_at_any_time(void **state)
         scenario_write(
                 T4(", recoveryAction: reset") "events: [{gpu: 0, xid: 48}, {gpu: 0, xid: 31}, {gpu: 0, xid: 79}]\n");
         run_for(fixture, 300);
-        assert_int_equal(fixture->n_told, at + 1);
+        assert_int_equal(fixture->n_reported, at + 1);
         health_policy_parse(&policy, NULL, NULL, NULL);
         gpu_monitor_set_policy(fixture->monitor, &policy);
         expect(fixture, at, "- " A " the driver asks for a reset of the GPU");
@@ -353,7 +353,7 @@ static void test_a_policy_that_comes_while_there_is_no_driver_holds_when_it_come
         scenario_write(T4(", recoveryAction: reset"));
         expect(fixture, 0, "inventory 1");
         run_for(fixture, 100);
-        assert_int_equal(fixture->n_told, 2);
+        assert_int_equal(fixture->n_reported, 2);
 }
 
 int main(void)

@@ -24,7 +24,7 @@ static const char *picture(const struct units *units, char text[16])
 
         for (size_t g = 0; g < units->n_groups; g++)
                 for (size_t u = 0; u < units->groups[g].n_units; u++)
-                        text[n++] = units->groups[g].units[u].health.suspect ? 'x' : '.';
+                        text[n++] = units->groups[g].units[u].health.unhealthy ? 'x' : '.';
         text[n] = '\0';
         return text;
 }

@@ -46,7 +46,7 @@ static void test_by_default_the_xids_of_nvidias_plugin_do_not_count(void **state
                         break;
                 case 109: /* as k8s-device-plugin, but the driver is asked */
                 case 154:
-                        effect = XID_LOOK;
+                        effect = XID_CHECK;
                         break;
                 default:
                         break;

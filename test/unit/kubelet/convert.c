@@ -162,7 +162,7 @@ static void test_an_allocation_becomes_kubelets_message(void **state UNUSED)
         struct allocate_node nodes[] = {
                 {"/dev/nvidiactl", "/driver/dev/nvidiactl", "rw"}, {"/dev/nvidia0", "/driver/dev/nvidia0", "r"}};
         const char *cdi_devices[] = {"vendor/gpu=0", "vendor/gpu=1", "vendor/gds=all"};
-        struct allocation allocation = {
+        struct allocate_answer answer = {
                 .environment = environment,
                 .n_environment = 2,
                 .annotations = annotations,
@@ -175,7 +175,7 @@ static void test_an_allocation_becomes_kubelets_message(void **state UNUSED)
                 .n_cdi_devices = 3,
         };
         struct arena arena = ARENA_INIT;
-        struct rpc_message *message = convert_allocate_response(&allocation, 1, &arena);
+        struct rpc_message *message = convert_allocate_response(&answer, 1, &arena);
         V1beta1__AllocateResponse *response =
                 v1beta1__allocate_response__unpack(NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));
         const V1beta1__ContainerAllocateResponse *container = response->container_responses[0];
@@ -227,7 +227,7 @@ static void test_an_allocation_has_kubelets_field_numbers(void **state UNUSED)
         struct allocate_mount mount = {"c", "h", true};
         struct allocate_node node = {"d", "e", "p"};
         const char *cdi_device = "n";
-        struct allocation allocation = {
+        struct allocate_answer answer = {
                 .environment = &environment,
                 .n_environment = 1,
                 .annotations = &annotation,
@@ -240,7 +240,7 @@ static void test_an_allocation_has_kubelets_field_numbers(void **state UNUSED)
                 .n_cdi_devices = 1,
         };
         struct arena arena = ARENA_INIT;
-        struct rpc_message *message = convert_allocate_response(&allocation, 1, &arena);
+        struct rpc_message *message = convert_allocate_response(&answer, 1, &arena);
 
         assert_int_equal(message->size - RPC_PREFIX_SIZE, sizeof(expected));
         assert_memory_equal(rpc_message_payload(message), expected, sizeof(expected));
@@ -269,11 +269,11 @@ static void test_a_registration_names_version_socket_and_resource(void **state U
         check_registration(true);
 }
 
-static void test_an_answer_of_kubelets_record_names_grant_and_unit(void **state UNUSED)
+static void test_an_answer_of_kubelets_record_names_allocation_and_unit(void **state UNUSED)
 {
         static const struct {
                 const char *base64;
-                const char *grant;
+                const char *allocation;
                 const char *texts;
         } rows[] = {
                 {"ChUKD1dBUlBTSEFSRV9HUkFOVBICZzEKHwoWTlZJRElBX1ZJU0lCTEVfREVWSUNFUxIFR1BVLTE=", "g1", "g1\nGPU-1\n"},
@@ -284,14 +284,14 @@ static void test_an_answer_of_kubelets_record_names_grant_and_unit(void **state 
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 struct arena arena = ARENA_INIT;
-                const char *grant = NULL;
+                const char *allocation = NULL;
                 const char *texts = NULL;
 
-                convert_read_answer(rows[i].base64, &arena, &grant, &texts);
-                assert_int_equal(!grant, !rows[i].grant);
+                convert_read_answer(rows[i].base64, &arena, &allocation, &texts);
+                assert_int_equal(!allocation, !rows[i].allocation);
                 assert_int_equal(!texts, !rows[i].texts);
-                if (grant)
-                        assert_string_equal(grant, rows[i].grant);
+                if (allocation)
+                        assert_string_equal(allocation, rows[i].allocation);
                 if (texts)
                         assert_string_equal(texts, rows[i].texts);
                 arena_done(&arena);
@@ -311,7 +311,7 @@ int main(void)
                 cmocka_unit_test(test_an_allocation_becomes_kubelets_message),
                 cmocka_unit_test(test_an_allocation_has_kubelets_field_numbers),
                 cmocka_unit_test(test_a_registration_names_version_socket_and_resource),
-                cmocka_unit_test(test_an_answer_of_kubelets_record_names_grant_and_unit),
+                cmocka_unit_test(test_an_answer_of_kubelets_record_names_allocation_and_unit),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

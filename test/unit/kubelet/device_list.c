@@ -59,7 +59,7 @@ static void test_replicas_share_the_health_of_their_unit(void **state UNUSED)
         node_done(&node);
 }
 
-static void test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart(void **state UNUSED)
+static void test_an_id_that_is_reserved_is_listed_as_unhealthy_and_counted_apart(void **state UNUSED)
 {
         static const bool one[] = {false, true, false, false};
         struct device_list list = DEVICE_LIST_INIT;
@@ -70,7 +70,7 @@ static void test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apar
         assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody, one));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         assert_int_equal(device_list_count(&list).healthy, 3);
-        assert_int_equal(device_list_count(&list).hidden, 1);
+        assert_int_equal(device_list_count(&list).reserved, 1);
         assert_int_equal(device_list_count(&list).unhealthy, 0);
         assert_false(device_list_refresh(&list, all_but, nobody, one));
         assert_true(device_list_refresh(&list, all_but, nobody, NULL));
@@ -80,7 +80,7 @@ static void test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apar
 }
 
 /* An id of a unit that is down is unhealthy for that reason, and its being kept back or not is nothing to tell kubelet. */
-static void test_what_is_kept_back_of_a_sick_unit_is_no_news(void **state UNUSED)
+static void test_what_is_reserved_of_an_unhealthy_unit_is_no_news(void **state UNUSED)
 {
         static const bool one[] = {false, true, false, false};
         static const bool two[] = {true, true, false, false};
@@ -91,20 +91,20 @@ static void test_what_is_kept_back_of_a_sick_unit_is_no_news(void **state UNUSED
         assert_ok(node_plan(&node), &node.err);
         assert_true(device_list_update(&list, &node.plan->resources[0], all_but, first, one));
         assert_false(device_list_refresh(&list, all_but, first, NULL));
-        assert_int_equal(device_list_count(&list).hidden, 0);
+        assert_int_equal(device_list_count(&list).reserved, 0);
         assert_int_equal(device_list_count(&list).unhealthy, 2);
         /* And a unit that comes back with all of its ids kept back is not news either. */
         assert_false(device_list_refresh(&list, all_but, nobody, two));
-        assert_int_equal(device_list_count(&list).hidden, 2);
+        assert_int_equal(device_list_count(&list).reserved, 2);
         assert_true(device_list_refresh(&list, all_but, nobody, one));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         device_list_done(&list);
         node_done(&node);
 }
 
-static void test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_from_the_start(void **state UNUSED)
+static void test_what_is_unavailable_is_unhealthy_and_what_drains_is_in_the_list_from_the_start(void **state UNUSED)
 {
-        static const bool withheld[] = {false, true, false, false};
+        static const bool unavailable[] = {false, true, false, false};
         struct device_list list = DEVICE_LIST_INIT;
         struct node now = node_new(2);
         struct node before = node_new(1);
@@ -115,12 +115,12 @@ static void test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_fr
         assert_ok(node_plan(&now), &now.err);
         assert_ok(node_plan(&before), &before.err);
         resource = now.plan->resources[0];
-        resource.withheld = withheld;
-        resource.leaving = before.plan->resources;
-        resource.n_leaving = 1;
+        resource.unavailable = unavailable;
+        resource.draining = before.plan->resources;
+        resource.n_draining = 1;
         assert_true(device_list_update(&list, &resource, all_but, nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
-        assert_int_equal(device_list_count(&list).hidden, 1);
+        assert_int_equal(device_list_count(&list).reserved, 1);
         /* It is over: its ids stay, as all that once were there, and each of them once. */
         assert_true(device_list_update(&list, &now.plan->resources[0], all_but, nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
@@ -133,22 +133,22 @@ static void test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_fr
 
 static void test_what_is_in_use_of_a_unit_that_leaves_is_as_healthy_as_the_unit(void **state UNUSED)
 {
-        static const bool withheld[] = {true, true, true, false};
+        static const bool unavailable[] = {true, true, true, false};
         struct device_list list = DEVICE_LIST_INIT;
         struct node now = node_new(2);
         struct node before = node_new(1);
         struct resource resource;
-        struct resource leaving;
+        struct resource draining;
 
         node_share(&now, SHARING_MPS, 2);
         node_share(&before, SHARING_MPS, 4);
         assert_ok(node_plan(&now), &now.err);
         assert_ok(node_plan(&before), &before.err);
-        leaving = before.plan->resources[0];
-        leaving.withheld = withheld;
+        draining = before.plan->resources[0];
+        draining.unavailable = unavailable;
         resource = now.plan->resources[0];
-        resource.leaving = &leaving;
-        resource.n_leaving = 1;
+        resource.draining = &draining;
+        resource.n_draining = 1;
         assert_true(device_list_update(&list, &resource, all_but, nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=H");
         assert_int_equal(device_list_count(&list).healthy, 5);
@@ -262,9 +262,9 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_replicas_share_the_health_of_their_unit),
-                cmocka_unit_test(test_an_id_that_is_kept_back_is_listed_as_unhealthy_and_counted_apart),
-                cmocka_unit_test(test_what_is_kept_back_of_a_sick_unit_is_no_news),
-                cmocka_unit_test(test_what_is_withheld_is_unhealthy_and_what_leaves_is_in_the_list_from_the_start),
+                cmocka_unit_test(test_an_id_that_is_reserved_is_listed_as_unhealthy_and_counted_apart),
+                cmocka_unit_test(test_what_is_reserved_of_an_unhealthy_unit_is_no_news),
+                cmocka_unit_test(test_what_is_unavailable_is_unhealthy_and_what_drains_is_in_the_list_from_the_start),
                 cmocka_unit_test(test_what_is_in_use_of_a_unit_that_leaves_is_as_healthy_as_the_unit),
                 cmocka_unit_test(test_the_same_resource_in_a_new_plan_is_no_news),
                 cmocka_unit_test(test_an_id_that_was_advertised_stays_as_unhealthy),

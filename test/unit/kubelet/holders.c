@@ -64,7 +64,7 @@ static void test_an_init_container_counts_while_its_pod_has_another_container(vo
         };
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         struct arena arena = ARENA_INIT;
-        struct grants_held *held;
+        struct allocations_held *held;
 
         assert_int_equal(holders_of(holders, GPU, &arena, &held), 2);
         assert_int_equal(held[0].n_devices, 1);
@@ -86,7 +86,7 @@ static void test_who_is_in_the_record_alone_may_be_an_init_container_that_runs(v
         struct holders *second = holders_after(first, NULL, 0, entries, ARRAY_SIZE(entries), true);
         struct arena arena = ARENA_INIT;
         const char *const *resources;
-        struct grants_held *held;
+        struct allocations_held *held;
 
         assert_true(holders_find(first, GPU, "a::2")->is_doubtful);
         assert_string_equal(holders_find(second, GPU, "a::2")->pod_uid, "uid-init");
@@ -142,7 +142,7 @@ static void test_without_the_checkpoint_uids_are_unknown(void **state UNUSED)
         const struct pod_container containers[] = {CONTAINER("train", "main", {GPU, "a::0"})};
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), NULL, 0);
         struct arena arena = ARENA_INIT;
-        struct grants_held *held;
+        struct allocations_held *held;
 
         assert_null(holders_find(holders, GPU, "a::0")->pod_uid);
         assert_int_equal(holders_of(holders, GPU, &arena, &held), 1);

@@ -238,7 +238,7 @@ static void test_health_goes_and_comes_in_one_message_each(void **state)
 }
 
 /* A new plan says anew who is unhealthy; who stays so is not shown healthy in between. */
-static void test_a_new_plan_does_not_flash_a_sick_gpu_as_healthy(void **state)
+static void test_a_new_plan_does_not_flash_an_unhealthy_gpu_as_healthy(void **state)
 {
         struct fixture *f = *state;
         struct node first = node_new(2);
@@ -546,17 +546,17 @@ static void test_sockets_of_nvidias_plugin_are_left_alone_and_our_own_stale_ones
 
 /* Ids that are kept back, and an answer that takes its time. */
 struct keeper {
-        bool hidden[80];
+        bool unavailable[80];
         bool hides;
         broker_bound_fn *bound; /* owed, or NULL */
         void *context;
 };
 
-static const bool *keeper_hidden(const struct resource *resource UNUSED, void *data)
+static const bool *keeper_unavailable(const struct resource *resource UNUSED, void *data)
 {
         const struct keeper *keeper = data;
 
-        return keeper->hides ? keeper->hidden : NULL;
+        return keeper->hides ? keeper->unavailable : NULL;
 }
 
 static void keeper_bind(const struct resource *resource UNUSED, const char *const *ids UNUSED, size_t n_ids UNUSED,
@@ -571,7 +571,7 @@ static void keeper_bind(const struct resource *resource UNUSED, const char *cons
 
 static void start_plugins_with(struct fixture *f, struct keeper *keeper)
 {
-        const struct broker broker = {.hidden = keeper_hidden, .bind = keeper_bind, .data = keeper};
+        const struct broker broker = {.unavailable = keeper_unavailable, .bind = keeper_bind, .data = keeper};
         const struct plugins_options options = {
                 .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .broker = &f->broker};
         struct error err;
@@ -580,11 +580,11 @@ static void start_plugins_with(struct fixture *f, struct keeper *keeper)
         assert_ok(plugins_new(&f->plugins, &options, &err), &err);
 }
 
-static void keep_back(struct keeper *keeper, size_t first, size_t count)
+static void make_unavailable(struct keeper *keeper, size_t first, size_t count)
 {
         keeper->hides = true;
-        memset(keeper->hidden, 0, sizeof(keeper->hidden));
-        memset(keeper->hidden + first, true, count);
+        memset(keeper->unavailable, 0, sizeof(keeper->unavailable));
+        memset(keeper->unavailable + first, true, count);
 }
 
 static void test_what_the_broker_keeps_back_is_not_allocatable(void **state)
@@ -594,14 +594,14 @@ static void test_what_the_broker_keeps_back_is_not_allocatable(void **state)
         struct node node = node_new(4);
 
         plan(&node, 20);
-        keep_back(&keeper, 0, 12);
+        make_unavailable(&keeper, 0, 12);
         start_kubelet(f);
         start_plugins_with(f, &keeper);
         plugins_apply(f->plugins, node.plan);
         assert_true(comes_true(f, allocatable_is, 68));
         assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 80);
         assert_int_equal(f->changes, 1);
-        keep_back(&keeper, 8, 10); /* other ones, and fewer; told with a unit that falls */
+        make_unavailable(&keeper, 8, 10); /* other ones, and fewer; told with a unit that falls */
         plugins_set_health(f->plugins, "GPU-3", false);
         plugins_refresh(f->plugins);
         plugins_refresh(f->plugins);
@@ -667,7 +667,7 @@ static void answer_bind(struct keeper *keeper)
         broker_bound_fn *bound = TAKE_PTR(keeper->bound);
 
         assert_non_null(bound);
-        bound(NULL, &(const struct allocate_binding){.grant = "g1"}, keeper->context);
+        bound(NULL, &(const struct allocate_binding){.allocation = "g1"}, keeper->context);
 }
 
 /* From kubelet's question to its answer, with another plan between, and a broker whose word comes too late for the second. */
@@ -710,7 +710,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_kubelet_may_come_after_the_agent, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_health_goes_and_comes_in_one_message_each, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_new_plan_does_not_flash_a_sick_gpu_as_healthy, set_up, tear_down),
+                        test_a_new_plan_does_not_flash_an_unhealthy_gpu_as_healthy, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_hundred_restarts_of_kubelet_are_survived, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero, set_up, tear_down),

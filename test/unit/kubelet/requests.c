@@ -46,7 +46,7 @@ struct fixture {
         bool answers_later;
         const char *refusal;
         const char *unit; /* that the broker binds to, or NULL */
-        const bool *hidden;
+        const bool *unavailable;
         struct owed owed[MOST];
         size_t n_owed;
         char asked[2048]; /* "resource's plan: id id\n" for each question */
@@ -56,14 +56,14 @@ struct fixture {
 
 /* ---- the broker ---- */
 
-static const bool *hidden(const struct resource *resource UNUSED, void *data)
+static const bool *unavailable(const struct resource *resource UNUSED, void *data)
 {
-        return ((struct fixture *)data)->hidden;
+        return ((struct fixture *)data)->unavailable;
 }
 
 static void answer_bind(const struct fixture *f, const struct owed *owed)
 {
-        const struct allocate_binding binding = {.grant = "g1", .unit = f->unit};
+        const struct allocate_binding binding = {.allocation = "g1", .unit = f->unit};
         struct error err;
 
         if (!f->refusal) {
@@ -333,7 +333,7 @@ static int set_up(void **state)
         make_plan(&f->node, ID_STRATEGY_UUID);
         make_plan(&f->other, ID_STRATEGY_INDEX);
         make_plan(&f->third, ID_STRATEGY_INDEX);
-        f->broker = (struct broker){.hidden = hidden, .bind = bind_ids, .data = f};
+        f->broker = (struct broker){.unavailable = unavailable, .bind = bind_ids, .data = f};
         assert_ok(rpc_server_new(&f->server, &f->loop, f->socket, &options, &err), &err);
         connect_kubelet(f);
         make_requests(f, 0);
@@ -413,7 +413,7 @@ static void test_the_answer_leaves_before_its_line_in_the_log(void **state)
         log_setup(LOG_INFO, LOG_TEXT);
         call_allocate_one(f, &outcome, "GPU-0::2");
         wait_end(f, &outcome, RPC_OK, "GPU-0");
-        while (!list_is_empty(&f->requests->told))
+        while (!list_is_empty(&f->requests->reported))
                 uv_run(&f->loop, UV_RUN_ONCE);
         dup2(before, STDERR_FILENO);
         close(before);
@@ -504,7 +504,7 @@ static void test_what_the_ids_alone_forbid_is_not_asked_for(void **state)
         wait_end(
                 f, &outcome, RPC_NOT_FOUND, "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-7::0'");
         assert_string_equal(f->asked, "");
-        requests_forget_before(f->requests);
+        requests_forget_previous(f->requests);
         f->third.section.fail_requests_greater_than_one = true;
         remake_plan(&f->third);
         set_plan(f, &f->third);
@@ -667,7 +667,7 @@ static void test_an_answer_whose_plan_is_gone_is_of_the_one_in_force(void **stat
         call_allocate_one(f, &goes, "GPU-1::0");
         wait_owed(f, 2);
         set_plan(f, &f->other);
-        requests_forget_before(f->requests);
+        requests_forget_previous(f->requests);
         set_plan(f, &f->third);
         answer_one(f);
         wait_end(f, &stays, RPC_OK, "0");
@@ -686,7 +686,7 @@ static void test_the_broker_is_asked_with_the_plan_that_has_the_ids(void **state
         call_allocate_one(f, &outcome, "GPU-0::0");
         wait_end(f, &outcome, RPC_OK, "0");
         assert_string_equal(f->asked, "node: GPU-1::0\nthird: GPU-0::0\n");
-        requests_forget_before(f->requests);
+        requests_forget_previous(f->requests);
         call_allocate_one(f, &outcome, "GPU-1::0");
         wait_end(
                 f, &outcome, RPC_NOT_FOUND, "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-1::0'");
@@ -697,30 +697,30 @@ static void test_the_broker_is_asked_with_the_plan_that_has_the_ids(void **state
 static const char everything[] = "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3";
 
 /* kubelet's list may be older than what is kept back: its ids are offered all the same. */
-static void test_an_id_that_is_kept_back_is_not_preferred(void **state)
+static void test_an_id_that_is_reserved_is_not_preferred(void **state)
 {
         static const bool most_of_the_first[8] = {true, true, true, true, true, false, false, false};
         struct fixture *f = *state;
         struct outcome outcome;
 
-        f->hidden = most_of_the_first;
+        f->unavailable = most_of_the_first;
         call_prefer(f, &outcome, everything, "", 3);
         assert_string_equal(outcome.text, "GPU-1::1 GPU-1::2 GPU-1::3");
         call_prefer(f, &outcome, "GPU-1::3 GPU-0::0 GPU-1::0", "", 1);
         assert_string_equal(outcome.text, "GPU-1::3");
-        f->hidden = NULL;
+        f->unavailable = NULL;
         call_prefer(f, &outcome, "GPU-0::0", "", 1);
         assert_string_equal(outcome.text, "GPU-0::0");
 }
 
 /* A shorter answer is filled up by kubelet; an error would fail a pod that was promised. */
-static void test_where_too_few_are_not_kept_back_the_answer_is_shorter(void **state)
+static void test_where_too_few_are_not_reserved_the_answer_is_shorter(void **state)
 {
         static const bool all_but_one[8] = {true, true, true, true, true, true, false, true};
         struct fixture *f = *state;
         struct outcome outcome;
 
-        f->hidden = all_but_one;
+        f->unavailable = all_but_one;
         call_prefer(f, &outcome, everything, "", 3);
         assert_string_equal(outcome.text, "GPU-1::2");
         call_prefer(f, &outcome, "GPU-0::0", "", 1);
@@ -728,13 +728,13 @@ static void test_where_too_few_are_not_kept_back_the_answer_is_shorter(void **st
 }
 
 /* It is held already, by an init container of the same pod. */
-static void test_an_id_that_must_be_in_the_answer_is_though_it_is_kept_back(void **state)
+static void test_an_id_that_must_be_in_the_answer_is_though_it_is_reserved(void **state)
 {
         static const bool all_of_the_first[8] = {true, true, true, true};
         struct fixture *f = *state;
         struct outcome outcome;
 
-        f->hidden = all_of_the_first;
+        f->unavailable = all_of_the_first;
         call_prefer(f, &outcome, everything, "GPU-0::1", 2);
         assert_true(strncmp(outcome.text, "GPU-0::1 GPU-1::", 16) == 0);
 }
@@ -742,7 +742,7 @@ static void test_an_id_that_must_be_in_the_answer_is_though_it_is_kept_back(void
 /* Given back a moment ago, by the terms of before: the sooner the rest of them follows, the sooner the unit goes over. */
 static void test_ids_of_before_are_preferred_only_when_no_others_are_left(void **state)
 {
-        static const bool withheld[8] = {[7] = true};
+        static const bool unavailable[8] = {[7] = true};
         struct fixture *f = *state;
         struct resource resource = f->node.plan->resources[0];
         struct unit units[2] = {resource.units[0], resource.units[1]};
@@ -750,7 +750,7 @@ static void test_ids_of_before_are_preferred_only_when_no_others_are_left(void *
 
         units[0].is_kept = true;
         resource.units = units;
-        resource.withheld = withheld;
+        resource.unavailable = unavailable;
         requests_set_resource(f->requests, f->node.plan, &resource);
         call_prefer(f, &outcome, everything, "", 3);
         assert_string_equal(outcome.text, "GPU-1::0 GPU-1::1 GPU-1::2");
@@ -765,18 +765,18 @@ static void test_ids_of_before_are_preferred_only_when_no_others_are_left(void *
 static void test_an_id_of_terms_that_leave_is_not_preferred_and_has_its_place(void **state)
 {
         struct fixture *f = *state;
-        const struct resource *leaving = &f->node.plan->resources[0];
+        const struct resource *draining = &f->node.plan->resources[0];
         struct resource resource = f->third.plan->resources[0];
-        bool *withheld = xcalloc(resource.n_devices, sizeof(*withheld));
+        bool *unavailable = xcalloc(resource.n_devices, sizeof(*unavailable));
         struct outcome outcome;
 
         set_plan(f, &f->third);
-        requests_forget_before(f->requests);
-        resource.withheld = withheld;
-        resource.leaving = leaving;
-        resource.n_leaving = 1;
+        requests_forget_previous(f->requests);
+        resource.unavailable = unavailable;
+        resource.draining = draining;
+        resource.n_draining = 1;
         requests_set_resource(f->requests, f->third.plan, &resource);
-        requests_forget_before(f->requests);
+        requests_forget_previous(f->requests);
         call_prefer(f, &outcome, "GPU-1::0 GPU-0::0", "", 1);
         assert_string_equal(outcome.text, "GPU-0::0");
         call_prefer(f, &outcome, "GPU-1::0", "", 1);
@@ -787,7 +787,7 @@ static void test_an_id_of_terms_that_leave_is_not_preferred_and_has_its_place(vo
         wait_end(
                 f, &outcome, RPC_NOT_FOUND, "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-1::9'");
         set_plan(f, &f->node);
-        free(withheld);
+        free(unavailable);
 }
 
 int main(void)
@@ -815,15 +815,15 @@ int main(void)
                         test_an_answer_whose_plan_is_gone_is_of_the_one_in_force, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_broker_is_asked_with_the_plan_that_has_the_ids, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_an_id_that_is_kept_back_is_not_preferred, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_an_id_that_is_reserved_is_not_preferred, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_ids_of_before_are_preferred_only_when_no_others_are_left, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_an_id_of_terms_that_leave_is_not_preferred_and_has_its_place, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_where_too_few_are_not_kept_back_the_answer_is_shorter, set_up, tear_down),
+                        test_where_too_few_are_not_reserved_the_answer_is_shorter, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_an_id_that_must_be_in_the_answer_is_though_it_is_kept_back, set_up, tear_down),
+                        test_an_id_that_must_be_in_the_answer_is_though_it_is_reserved, set_up, tear_down),
         };
 
         signal(SIGPIPE, SIG_IGN); /* as the agent does */

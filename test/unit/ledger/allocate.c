@@ -9,7 +9,7 @@ static void test_a_container_gets_its_replicas_on_one_gpu(void **state UNUSED)
 
         assert_string_equal(train->unit, "GPU-0");
         assert_int_equal(train->tier, MPS_TIER_VERIFIED);
-        assert_true(grants_is_id(train->grant));
+        assert_true(allocations_is_id(train->allocation));
         assert_string_equal(rig_allocations(), "? GPU-0[0 1]");
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "train GPU-0[0 1]");
@@ -43,7 +43,7 @@ static void test_ids_that_the_plan_does_not_have_are_answered_without_an_allocat
 {
         const struct fake_container *late = rig_run("late", "GPU-9::0");
 
-        assert_string_equal(late->grant, "");
+        assert_string_equal(late->allocation, "");
         assert_string_equal(late->unit, "");
         assert_string_equal(rig_allocations(), "");
 }
@@ -52,17 +52,18 @@ static void test_a_unit_whose_daemon_is_not_ready_gets_nobody(void **state UNUSE
 {
         rig_run("train", "GPU-0::0");
         supervisor.unit_at_fault = "GPU-0";
-        fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
+        fake_supervisor_report();
+        assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_string_equal(rig_run("second", "GPU-0::1")->unit, "GPU-1");
 
         supervisor.unit_at_fault = NULL;
-        fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "");
+        fake_supervisor_report();
+        assert_string_equal(rig_unavailable(), "");
         assert_string_equal(rig_run("third", "GPU-0::2")->unit, "GPU-0");
 
         fake_supervisor_vanish();
-        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3");
+        assert_string_equal(
+                rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3");
         assert_int_equal(rig_allocate("fourth", "GPU-0::3")->error.kind, ERROR_EXHAUSTED);
 }
 
@@ -74,7 +75,7 @@ static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(v
         rig_set_health("GPU-0", false);
         assert_true(rig.n_changes > changes);
         assert_string_equal(rig_run("first", "GPU-0::0")->unit, "GPU-1");
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_string_equal(rig_run("second", "GPU-0::1")->unit, "GPU-1");
 
         rig_set_health("GPU-0", true);
@@ -84,13 +85,13 @@ static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(v
 /* Of two units of four, with two at most for one container, seven: (2 - 1) + 2 * (4 - (2 - 1)). Of one unit, all. */
 static void test_what_is_reserved_counts_healthy_units_only(void **state UNUSED)
 {
-        assert_string_equal(rig_kept_back(), "GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::3");
         rig_set_health("GPU-0", false);
-        assert_string_equal(rig_kept_back(), "");
-        fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
+        fake_supervisor_report();
+        assert_string_equal(rig_unavailable(), "");
         rig_set_health("GPU-0", true);
-        assert_string_equal(rig_kept_back(), "GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::3");
 }
 
 /* ---- where there is no room by what is known ---- */
@@ -183,18 +184,18 @@ static void test_and_is_refused_where_the_record_does_not_change(void **state UN
 static void test_a_partition_is_made_before_the_answer(void **state UNUSED)
 {
         struct fake_container *train;
-        const struct fake_grant *made;
+        const struct fake_allocation *made;
 
-        supervisor.grants = FAKE_GRANTS_LATE;
+        supervisor.allocations = FAKE_ALLOCATIONS_LATE;
         train = rig_allocate("train", "GPU-0::0 GPU-0::1");
         assert_false(train->is_answered);
         fake_supervisor_answer();
         assert_true(train->is_running);
         assert_int_equal(train->tier, MPS_TIER_PARTITION);
-        assert_string_equal(train->partition, train->grant);
+        assert_string_equal(train->partition, train->allocation);
         assert_int_equal(train->sms, 40);
 
-        made = fake_grants_find(&supervisor.made, train->grant);
+        made = fake_allocations_find(&supervisor.made, train->allocation);
         assert_non_null(made);
         assert_string_equal(made->daemon, "GPU-0");
         assert_string_equal(made->unit, "GPU-0");
@@ -215,7 +216,7 @@ static void test_a_container_is_refused_that_gets_no_partition(void **state UNUS
                 {ERROR_TIMEOUT, ERROR_TIMEOUT},
         };
 
-        supervisor.grants = FAKE_GRANTS_NOT;
+        supervisor.allocations = FAKE_ALLOCATIONS_NOT;
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 const struct fake_container *train;
 
@@ -226,7 +227,7 @@ static void test_a_container_is_refused_that_gets_no_partition(void **state UNUS
                 assert_int_equal(train->error.kind, rows[i].answer);
                 assert_string_equal(train->error.text, "sm_partition add: out of SMs");
         }
-        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.allocations = FAKE_ALLOCATIONS_IT;
         rig_pass(2 * GRACE_MS);
         assert_string_equal(rig_allocations(), "");
 }
@@ -236,8 +237,8 @@ static void test_a_container_that_gets_no_namespace_starts_with_its_own_limits(v
         const struct fake_container *train = rig_run("train", "GPU-0::0");
 
         assert_int_equal(train->tier, MPS_TIER_NAMESPACE);
-        assert_string_equal(train->pipe, train->grant);
-        supervisor.grants = FAKE_GRANTS_NOT;
+        assert_string_equal(train->pipe, train->allocation);
+        supervisor.allocations = FAKE_ALLOCATIONS_NOT;
         train = rig_run("second", "GPU-0::1");
         assert_int_equal(train->tier, MPS_TIER_VERIFIED);
         assert_string_equal(train->pipe, "");
@@ -253,7 +254,7 @@ static void test_what_was_made_counts_and_not_what_was_expected(void **state UNU
 static void test_nothing_is_made_where_the_daemon_can_do_less_than_the_plan(void **state UNUSED)
 {
         supervisor.tier = MPS_TIER_VERIFIED;
-        fake_supervisor_tell();
+        fake_supervisor_report();
         assert_int_equal(rig_run("train", "GPU-0::0")->tier, MPS_TIER_VERIFIED);
         assert_int_equal(supervisor.made.count, 0);
 }

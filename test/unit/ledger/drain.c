@@ -35,8 +35,8 @@ static void test_who_holds_keeps_unit_and_limits_and_who_comes_has_the_new_ones(
         assert_int_equal(find("serve").threads_permille, 500);
         assert_int_equal(find("train").limit_mib, quarter);
         assert_string_equal(rig_allocations(), "serve GPU-1[0], train GPU-0[3]");
-        assert_non_null(fake_grants_find(&supervisor.made, find("train").grant->id));
-        assert_int_equal(fake_grants_find(&supervisor.told, find("train").grant->id)->limit_mib, quarter);
+        assert_non_null(fake_allocations_find(&supervisor.made, find("train").allocation->id));
+        assert_int_equal(fake_allocations_find(&supervisor.reported, find("train").allocation->id)->limit_mib, quarter);
         assert_int_equal(supervisor.made.count, 2);
 }
 
@@ -80,14 +80,14 @@ static void test_both_survive_the_agent(void **state UNUSED)
                         rig_run("serve", "GPU-1::0");
                         rig_pass(GRACE_MS);
                 }
-                train = arena_strdup(&rig.arena, find("train").grant->id);
+                train = arena_strdup(&rig.arena, find("train").allocation->id);
                 rig_kill();
                 if (i == 1)
                         unlink(rig.file);
                 rig_start();
                 rig_pass(GRACE_MS);
-                assert_string_equal(find("train").grant->id, train);
-                assert_string_equal(find("train").grant->unit, "GPU-0");
+                assert_string_equal(find("train").allocation->id, train);
+                assert_string_equal(find("train").allocation->unit, "GPU-0");
                 assert_int_equal(find("train").threads_permille, 250);
                 assert_int_equal(find("serve").threads_permille, 500);
         }
@@ -106,7 +106,7 @@ static void test_what_was_not_on_file_comes_there_after_a_change_too(void **stat
         rig_pass(60000);
         file = rig_read_file();
         assert_non_null(file);
-        assert_non_null(strstr(file, train->grant));
+        assert_non_null(strstr(file, train->allocation));
 }
 
 static void test_the_file_is_read_once(void **state UNUSED)
@@ -140,10 +140,10 @@ static void test_a_gpu_stays_unhealthy_when_the_plan_changes(void **state UNUSED
 static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
 {
         supervisor.unit_at_fault = "GPU-0";
-        fake_supervisor_tell();
+        fake_supervisor_report();
         rig.unhealthy = "GPU-1";
         ledger_apply(rig.ledger, rig.plan);
-        assert_string_equal(rig_kept_back(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
+        assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_int_equal(rig_allocate("train", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
         rig.unhealthy = NULL;
         ledger_apply(rig.ledger, rig.plan);
@@ -157,11 +157,11 @@ static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor
         rig_pass(GRACE_MS);
         supervisor.is_behind = true;
         rig_change(2);
-        assert_string_equal(rig_kept_back(), "GPU-1::0 GPU-1::1");
+        assert_string_equal(rig_unavailable(), "GPU-1::0 GPU-1::1");
         assert_int_equal(rig_allocate("serve", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
         supervisor.is_behind = false;
-        fake_supervisor_tell();
-        assert_string_equal(rig_kept_back(), "");
+        fake_supervisor_report();
+        assert_string_equal(rig_unavailable(), "");
         assert_string_equal(rig_run("serve", "GPU-1::0")->unit, "GPU-1");
 }
 
@@ -169,10 +169,10 @@ static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor
 static void test_a_plan_with_the_same_daemons_leaves_them_ready(void **state UNUSED)
 {
         supervisor.hides_settings = true; /* as NVIDIA's own daemons do */
-        fake_supervisor_tell();
+        fake_supervisor_report();
         supervisor.is_behind = true;
         rig_apply(rig.plan);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
 }
 
 int main(void)

@@ -40,7 +40,7 @@ static void add_answer(struct strbuf *text, struct fake_container *container)
         for (size_t i = 0; i < 2; i++)
                 v1beta1__container_allocate_response__envs_entry__init(&values[i]);
         values[0].key = (char *)(uintptr_t) "WARPSHARE_GRANT";
-        values[0].value = container->grant;
+        values[0].value = container->allocation;
         values[1].key = (char *)(uintptr_t) "NVIDIA_VISIBLE_DEVICES";
         values[1].value = container->unit;
         answer.envs = entries;
@@ -58,7 +58,7 @@ static void add_entry(struct strbuf *text, struct fake_container *container)
         for (size_t i = 0; i < container->n_ids; i++)
                 strbuf_printf(text, "%s\"%s\"", i ? "," : "", container->ids[i]);
         strbuf_printf(text, "]},\"AllocResp\":\"");
-        if (container->grant[0])
+        if (container->allocation[0])
                 add_answer(text, container);
         strbuf_printf(text, "\"}");
 }
@@ -219,7 +219,7 @@ void pod_resources_list(struct pod_resources *pods UNUSED, pod_list_fn *done, vo
 
 /* ---- containers ---- */
 
-void fake_kubelet_book(void)
+void fake_kubelet_record(void)
 {
         for (size_t i = 0; i < kubelet.n_containers; i++)
                 kubelet.containers[i].is_in_memory |= kubelet.containers[i].is_running;
@@ -238,7 +238,8 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
         }
         container->is_running = true;
         if (binding) {
-                snprintf(container->grant, sizeof(container->grant), "%s", binding->grant ? binding->grant : "");
+                snprintf(container->allocation, sizeof(container->allocation), "%s",
+                        binding->allocation ? binding->allocation : "");
                 snprintf(container->unit, sizeof(container->unit), "%s", binding->unit ? binding->unit : "");
                 snprintf(container->pipe, sizeof(container->pipe), "%s", binding->pipe ? binding->pipe : "");
                 snprintf(container->partition, sizeof(container->partition), "%s",
@@ -246,8 +247,8 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
                 container->sms = binding->sms;
                 container->tier = binding->tier;
         }
-        if (!kubelet.books_late)
-                fake_kubelet_book();
+        if (!kubelet.records_late)
+                fake_kubelet_record();
 }
 
 struct fake_container *fake_kubelet_allocate(

@@ -26,8 +26,8 @@ struct fake_container {
         bool is_answered;
         bool is_running; /* it was answered well, and its pod has not ended */
         bool is_in_memory;
-        struct error error; /* of the answer */
-        char grant[64];     /* of the answer, "" none; as the next */
+        struct error error;  /* of the answer */
+        char allocation[64]; /* of the answer, "" none; as the next */
         char unit[24];
         char pipe[64];
         char partition[64];
@@ -43,7 +43,7 @@ struct fake_kubelet {
         bool writes_record;
         bool takes_lists;     /* it writes its record when a list of devices is repeated */
         bool is_starting;     /* it has not gathered its pods */
-        bool books_late;      /* an answer is read, and not entered anywhere yet */
+        bool records_late;    /* an answer is read, and not entered anywhere yet */
         enum fake_answers to; /* a question for its list */
         size_t n_questions;   /* that have no answer */
         size_t n_repeats;     /* of lists of devices */
@@ -65,8 +65,8 @@ struct fake_container *fake_kubelet_allocate(
         const struct broker *broker, const struct resource *resource, const char *pod, bool is_init, const char *ids);
 /* The pod of that name, with all its containers. */
 void fake_kubelet_end_pod(const char *pod);
-/* What was answered is in the books now. */
-void fake_kubelet_book(void);
+/* What was answered is in the ledger now. */
+void fake_kubelet_record(void);
 
 /* All questions. */
 void fake_kubelet_answer(void);

@@ -18,31 +18,31 @@ static struct mps_link *the_link;
 
 /* ---- what is granted ---- */
 
-static void put(struct fake_grants *grants, const struct mps_grant_request *request)
+static void put(struct fake_allocations *allocations, const struct mps_allocation_request *request)
 {
-        struct fake_grant *grant = &grants->all[grants->count++];
+        struct fake_allocation *allocation = &allocations->all[allocations->count++];
 
-        assert_true(grants->count < FAKE_GRANTS);
-        snprintf(grant->id, sizeof(grant->id), "%s", request->id);
-        snprintf(grant->daemon, sizeof(grant->daemon), "%s", request->daemon);
-        snprintf(grant->unit, sizeof(grant->unit), "%s", request->unit);
-        grant->threads_permille = request->threads_permille;
-        grant->limit_mib = request->limit_mib;
-        grant->sms = request->sms;
+        assert_true(allocations->count < FAKE_ALLOCATIONS);
+        snprintf(allocation->id, sizeof(allocation->id), "%s", request->id);
+        snprintf(allocation->daemon, sizeof(allocation->daemon), "%s", request->daemon);
+        snprintf(allocation->unit, sizeof(allocation->unit), "%s", request->unit);
+        allocation->threads_permille = request->threads_permille;
+        allocation->limit_mib = request->limit_mib;
+        allocation->sms = request->sms;
 }
 
-static void drop(struct fake_grants *grants, const char *id)
+static void drop(struct fake_allocations *allocations, const char *id)
 {
-        for (size_t i = grants->count; i > 0; i--)
-                if (strcmp(grants->all[i - 1].id, id) == 0)
-                        grants->all[i - 1] = grants->all[--grants->count];
+        for (size_t i = allocations->count; i > 0; i--)
+                if (strcmp(allocations->all[i - 1].id, id) == 0)
+                        allocations->all[i - 1] = allocations->all[--allocations->count];
 }
 
-const struct fake_grant *fake_grants_find(const struct fake_grants *grants, const char *id)
+const struct fake_allocation *fake_allocations_find(const struct fake_allocations *allocations, const char *id)
 {
-        for (size_t i = 0; i < grants->count; i++)
-                if (strcmp(grants->all[i].id, id) == 0)
-                        return &grants->all[i];
+        for (size_t i = 0; i < allocations->count; i++)
+                if (strcmp(allocations->all[i].id, id) == 0)
+                        return &allocations->all[i];
         return NULL;
 }
 
@@ -50,31 +50,31 @@ const struct fake_grant *fake_grants_find(const struct fake_grants *grants, cons
 
 struct request {
         char id[64];
-        struct fake_grant grant;
+        struct fake_allocation allocation;
         mps_granted_fn *granted; /* NULL: a release */
         mps_done_fn *done;
         void *data;
 };
 
-static struct request requests[FAKE_GRANTS];
+static struct request requests[FAKE_ALLOCATIONS];
 static size_t n_requests;
 
-static void answer_grant(const struct request *request)
+static void answer_allocation(const struct request *request)
 {
-        const struct mps_grant made = {.tier = supervisor.tier,
+        const struct mps_allocation made = {.tier = supervisor.tier,
                 .pipe = supervisor.tier == MPS_TIER_NAMESPACE ? request->id : NULL,
                 .partition = supervisor.tier == MPS_TIER_PARTITION ? request->id : NULL,
-                .sms = request->grant.sms};
+                .sms = request->allocation.sms};
         struct error err;
 
         drop(&supervisor.made, request->id);
-        if (supervisor.grants != FAKE_GRANTS_NOT)
-                supervisor.made.all[supervisor.made.count++] = request->grant;
-        if (supervisor.grants == FAKE_GRANTS_IT || supervisor.grants == FAKE_GRANTS_LATE) {
+        if (supervisor.allocations != FAKE_ALLOCATIONS_NOT)
+                supervisor.made.all[supervisor.made.count++] = request->allocation;
+        if (supervisor.allocations == FAKE_ALLOCATIONS_IT || supervisor.allocations == FAKE_ALLOCATIONS_LATE) {
                 request->granted(NULL, &made, request->data);
                 return;
         }
-        if (supervisor.grants == FAKE_LOSES_IT)
+        if (supervisor.allocations == FAKE_LOSES_IT)
                 error_raise(&err, ERROR_UNAVAILABLE, "the link to the MPS supervisor is broken");
         else
                 error_raise(&err, supervisor.refusal, "sm_partition add: out of SMs");
@@ -101,7 +101,7 @@ void fake_supervisor_answer(void)
 
                 memmove(requests, requests + 1, --n_requests * sizeof(*requests));
                 if (first.granted)
-                        answer_grant(&first);
+                        answer_allocation(&first);
                 else
                         answer_release(&first);
         }
@@ -113,8 +113,8 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
 {
         *ret = the_link = xcalloc(1, sizeof(*the_link));
         the_link->options = *options;
-        supervisor.is_told = false;
-        supervisor.told.count = 0;
+        supervisor.is_reported = false;
+        supervisor.reported.count = 0;
         return 0;
 }
 
@@ -151,14 +151,14 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
         supervisor.generation = generation;
 }
 
-void mps_link_hold(struct mps_link *link UNUSED, const struct mps_grant_request *grants, size_t n_grants)
+void mps_link_hold(struct mps_link *link UNUSED, const struct mps_allocation_request *allocations, size_t n_allocations)
 {
-        supervisor.is_told = grants != NULL;
-        supervisor.told.count = 0;
-        for (size_t i = 0; grants && i < n_grants; i++)
-                put(&supervisor.told, &grants[i]);
-        if (grants)
-                supervisor.made = supervisor.told;
+        supervisor.is_reported = allocations != NULL;
+        supervisor.reported.count = 0;
+        for (size_t i = 0; allocations && i < n_allocations; i++)
+                put(&supervisor.reported, &allocations[i]);
+        if (allocations)
+                supervisor.made = supervisor.reported;
 }
 
 void mps_link_forget(struct mps_link *link)
@@ -167,25 +167,25 @@ void mps_link_forget(struct mps_link *link)
         mps_link_hold(link, NULL, 0);
 }
 
-void mps_link_grant(
-        struct mps_link *link UNUSED, const struct mps_grant_request *request, mps_granted_fn *done, void *data)
+void mps_link_allocation(
+        struct mps_link *link UNUSED, const struct mps_allocation_request *request, mps_granted_fn *done, void *data)
 {
-        struct fake_grants one = {0};
+        struct fake_allocations one = {0};
 
         put(&one, request);
-        drop(&supervisor.told, request->id);
-        supervisor.told.all[supervisor.told.count++] = one.all[0];
-        requests[n_requests] = (struct request){.grant = one.all[0], .granted = done, .data = data};
+        drop(&supervisor.reported, request->id);
+        supervisor.reported.all[supervisor.reported.count++] = one.all[0];
+        requests[n_requests] = (struct request){.allocation = one.all[0], .granted = done, .data = data};
         snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", request->id);
-        assert_true(n_requests < FAKE_GRANTS);
+        assert_true(n_requests < FAKE_ALLOCATIONS);
 }
 
 void mps_link_release(struct mps_link *link UNUSED, const char *id, mps_done_fn *done, void *data)
 {
-        drop(&supervisor.told, id);
+        drop(&supervisor.reported, id);
         requests[n_requests] = (struct request){.done = done, .data = data};
         snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", id);
-        assert_true(n_requests < FAKE_GRANTS);
+        assert_true(n_requests < FAKE_ALLOCATIONS);
 }
 
 void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon, pid_t client, const char *container_id UNUSED,
@@ -194,7 +194,7 @@ void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon, pid_t 
         assert_string_equal(daemon, "GPU-0");
         supervisor.terminated = client;
         requests[n_requests++] = (struct request){.done = done, .data = data};
-        assert_true(n_requests < FAKE_GRANTS);
+        assert_true(n_requests < FAKE_ALLOCATIONS);
 }
 
 /* ---- status ---- */
@@ -223,7 +223,7 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
         return status;
 }
 
-void fake_supervisor_tell(void)
+void fake_supervisor_report(void)
 {
         struct mps_status next = {.generation = supervisor.generation - supervisor.is_behind};
         struct mps_daemon_status *daemons =
@@ -247,9 +247,9 @@ void fake_supervisor_restart(void)
 {
         supervisor.made.count = 0;
         fake_supervisor_vanish();
-        fake_supervisor_tell();
-        if (supervisor.is_told)
-                supervisor.made = supervisor.told;
+        fake_supervisor_report();
+        if (supervisor.is_reported)
+                supervisor.made = supervisor.reported;
 }
 
 void fake_supervisor_begin(enum mps_tier tier)

@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "mps/client/link.h"
 
-#define FAKE_GRANTS 256
+#define FAKE_ALLOCATIONS 256
 
-struct fake_grant {
+struct fake_allocation {
         char id[64];
         char daemon[64];
         char unit[24];
@@ -20,20 +20,20 @@ struct fake_grant {
         unsigned int sms;
 };
 
-struct fake_grants {
-        struct fake_grant all[FAKE_GRANTS];
+struct fake_allocations {
+        struct fake_allocation all[FAKE_ALLOCATIONS];
         size_t count;
 };
 
 enum fake_granting {
-        FAKE_GRANTS_IT,
-        FAKE_GRANTS_LATE, /* when fake_supervisor_answer() is called */
-        FAKE_GRANTS_NOT,  /* it has an error of the kind |refusal| */
-        FAKE_LOSES_IT,    /* made, and the answer is lost */
+        FAKE_ALLOCATIONS_IT,
+        FAKE_ALLOCATIONS_LATE, /* when fake_supervisor_answer() is called */
+        FAKE_ALLOCATIONS_NOT,  /* it has an error of the kind |refusal| */
+        FAKE_LOSES_IT,         /* made, and the answer is lost */
 };
 
 struct fake_supervisor {
-        enum fake_granting grants;
+        enum fake_granting allocations;
         enum error_kind refusal;
         bool loses_releases;
         enum mps_tier tier;               /* of its daemons */
@@ -41,9 +41,9 @@ struct fake_supervisor {
         bool hides_settings;              /* of its daemons */
         bool is_behind;                   /* its status is of the generation before */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
-        struct fake_grants made;          /* what there is */
-        bool is_told;                     /* all that is held: the next */
-        struct fake_grants told;          /* with what was granted and released since */
+        struct fake_allocations made;     /* what there is */
+        bool is_reported;                 /* all that is held: the next */
+        struct fake_allocations reported; /* with what was granted and released since */
         const struct mps_client *clients; /* of the daemon of GPU-0 */
         size_t n_clients;
         pid_t terminated; /* 0: none was asked for since the test looked */
@@ -55,9 +55,9 @@ void fake_supervisor_end(void);
 /* What is asked of it, all in turn. */
 void fake_supervisor_answer(void);
 /* A status comes over the link; or nobody is there. */
-void fake_supervisor_tell(void);
+void fake_supervisor_report(void);
 void fake_supervisor_vanish(void);
 /* It has forgotten all that it made, and hears what the link knows. */
 void fake_supervisor_restart(void);
 
-const struct fake_grant *fake_grants_find(const struct fake_grants *grants, const char *id);
+const struct fake_allocation *fake_allocations_find(const struct fake_allocations *allocations, const char *id);

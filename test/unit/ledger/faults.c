@@ -16,7 +16,7 @@ static const char *const two_units[] = {"GPU-2", "GPU-3"};
 static const struct mps_server good_server = {.pid = 7, .status = "ACTIVE"};
 static const struct mps_server bad_server = {.pid = 7, .status = "FAULT"};
 
-static void tell(enum mps_state state, pid_t pid, const struct mps_server *server)
+static void report(enum mps_state state, pid_t pid, const struct mps_server *server)
 {
         const struct mps_daemon_status daemons[] = {
                 {.name = "all", .resource = "nvidia.com/gpu", .units = two_units, .n_units = 2, .state = MPS_READY},
@@ -49,25 +49,25 @@ static void assert_totals(uint64_t server, uint64_t gone, uint64_t stuck)
 
 static void test_each_fault_counts_once_by_what_was_seen(void **state UNUSED)
 {
-        tell(MPS_READY, 5, &good_server);
+        report(MPS_READY, 5, &good_server);
         assert_totals(0, 0, 0);
-        tell(MPS_FAULT, 5, &bad_server);
-        tell(MPS_FAULT, 0, NULL);
+        report(MPS_FAULT, 5, &bad_server);
+        report(MPS_FAULT, 0, NULL);
         assert_totals(1, 0, 0);
-        tell(MPS_STARTING, 6, NULL);
-        tell(MPS_FAULT, 6, NULL);
+        report(MPS_STARTING, 6, NULL);
+        report(MPS_FAULT, 6, NULL);
         assert_totals(1, 0, 1);
-        tell(MPS_READY, 8, &good_server);
-        tell(MPS_FAULT, 0, NULL);
+        report(MPS_READY, 8, &good_server);
+        report(MPS_FAULT, 0, NULL);
         assert_totals(1, 1, 1);
-        tell(MPS_READY, 9, &good_server);
-        tell(MPS_FAULT, 9, &bad_server);
+        report(MPS_READY, 9, &good_server);
+        report(MPS_FAULT, 9, &bad_server);
         assert_totals(2, 1, 1);
 }
 
 static void test_a_daemon_that_is_met_at_fault_counts(void **state UNUSED)
 {
-        tell(MPS_FAULT, 5, &bad_server);
+        report(MPS_FAULT, 5, &bad_server);
         assert_totals(1, 0, 0);
 }
 
@@ -75,10 +75,10 @@ static void test_a_daemon_that_is_wanted_no_more_is_forgotten(void **state UNUSE
 {
         const struct mps_status empty = {0};
 
-        tell(MPS_FAULT, 0, NULL);
+        report(MPS_FAULT, 0, NULL);
         mps_faults_follow(&faults, &empty);
         assert_int_equal(faults.n_counts, 0);
-        tell(MPS_READY, 5, NULL);
+        report(MPS_READY, 5, NULL);
         assert_totals(0, 0, 0);
 }
 

@@ -57,7 +57,7 @@ static bool happens(uint64_t n)
 
 static bool is_alive(const struct fake_container *container)
 {
-        return container->is_running && container->grant[0];
+        return container->is_running && container->allocation[0];
 }
 
 static void check_rooms(void)
@@ -79,7 +79,7 @@ static const struct ledger_allocation *find(
         const struct ledger_allocation *all, size_t count, const struct fake_container *container)
 {
         for (size_t i = 0; i < count; i++)
-                if (strcmp(all[i].grant->id, container->grant) == 0)
+                if (strcmp(all[i].allocation->id, container->allocation) == 0)
                         return &all[i];
         return NULL;
 }
@@ -99,8 +99,8 @@ static size_t check_kept(void)
                         continue;
                 alive++;
                 found = find(all, count, container);
-                check(found && strcmp(found->grant->unit, container->unit) == 0);
-                check(found && found->grant->n_devices == container->n_ids);
+                check(found && strcmp(found->allocation->unit, container->unit) == 0);
+                check(found && found->allocation->n_devices == container->n_ids);
                 check(found && found->threads_permille == 250 * container->n_ids);
         }
         return alive;
@@ -108,15 +108,15 @@ static size_t check_kept(void)
 
 static void check_supervisor(size_t alive)
 {
-        check(supervisor.is_told && supervisor.told.count == alive && supervisor.made.count == alive);
+        check(supervisor.is_reported && supervisor.reported.count == alive && supervisor.made.count == alive);
         for (size_t i = 0; i < kubelet.n_containers; i++) {
                 const struct fake_container *container = &kubelet.containers[i];
-                const struct fake_grant *made;
+                const struct fake_allocation *made;
 
                 if (!is_alive(container))
                         continue;
-                made = fake_grants_find(&supervisor.made, container->grant);
-                check(fake_grants_find(&supervisor.told, container->grant) != NULL);
+                made = fake_allocations_find(&supervisor.made, container->allocation);
+                check(fake_allocations_find(&supervisor.reported, container->allocation) != NULL);
                 check(made && strcmp(made->unit, container->unit) == 0);
                 check(made && made->threads_permille == 250 * container->n_ids);
         }
@@ -246,7 +246,9 @@ static void disturb_supervisor(void)
 {
         switch (draw(4)) {
         case 0:
-                supervisor.grants = happens(2) ? FAKE_GRANTS_IT : happens(2) ? FAKE_GRANTS_NOT : FAKE_LOSES_IT;
+                supervisor.allocations = happens(2)   ? FAKE_ALLOCATIONS_IT
+                                         : happens(2) ? FAKE_ALLOCATIONS_NOT
+                                                      : FAKE_LOSES_IT;
                 break;
         case 1:
                 supervisor.loses_releases = !supervisor.loses_releases;
@@ -256,7 +258,7 @@ static void disturb_supervisor(void)
                 break;
         case 3:
                 supervisor.unit_at_fault = happens(2) ? NULL : happens(2) ? "GPU-0" : "GPU-1";
-                fake_supervisor_tell();
+                fake_supervisor_report();
                 break;
         }
 }
@@ -301,10 +303,10 @@ static void have_calm(void)
 {
         kubelet.to = FAKE_ANSWERS;
         kubelet.takes_lists = true;
-        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.allocations = FAKE_ALLOCATIONS_IT;
         supervisor.loses_releases = false;
         supervisor.unit_at_fault = NULL;
-        fake_supervisor_tell();
+        fake_supervisor_report();
         if (rig.unhealthy)
                 rig_set_health(rig.unhealthy, true);
         if (model.is_disk_full)
@@ -318,7 +320,7 @@ static void have_calm(void)
                 check(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all) == alive);
                 check_supervisor(alive);
         }
-        check(*rig_kept_back() == '\0');
+        check(*rig_unavailable() == '\0');
 }
 
 static void make_step(void)

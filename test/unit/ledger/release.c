@@ -22,24 +22,24 @@ static void test_what_is_given_back_goes_from_the_file_and_the_plugins_hear_of_i
 
         rig_pass(GRACE_MS);
         before = rig_read_file();
-        assert_non_null(strstr(before, train->grant));
+        assert_non_null(strstr(before, train->allocation));
         n_changes = rig.n_changes;
         fake_kubelet_end_pod("train");
         rig_pass(GRACE_MS);
         assert_true(rig.n_changes > n_changes);
         after = rig_read_file();
-        assert_null(strstr(after, train->grant));
+        assert_null(strstr(after, train->allocation));
 }
 
 /* kubelet has read the answer, and its list does not have the container yet. */
 static void test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet(void **state UNUSED)
 {
         rig_run("first", "GPU-0::0");
-        kubelet.books_late = true;
+        kubelet.records_late = true;
         rig_run("train", "GPU-0::1");
         rig_pass(GRACE_MS - 1000);
         assert_string_equal(rig_allocations(), "first GPU-0[0], ? GPU-0[1]");
-        fake_kubelet_book();
+        fake_kubelet_record();
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "first GPU-0[0], train GPU-0[1]");
 }
@@ -47,7 +47,7 @@ static void test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet(void
 /* As when kubelet gave up, or the pod was deleted meanwhile. */
 static void test_what_kubelet_never_lists_is_given_back(void **state UNUSED)
 {
-        kubelet.books_late = true;
+        kubelet.records_late = true;
         rig_run("train", "GPU-0::0");
         fake_kubelet_end_pod("train");
         rig_pass(2 * GRACE_MS);
@@ -63,8 +63,8 @@ static void test_what_was_made_goes_with_the_allocation(void **state UNUSED)
         assert_int_equal(supervisor.made.count, 2);
         fake_kubelet_end_pod("train");
         rig_pass(GRACE_MS);
-        assert_null(fake_grants_find(&supervisor.made, train->grant));
-        assert_non_null(fake_grants_find(&supervisor.made, serve->grant));
+        assert_null(fake_allocations_find(&supervisor.made, train->allocation));
+        assert_non_null(fake_allocations_find(&supervisor.made, serve->allocation));
 }
 
 /* ---- init containers: kubelet's list never has them ---- */
@@ -175,12 +175,12 @@ static void test_the_time_of_day_decides_nothing(void **state UNUSED)
         static const int64_t steps[] = {-3600000, 86400000};
 
         for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-                kubelet.books_late = true;
+                kubelet.records_late = true;
                 rig_run("train", "GPU-0::0");
                 rig.date += steps[i];
                 rig_pass(GRACE_MS - 1000);
                 assert_string_equal(rig_allocations(), "? GPU-0[0]");
-                fake_kubelet_book();
+                fake_kubelet_record();
                 rig_pass(GRACE_MS);
                 assert_string_equal(rig_allocations(), "train GPU-0[0]");
                 fake_kubelet_end_pod("train");

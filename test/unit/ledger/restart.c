@@ -17,11 +17,11 @@ static void assert_kept(const struct fake_container *const *containers, size_t c
                 size_t found = 0;
 
                 for (size_t j = 0; j < n_all; j++) {
-                        if (strcmp(all[j].grant->id, containers[i]->grant) != 0)
+                        if (strcmp(all[j].allocation->id, containers[i]->allocation) != 0)
                                 continue;
-                        assert_string_equal(all[j].grant->unit, containers[i]->unit);
-                        assert_int_equal(all[j].grant->n_devices, containers[i]->n_ids);
-                        assert_false(all[j].grant->is_guess);
+                        assert_string_equal(all[j].allocation->unit, containers[i]->unit);
+                        assert_int_equal(all[j].allocation->n_devices, containers[i]->n_ids);
+                        assert_false(all[j].allocation->is_guess);
                         found++;
                 }
                 assert_int_equal(found, 1);
@@ -36,15 +36,15 @@ static void end(bool is_killed)
                 rig_stop();
 }
 
-enum step { AFTER_ANSWER, AFTER_FILE, AFTER_BOOKING, AFTER_LIST, N_STEPS };
+enum step { AFTER_ANSWER, AFTER_FILE, AFTER_RECORDING, AFTER_LIST, N_STEPS };
 
 /* How far it had come when the agent ended. */
 static void go_to(enum step step)
 {
         if (step >= AFTER_FILE)
                 rig_pass(200);
-        if (step >= AFTER_BOOKING)
-                fake_kubelet_book();
+        if (step >= AFTER_RECORDING)
+                fake_kubelet_record();
         if (step >= AFTER_LIST)
                 rig_pass(GRACE_MS);
 }
@@ -56,13 +56,13 @@ static void test_an_allocation_survives_the_agent_at_each_step(void **state UNUS
 
                 containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
                 rig_pass(GRACE_MS);
-                kubelet.books_late = true;
+                kubelet.records_late = true;
                 containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
                 assert_string_equal(containers[1]->unit, "GPU-1");
                 go_to((enum step)(i % N_STEPS));
                 end(i >= N_STEPS);
-                fake_kubelet_book();
-                kubelet.books_late = false;
+                fake_kubelet_record();
+                kubelet.records_late = false;
                 rig_start();
                 rig_pass(0);
                 assert_kept(containers, 2);
@@ -109,16 +109,39 @@ static void test_a_request_that_waited_for_the_agent_leaves_nothing(void **state
 {
         const struct fake_container *train;
 
-        supervisor.grants = FAKE_GRANTS_LATE;
+        supervisor.allocations = FAKE_ALLOCATIONS_LATE;
         train = rig_allocate("train", "GPU-0::0");
         end(false);
         assert_true(train->is_answered);
         assert_int_equal(train->error.kind, ERROR_UNAVAILABLE);
-        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.allocations = FAKE_ALLOCATIONS_IT;
         rig_start();
         rig_pass(2 * GRACE_MS);
         assert_string_equal(rig_allocations(), "");
         assert_int_equal(supervisor.made.count, 0);
+}
+
+static void test_the_file_of_an_older_version_is_read_until_the_new_one_is_written(void **state UNUSED)
+{
+        const struct fake_container *containers[2];
+        _free_ char *file = NULL;
+        _free_ char *old_file = xasprintf("%s/grants-nvidia.com_gpu.json", rig.mps);
+
+        containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
+        containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
+        rig_pass(GRACE_MS);
+        end(true);
+        kubelet.writes_record = false;
+        unlink(rig.record);
+        assert_int_equal(rename(rig.file, old_file), 0);
+        rig_write_file("{\"version\":1,\"grants\":[]}"); /* from before a downgrade */
+        rig_start();
+        assert_kept(containers, 2);
+        rig_run("next", "GPU-1::1");
+        rig_pass(GRACE_MS);
+        assert_int_equal(access(old_file, F_OK), -1);
+        file = rig_read_file();
+        assert_non_null(strstr(file, containers[1]->allocation));
 }
 
 /* ---- without the file ---- */
@@ -143,9 +166,9 @@ static void test_without_a_whole_file_kubelets_record_is_enough(void **state UNU
                 assert_string_equal(rig_allocations(), "");
                 rig_pass(0);
                 assert_kept(containers, 2);
-                assert_true(supervisor.is_told);
+                assert_true(supervisor.is_reported);
                 assert_int_equal(supervisor.made.count, 2);
-                assert_non_null(fake_grants_find(&supervisor.made, containers[1]->grant));
+                assert_non_null(fake_allocations_find(&supervisor.made, containers[1]->allocation));
 
                 fake_kubelet_end_pod("other");
                 fake_kubelet_end_pod("train");
@@ -167,12 +190,12 @@ static void test_without_file_and_record_the_list_is_enough_to_keep_the_room(voi
         assert_string_equal(rig_allocations(), ""); /* this kubelet may be one that has just started */
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "train GPU-1[0 0 1]");
-        assert_false(supervisor.is_told);
+        assert_false(supervisor.is_reported);
         assert_int_equal(supervisor.made.count, 1);
         fake_kubelet_end_pod("train");
         rig_pass(2 * GRACE_MS);
         assert_string_equal(rig_allocations(), "");
-        assert_true(supervisor.is_told);
+        assert_true(supervisor.is_reported);
         assert_int_equal(supervisor.made.count, 0);
 }
 
@@ -196,10 +219,10 @@ static void test_ids_that_the_file_has_for_another_container_are_its_own(void **
         rig_write_file(old);
         rig_start();
         rig_pass(0);
-        assert_non_null(fake_grants_find(&supervisor.made, train->grant)); /* its namespace is never away */
+        assert_non_null(fake_allocations_find(&supervisor.made, train->allocation)); /* its namespace is never away */
         rig_pass(3 * GRACE_MS);
         assert_string_equal(rig_allocations(), "second GPU-0[0 1 2], train GPU-1[3 3]");
-        assert_non_null(fake_grants_find(&supervisor.made, train->grant));
+        assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
         assert_int_equal(supervisor.made.count, 2);
 }
 
@@ -221,7 +244,7 @@ static void test_what_cannot_be_written_is_written_when_there_is_room(void **sta
         file = rig_read_file();
         assert_non_null(file);
         for (size_t i = 0; i < 2; i++)
-                assert_non_null(strstr(file, containers[i]->grant));
+                assert_non_null(strstr(file, containers[i]->allocation));
 }
 
 /* A node that fills up allocates all the time. */
@@ -239,7 +262,7 @@ static void test_changes_are_written_soon_though_more_follow(void **state UNUSED
         }
         file = rig_read_file();
         assert_non_null(file);
-        assert_non_null(strstr(file, first->grant));
+        assert_non_null(strstr(file, first->allocation));
 }
 
 static void test_a_full_disk_costs_nothing_while_kubelet_is_there(void **state UNUSED)
@@ -286,7 +309,7 @@ static void test_the_time_of_day_may_go_back_between_two_agents(void **state UNU
         rig_start();
         rig_pass(3 * GRACE_MS);
         assert_kept(&train, 1);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         fake_kubelet_end_pod("train");
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "");
@@ -300,14 +323,14 @@ static void test_an_agent_that_leaves_writes_and_says_nothing_more(void **state 
 
         rig_pass(GRACE_MS);
         ledger_leave(rig.ledger);
-        assert_string_equal(rig_kept_back(), "");
+        assert_string_equal(rig_unavailable(), "");
         unlink(rig.file);
         kubelet.to = FAKE_IS_SILENT;
         rig_pass(100000);
         assert_int_equal(kubelet.n_questions, 0);
         assert_null(rig_read_file());
         kubelet.to = FAKE_ANSWERS;
-        assert_false(supervisor.is_told);
+        assert_false(supervisor.is_reported);
         rig_apply(rig.node.plan);
         rig_pass(GRACE_MS);
         assert_kept(&train, 1);
@@ -318,6 +341,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
                 RIG_TEST(test_the_file_is_enough_by_itself),
+                RIG_TEST(test_the_file_of_an_older_version_is_read_until_the_new_one_is_written),
                 RIG_TEST(test_who_ended_while_no_agent_ran_is_given_back),
                 RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "io/loop.h"
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 #define GPUS 2
 #define REPLICAS 4
@@ -27,7 +27,7 @@ struct next {
         uint64_t due;
 };
 
-static void look_at_timer(uv_handle_t *handle, void *data)
+static void read_timer(uv_handle_t *handle, void *data)
 {
         struct next *next = data;
         uv_timer_t *timer = (uv_timer_t *)handle;
@@ -53,7 +53,7 @@ void rig_pass(int64_t ms)
         for (;;) {
                 struct next next = {.due = left};
 
-                uv_walk(&rig.loop, look_at_timer, &next);
+                uv_walk(&rig.loop, read_timer, &next);
                 if (!next.timer)
                         break;
                 move_time(next.due);
@@ -78,7 +78,7 @@ void rig_settle(void)
                         fake_kubelet_answer();
                 else if (kubelet.to == FAKE_REFUSES)
                         fake_kubelet_refuse();
-                if (supervisor.grants != FAKE_GRANTS_LATE)
+                if (supervisor.allocations != FAKE_ALLOCATIONS_LATE)
                         fake_supervisor_answer();
                 is_quiet = kubelet.n_questions == 0 || kubelet.n_questions == before;
         }
@@ -118,16 +118,17 @@ static void on_change(void *data UNUSED)
 
 static void judge(void)
 {
-        struct mps_terms_list terms;
+        struct sharing_policy_list policies;
         const char *name = rig_resource()->name;
-        const struct rollout_before before = {.terms = &terms, .names = &name, .n_names = 1, .is_known = true};
+        const struct rollout_previous previous = {
+                .policies = &policies, .names = &name, .n_names = 1, .is_known = true};
         struct rollout *next;
         struct rollout_held *held;
         size_t n_held;
 
-        mps_terms_of(&terms, &rig.arena, rig.plan);
+        sharing_policy_of(&policies, &rig.arena, rig.plan);
         ledger_held(rig.ledger, &rig.arena, &held, &n_held);
-        next = rollout_new(rig.wanted, &before, held, n_held);
+        next = rollout_new(rig.wanted, &previous, held, n_held);
         rig.plan = next->plan;
         rig_apply(rig.plan);
         rollout_free(rig.rollout);
@@ -183,7 +184,7 @@ static bool is_closed(void *data UNUSED)
 void rig_apply(const struct plan *plan)
 {
         ledger_apply(rig.ledger, plan);
-        fake_supervisor_tell();
+        fake_supervisor_report();
 }
 
 void rig_start(void)
@@ -241,7 +242,7 @@ int rig_begin(void **state)
         snprintf(rig.record, sizeof(rig.record), "%s/kubelet_internal_checkpoint", rig.folder);
         snprintf(rig.mps, sizeof(rig.mps), "%s/mps", rig.folder);
         snprintf(rig.away, sizeof(rig.away), "%s/away", rig.folder);
-        snprintf(rig.file, sizeof(rig.file), "%s/grants-nvidia.com_gpu.json", rig.mps);
+        snprintf(rig.file, sizeof(rig.file), "%s/allocations-nvidia.com_gpu.json", rig.mps);
         assert_int_equal(mkdir(rig.mps, 0755), 0);
         uv_loop_init(&rig.loop);
         rig.clock = 1000000;
@@ -325,15 +326,15 @@ const char *rig_allocations(void)
 
         strbuf_printf(&text, "%s", "");
         for (size_t i = 0; i < count; i++) {
-                const struct grant *grant = all[i].grant;
+                const struct allocation *allocation = all[i].allocation;
 
                 strbuf_printf(&text, "%s%s %s[", i ? ", " : "",
                         !all[i].holder       ? "?"
                         : all[i].holder->pod ? all[i].holder->pod
                                              : all[i].holder->pod_uid,
-                        grant->unit ? grant->unit : "-");
-                for (size_t j = 0; j < grant->n_devices; j++)
-                        strbuf_printf(&text, "%s%s", j ? " " : "", replica_of(grant->devices[j]));
+                        allocation->unit ? allocation->unit : "-");
+                for (size_t j = 0; j < allocation->n_devices; j++)
+                        strbuf_printf(&text, "%s%s", j ? " " : "", replica_of(allocation->devices[j]));
                 strbuf_printf(&text, "]");
         }
         return arena_strdup(&rig.arena, text.data);
@@ -347,7 +348,7 @@ static int compare_held(const void *a, const void *b)
 const char *rig_held(void)
 {
         static const char *const words[] = {
-                [LEDGER_NOT_TOLD] = "not told", [LEDGER_TOLD] = "told", [LEDGER_STALE] = "stale"};
+                [LEDGER_UNKNOWN] = "not told", [LEDGER_LISTED] = "told", [LEDGER_STALE] = "stale"};
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct rollout_held *held;
         size_t count;
@@ -361,16 +362,16 @@ const char *rig_held(void)
         return arena_strdup(&rig.arena, text.data);
 }
 
-const char *rig_kept_back(void)
+const char *rig_unavailable(void)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         const struct broker *broker = ledger_broker(rig.ledger);
         const struct resource *resource = rig_resource();
-        const bool *hidden = broker->hidden(resource, broker->data);
+        const bool *unavailable = broker->unavailable(resource, broker->data);
 
         strbuf_printf(&text, "%s", "");
-        for (size_t i = 0; hidden && i < resource->n_devices; i++)
-                if (hidden[i])
+        for (size_t i = 0; unavailable && i < resource->n_devices; i++)
+                if (unavailable[i])
                         strbuf_printf(&text, "%s%s", text.size ? " " : "", resource->devices[i].id);
         return arena_strdup(&rig.arena, text.data);
 }
@@ -384,7 +385,7 @@ char *rig_read_file(void)
 
         if (access(rig.file, F_OK) < 0)
                 return NULL;
-        assert_ok(file_read(rig.file, GRANTS_TEXT_MAX, &text, &err), &err);
+        assert_ok(file_read(rig.file, ALLOCATIONS_TEXT_MAX, &text, &err), &err);
         return text.data;
 }
 

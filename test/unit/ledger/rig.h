@@ -19,7 +19,7 @@ enum rig_shares {
         RIG_VERIFIED,   /* weighted, two GPUs of four replicas; nothing is made for a container */
         RIG_PARTITIONS, /* the same by SMs */
         RIG_NAMESPACES, /* the same weighted, on a newer driver */
-        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/grants.h) */
+        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
 };
 
 struct rig {
@@ -79,7 +79,7 @@ const char *rig_allocations(void);
 /* "told: GPU-0::0 GPU-0::1" by kubelet, "stale: …", "not told: …", in alphabetical order. */
 const char *rig_held(void);
 /* Ids that are kept back, in the order of the plan: "GPU-0::3 GPU-1::2". */
-const char *rig_kept_back(void);
+const char *rig_unavailable(void);
 
 /* The file with the record of allocations. */
 char *rig_read_file(void); /* NULL: there is none; the caller frees */

@@ -9,20 +9,21 @@ static void assert_made(size_t count)
         const struct ledger_allocation *all;
 
         assert_int_equal(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all), count);
-        assert_true(supervisor.is_told);
-        assert_int_equal(supervisor.told.count, count);
+        assert_true(supervisor.is_reported);
+        assert_int_equal(supervisor.reported.count, count);
         assert_int_equal(supervisor.made.count, count);
         for (size_t i = 0; i < count; i++) {
-                const struct fake_grant *told = fake_grants_find(&supervisor.told, all[i].grant->id);
-                const struct fake_grant *made = fake_grants_find(&supervisor.made, all[i].grant->id);
+                const struct fake_allocation *reported =
+                        fake_allocations_find(&supervisor.reported, all[i].allocation->id);
+                const struct fake_allocation *made = fake_allocations_find(&supervisor.made, all[i].allocation->id);
 
-                assert_non_null(told);
+                assert_non_null(reported);
                 assert_non_null(made);
-                assert_string_equal(told->unit, all[i].grant->unit);
-                assert_string_equal(told->daemon, all[i].grant->unit);
-                assert_int_equal(told->limit_mib, all[i].limit_mib);
-                assert_int_equal(told->threads_permille, all[i].threads_permille);
-                assert_memory_equal(told, made, sizeof(*told));
+                assert_string_equal(reported->unit, all[i].allocation->unit);
+                assert_string_equal(reported->daemon, all[i].allocation->unit);
+                assert_int_equal(reported->limit_mib, all[i].limit_mib);
+                assert_int_equal(reported->threads_permille, all[i].threads_permille);
+                assert_memory_equal(reported, made, sizeof(*reported));
         }
 }
 
@@ -43,8 +44,8 @@ static void test_it_hears_nothing_of_containers_for_which_nothing_is_made(void *
         rig_run("train", "GPU-0::0 GPU-0::1");
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "train GPU-0[0 1]");
-        assert_true(supervisor.is_told);
-        assert_int_equal(supervisor.told.count, 0);
+        assert_true(supervisor.is_reported);
+        assert_int_equal(supervisor.reported.count, 0);
 }
 
 /* kubelet's list, made before, comes late, too: what the container will have must not be taken away before it starts. */
@@ -54,12 +55,12 @@ static void test_an_allocation_counts_from_its_answer_however_late_that_was(void
 
         rig_run("first", "GPU-0::0");
         rig_pass(GRACE_MS);
-        supervisor.grants = FAKE_GRANTS_LATE;
+        supervisor.allocations = FAKE_ALLOCATIONS_LATE;
         train = rig_allocate("train", "GPU-0::1");
         kubelet.to = FAKE_REFUSES;
         rig_pass(5000);
         kubelet.to = FAKE_IS_SILENT;
-        kubelet.books_late = true;
+        kubelet.records_late = true;
         rig_pass(4900);
         assert_int_equal(kubelet.n_questions, 1);
         fake_supervisor_answer();
@@ -67,7 +68,7 @@ static void test_an_allocation_counts_from_its_answer_however_late_that_was(void
         rig_pass(200);
         fake_kubelet_answer_as_asked();
         fake_supervisor_answer();
-        assert_non_null(fake_grants_find(&supervisor.made, train->grant));
+        assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
         assert_string_equal(rig_allocations(), "first GPU-0[0], ? GPU-0[1]");
 }
 
@@ -77,7 +78,7 @@ static void test_an_allocation_is_not_over_while_its_answer_is_awaited(void **st
         const struct fake_container *train;
 
         rig_run("first", "GPU-0::0");
-        supervisor.grants = FAKE_GRANTS_LATE;
+        supervisor.allocations = FAKE_ALLOCATIONS_LATE;
         train = rig_allocate("train", "GPU-0::1");
         rig_pass(3 * GRACE_MS);
         assert_false(train->is_answered);
@@ -93,12 +94,12 @@ static void test_what_was_made_without_an_answer_is_taken_back(void **state UNUS
         const struct fake_container *train;
 
         rig_run("first", "GPU-0::0");
-        supervisor.grants = FAKE_LOSES_IT;
+        supervisor.allocations = FAKE_LOSES_IT;
         train = rig_allocate("train", "GPU-0::1");
         assert_true(train->is_answered);
         assert_int_equal(train->error.kind, ERROR_UNAVAILABLE);
         assert_int_equal(supervisor.made.count, 2);
-        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.allocations = FAKE_ALLOCATIONS_IT;
         rig_pass(2 * GRACE_MS);
         assert_string_equal(rig_allocations(), "first GPU-0[0]");
         assert_made(1);
@@ -106,11 +107,11 @@ static void test_what_was_made_without_an_answer_is_taken_back(void **state UNUS
 
 static void test_also_when_the_agent_was_killed_right_after(void **state UNUSED)
 {
-        supervisor.grants = FAKE_LOSES_IT;
+        supervisor.allocations = FAKE_LOSES_IT;
         rig_allocate("train", "GPU-0::1");
         assert_int_equal(supervisor.made.count, 1);
         rig_kill();
-        supervisor.grants = FAKE_GRANTS_IT;
+        supervisor.allocations = FAKE_ALLOCATIONS_IT;
         rig_start();
         rig_pass(2 * GRACE_MS);
         assert_made(0);
@@ -158,7 +159,7 @@ static void test_a_daemon_at_fault_changes_nothing_of_what_is_held(void **state 
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
         supervisor.unit_at_fault = "GPU-0";
-        fake_supervisor_tell();
+        fake_supervisor_report();
         rig_pass(3 * GRACE_MS);
         assert_made(1);
         rig_set_health("GPU-0", false);

@@ -11,7 +11,7 @@
 static struct mps_client client;
 
 /* Of a process of the pod, with so much memory on GPU-0. */
-static void tell_of_process(const char *pod_uid, uint64_t mib)
+static void show_process(const char *pod_uid, uint64_t mib)
 {
         client = (struct mps_client){
                 .pid = 7,
@@ -24,13 +24,13 @@ static void tell_of_process(const char *pod_uid, uint64_t mib)
         };
         supervisor.clients = &client;
         supervisor.n_clients = 1;
-        fake_supervisor_tell();
+        fake_supervisor_report();
 }
 
-static void tell_of_none(void)
+static void show_none(void)
 {
         supervisor.n_clients = 0;
-        fake_supervisor_tell();
+        fake_supervisor_report();
 }
 
 static struct ledger_measures measure(void)
@@ -45,7 +45,7 @@ static void test_who_stays_below_the_limit_is_let_be(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        tell_of_process("uid-train", 1024);
+        show_process("uid-train", 1024);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 0);
         assert_int_equal(supervisor.terminated, 0);
@@ -56,14 +56,14 @@ static void test_who_has_more_memory_than_was_promised_is_ended(void **state UNU
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        tell_of_process("uid-train", 20000);
+        show_process("uid-train", 20000);
         rig_pass(GRACE_MS);
         assert_int_equal(supervisor.terminated, 7);
         assert_int_equal(measure().n_standing, 1);
-        assert_int_equal(measure().standing[0]->kind, GUARD_MEMORY);
-        assert_int_equal(measure().findings_total[GUARD_MEMORY], 1);
+        assert_int_equal(measure().standing[0]->kind, LIMIT_VIOLATION_MEMORY);
+        assert_int_equal(measure().violations_total[LIMIT_VIOLATION_MEMORY], 1);
         assert_int_equal(measure().clients_ended_total, 1);
-        tell_of_none();
+        show_none();
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 0);
 }
@@ -73,7 +73,7 @@ static void test_nobody_is_ended_by_what_was_known_before_the_newest_allocation(
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        tell_of_process("uid-train", 20000);
+        show_process("uid-train", 20000);
         kubelet.to = FAKE_IS_SILENT;
         rig_pass(1900);
         rig_run("serve", "GPU-1::0");
@@ -92,7 +92,7 @@ static void test_without_a_word_of_kubelet_nobody_is_ended(void **state UNUSED)
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
         kubelet.to = FAKE_REFUSES;
-        tell_of_process("uid-train", 20000);
+        show_process("uid-train", 20000);
         rig_pass(10 * GRACE_MS);
         assert_int_equal(supervisor.terminated, 0);
 }
@@ -101,10 +101,10 @@ static void test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger(void **stat
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        tell_of_process("uid-thief", 100);
+        show_process("uid-thief", 100);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 1);
-        assert_int_equal(measure().standing[0]->kind, GUARD_STRANGER);
+        assert_int_equal(measure().standing[0]->kind, LIMIT_VIOLATION_STRANGER);
         assert_int_equal(supervisor.terminated, 7);
 }
 
@@ -113,7 +113,7 @@ static void test_an_init_container_is_no_stranger(void **state UNUSED)
 {
         rig_allocate_init("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        tell_of_process("uid-train", 100);
+        show_process("uid-train", 100);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 0);
         assert_int_equal(supervisor.terminated, 0);
@@ -128,7 +128,7 @@ static void test_a_new_agent_ends_nobody_before_it_knows_who_holds_what(void **s
         unlink(rig.file);
         kubelet.to = FAKE_IS_SILENT;
         rig_start();
-        tell_of_process("uid-train", 20000);
+        show_process("uid-train", 20000);
         rig_pass(GRACE_MS);
         assert_int_equal(supervisor.terminated, 0);
         kubelet.to = FAKE_ANSWERS;

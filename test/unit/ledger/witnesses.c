@@ -94,14 +94,14 @@ static void test_but_when_it_has_grown_up_who_is_missing_has_ended(void **state 
 static void test_what_was_asked_for_is_held_before_kubelet_has_it(void **state UNUSED)
 {
         assert_string_equal(rig_held(), "told:");
-        kubelet.books_late = true;
+        kubelet.records_late = true;
         rig_run("train", "GPU-0::0");
         assert_string_equal(rig_held(), "told: GPU-0::0");
         ledger_ask(rig.ledger);
         rig_settle();
         assert_int_equal(rig.n_held, 1);
         assert_string_equal(rig.held, "told: GPU-0::0");
-        fake_kubelet_book();
+        fake_kubelet_record();
         ledger_ask(rig.ledger);
         rig_settle();
         assert_string_equal(rig.held, "told: GPU-0::0");
@@ -112,10 +112,10 @@ static void test_what_was_asked_for_is_held_before_kubelet_has_it(void **state U
 }
 
 /* kubelet asks for the next container, so it has this one by now; the list was asked for before. */
-static void test_a_list_that_is_older_than_the_booking_hides_nobody(void **state UNUSED)
+static void test_a_list_that_is_older_than_the_record_hides_nobody(void **state UNUSED)
 {
         lose_record();
-        kubelet.books_late = true;
+        kubelet.records_late = true;
         rig_run("train", "GPU-0::0");
         kubelet.to = FAKE_IS_SILENT;
         ledger_ask(rig.ledger);
@@ -130,7 +130,7 @@ static void test_a_list_that_is_older_than_the_booking_hides_nobody(void **state
 
 static void test_a_request_that_came_to_nothing_is_forgotten(void **state UNUSED)
 {
-        kubelet.books_late = true;
+        kubelet.records_late = true;
         rig_run("train", "GPU-0::0");
         fake_kubelet_end_pod("train");
         assert_string_equal(rig_held(), "told: GPU-0::0");
@@ -203,7 +203,7 @@ int main(void)
                 RIG_TEST(test_with_its_record_neither),
                 RIG_TEST(test_but_when_it_has_grown_up_who_is_missing_has_ended),
                 RIG_TEST(test_what_was_asked_for_is_held_before_kubelet_has_it),
-                RIG_TEST(test_a_list_that_is_older_than_the_booking_hides_nobody),
+                RIG_TEST(test_a_list_that_is_older_than_the_record_hides_nobody),
                 RIG_TEST(test_a_request_that_came_to_nothing_is_forgotten),
                 RIG_TEST(test_who_was_missing_in_a_list_once_is_over_whatever_the_record_says),
                 RIG_TEST(test_what_is_over_stays_so_for_its_container_only),

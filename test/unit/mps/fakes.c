@@ -26,7 +26,7 @@ int mps_supervisor_apply(struct mps_supervisor *supervisor UNUSED, const struct 
         return 0;
 }
 
-void mps_supervisor_grant(struct mps_supervisor *supervisor UNUSED, const struct mps_grant_request *request,
+void mps_supervisor_allocation(struct mps_supervisor *supervisor UNUSED, const struct mps_allocation_request *request,
         mps_granted_fn *done, void *data)
 {
         fakes.granted = *request;
@@ -42,7 +42,7 @@ void mps_supervisor_release(struct mps_supervisor *supervisor UNUSED, const char
 }
 
 void mps_supervisor_hold(
-        struct mps_supervisor *supervisor UNUSED, const struct mps_grant_request *wanted, size_t n_wanted)
+        struct mps_supervisor *supervisor UNUSED, const struct mps_allocation_request *wanted, size_t n_wanted)
 {
         size_t length = 0;
 

@@ -4,24 +4,24 @@
 #include "share/allocate.h"
 
 /* One line for each thing in the order of the answer, to compare all of it at once. */
-static void print(const struct allocation *allocation, struct strbuf *text)
+static void print(const struct allocate_answer *answer, struct strbuf *text)
 {
-        for (size_t i = 0; i < allocation->n_annotations; i++)
-                strbuf_printf(text, "@%s=%s\n", allocation->annotations[i].name, allocation->annotations[i].value);
-        for (size_t i = 0; i < allocation->n_cdi_devices; i++)
-                strbuf_printf(text, "cdi %s\n", allocation->cdi_devices[i]);
-        for (size_t i = 0; i < allocation->n_environment; i++)
-                strbuf_printf(text, "%s=%s\n", allocation->environment[i].name, allocation->environment[i].value);
-        for (size_t i = 0; i < allocation->n_mounts; i++)
-                strbuf_printf(text, "%s -> %s%s\n", allocation->mounts[i].host_path,
-                        allocation->mounts[i].container_path, allocation->mounts[i].read_only ? " (ro)" : "");
-        for (size_t i = 0; i < allocation->n_nodes; i++)
-                strbuf_printf(text, "%s => %s (%s)\n", allocation->nodes[i].host_path,
-                        allocation->nodes[i].container_path, allocation->nodes[i].permissions);
+        for (size_t i = 0; i < answer->n_annotations; i++)
+                strbuf_printf(text, "@%s=%s\n", answer->annotations[i].name, answer->annotations[i].value);
+        for (size_t i = 0; i < answer->n_cdi_devices; i++)
+                strbuf_printf(text, "cdi %s\n", answer->cdi_devices[i]);
+        for (size_t i = 0; i < answer->n_environment; i++)
+                strbuf_printf(text, "%s=%s\n", answer->environment[i].name, answer->environment[i].value);
+        for (size_t i = 0; i < answer->n_mounts; i++)
+                strbuf_printf(text, "%s -> %s%s\n", answer->mounts[i].host_path, answer->mounts[i].container_path,
+                        answer->mounts[i].read_only ? " (ro)" : "");
+        for (size_t i = 0; i < answer->n_nodes; i++)
+                strbuf_printf(text, "%s => %s (%s)\n", answer->nodes[i].host_path, answer->nodes[i].container_path,
+                        answer->nodes[i].permissions);
 }
 
 /* |ids| are separated by blanks. */
-static int request(struct node *node, const char *ids, struct allocation *ret)
+static int request(struct node *node, const char *ids, struct allocate_answer *ret)
 {
         char *copy = arena_strdup(&node->arena, ids);
         const char *list[32];
@@ -37,10 +37,10 @@ static int request(struct node *node, const char *ids, struct allocation *ret)
 static void assert_answer(struct node *node, const char *ids, const char *expected)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct allocation allocation;
+        struct allocate_answer answer;
 
-        assert_ok(request(node, ids, &allocation), &node->err);
-        print(&allocation, &text);
+        assert_ok(request(node, ids, &answer), &node->err);
+        print(&answer, &text);
         assert_string_equal(text.data, expected);
 }
 
@@ -87,18 +87,18 @@ static void test_whole_gpus_are_named_in_the_order_of_the_request(void **state U
 static void test_replicas_of_one_gpu_name_it_once(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(2);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_TIME_SLICING, 4);
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-1::3 GPU-0::0 GPU-1::0 GPU-1::3", "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0\n");
-        assert_ok(request(&node, "GPU-1::3 GPU-0::0 GPU-1::0 GPU-1::3", &allocation), &node.err);
-        assert_int_equal(allocation.n_parts, 2);
-        assert_string_equal(allocation.parts[0].unit->uuid, "GPU-1");
-        assert_int_equal(allocation.parts[0].replicas, 2);
-        assert_int_equal(allocation.parts[0].share.threads_permille, 1000);
-        assert_string_equal(allocation.parts[1].unit->uuid, "GPU-0");
-        assert_int_equal(allocation.parts[1].replicas, 1);
+        assert_ok(request(&node, "GPU-1::3 GPU-0::0 GPU-1::0 GPU-1::3", &answer), &node.err);
+        assert_int_equal(answer.n_parts, 2);
+        assert_string_equal(answer.parts[0].unit->uuid, "GPU-1");
+        assert_int_equal(answer.parts[0].replicas, 2);
+        assert_int_equal(answer.parts[0].share.threads_permille, 1000);
+        assert_string_equal(answer.parts[1].unit->uuid, "GPU-0");
+        assert_int_equal(answer.parts[1].replicas, 1);
 }
 
 static void test_mps_adds_the_pipe_and_the_shared_memory(void **state UNUSED)
@@ -160,7 +160,7 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                         LIMITS("50", "0=5952M") FACTS("1/4", "0.25", MEMORY("5952"), "50.0", "verified")},
                 {PROVISIONING_HALF, 1, "GPU-0::0", "GPU-0",
                         LIMITS("100", "0=23808M") FACTS("1/1", "1", MEMORY("23808"), "100.0", "verified")},
-                /* The second GPU grants half of what the first does, and one percentage counts for both. */
+                /* The second GPU allocations half of what the first does, and one percentage counts for both. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1",
                         LIMITS("25", "0=5952M,1=5952M")},
                 {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0",
@@ -198,17 +198,17 @@ static void test_several_equal_shares_are_one(void **state UNUSED)
                         "default") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
 }
 
-/* ---- where the books and the daemons put a request ---- */
+/* ---- where the ledger and the daemons put a request ---- */
 
-#define SM_FACTS(grant, tier, sms)                                                                                     \
-        grant "WARPSHARE_REPLICAS=2/10\nWARPSHARE_FRACTION=0.2\n" MEMORY(                                              \
+#define SM_FACTS(allocation, tier, sms)                                                                                \
+        allocation "WARPSHARE_REPLICAS=2/10\nWARPSHARE_FRACTION=0.2\n" MEMORY(                                         \
                 "4761") "WARPSHARE_THREAD_PERCENTAGE=20.0\nWARPSHARE_SMS=" sms "\nWARPSHARE_TIER=" tier "\n"
 
 static void test_shares_by_sms_are_a_partition_or_a_percentage(void **state UNUSED)
 {
         static const struct allocate_binding partition = {
-                .grant = "g1", .tier = MPS_TIER_PARTITION, .partition = "GPU-0/AAAAEGV", .sms = 16};
-        static const struct allocate_binding none = {.grant = "g1", .tier = MPS_TIER_VERIFIED};
+                .allocation = "g1", .tier = MPS_TIER_PARTITION, .partition = "GPU-0/AAAAEGV", .sms = 16};
+        static const struct allocate_binding none = {.allocation = "g1", .tier = MPS_TIER_VERIFIED};
         _cleanup_(node_done) struct node node = node_new(1);
 
         node.inventory.gpus[0].multiprocessors = 80;
@@ -234,9 +234,9 @@ static void test_shares_by_sms_are_a_partition_or_a_percentage(void **state UNUS
 static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **state UNUSED)
 {
         static const struct allocate_binding binding = {
-                .grant = "g2", .unit = "GPU-1", .tier = MPS_TIER_NAMESPACE, .pipe = "GPU-1/pipe/server/g2"};
+                .allocation = "g2", .unit = "GPU-1", .tier = MPS_TIER_NAMESPACE, .pipe = "GPU-1/pipe/server/g2"};
         _cleanup_(node_done) struct node node = node_new(2);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         want_all(&node);
         node.config.extras = 0;
@@ -254,11 +254,11 @@ static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **stat
                                              "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe (ro)\n"
                                              "/run/nvidia/mps/shm -> /dev/shm\n"
                                              "/dev/nvidia5 => /dev/nvidia5 (rw)\n");
-        assert_ok(request(&node, "GPU-0::3 GPU-0::1 GPU-1::0", &allocation), &node.err);
-        assert_int_equal(allocation.n_parts, 1);
-        assert_string_equal(allocation.parts[0].unit->uuid, "GPU-1");
-        assert_int_equal(allocation.parts[0].replicas, 3);
-        assert_int_equal(allocation.parts[0].share.threads_permille, 750);
+        assert_ok(request(&node, "GPU-0::3 GPU-0::1 GPU-1::0", &answer), &node.err);
+        assert_int_equal(answer.n_parts, 1);
+        assert_string_equal(answer.parts[0].unit->uuid, "GPU-1");
+        assert_int_equal(answer.parts[0].replicas, 3);
+        assert_int_equal(answer.parts[0].share.threads_permille, 750);
 }
 
 static void test_a_request_that_its_unit_cannot_hold_is_refused(void **state UNUSED)
@@ -266,75 +266,75 @@ static void test_a_request_that_its_unit_cannot_hold_is_refused(void **state UNU
         static const struct allocate_binding gone = {.unit = "GPU-9"};
         static const struct allocate_binding binding = {.unit = "GPU-1"};
         _cleanup_(node_done) struct node node = node_new(2);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_MPS, 2);
         node.section.provisioning = PROVISIONING_WEIGHTED;
         assert_ok(node_plan(&node), &node.err);
         node.binding = &gone;
-        assert_fails(request(&node, "GPU-0::0", &allocation), &node.err, ERROR_NOT_FOUND,
+        assert_fails(request(&node, "GPU-0::0", &answer), &node.err, ERROR_NOT_FOUND,
                 "invalid request for resource 'nvidia.com/gpu': it no longer has the unit 'GPU-9', which was chosen "
                 "for this container");
         node.binding = &binding;
-        assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-1::0", &allocation), &node.err, ERROR_INVALID,
+        assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-1::0", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': 3 replicas of GPU-1, which has 2");
-        assert_fails(request(&node, "GPU-0::0 GPU-0::2", &allocation), &node.err, ERROR_NOT_FOUND,
+        assert_fails(request(&node, "GPU-0::0 GPU-0::2", &answer), &node.err, ERROR_NOT_FOUND,
                 "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-0::2'");
 }
 
 static void test_several_units_need_a_daemon_that_serves_them_all(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(2);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_MPS, 4);
         node.section.provisioning = PROVISIONING_WEIGHTED;
         assert_ok(node_plan(&node), &node.err);
-        assert_fails(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err, ERROR_INVALID,
+        assert_fails(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': devices of 2 units, but with daemonScope gpu a "
                 "container gets devices of one unit only; set sharing.mps.placement to same-gpu, or "
                 "sharing.mps.daemonScope to resource");
         plan_done(node.plan);
         node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
         assert_ok(node_plan(&node), &node.err);
-        assert_ok(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err);
-        assert_int_equal(allocation.n_parts, 2);
+        assert_ok(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &answer), &node.err);
+        assert_int_equal(answer.n_parts, 2);
         plan_done(node.plan);
         node.section.daemon_scope = DAEMON_SCOPE_GPU;
         node_share(&node, SHARING_TIME_SLICING, 4);
         assert_ok(node_plan(&node), &node.err);
-        assert_ok(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &allocation), &node.err);
+        assert_ok(request(&node, "GPU-0::0 GPU-1::0 GPU-0::1", &answer), &node.err);
 }
 
 static void test_requests_that_cannot_be_met_say_why(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_MPS, 4);
         node.section.fail_requests_greater_than_one = true;
         assert_ok(node_plan(&node), &node.err);
-        assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-0::2", &allocation), &node.err, ERROR_INVALID,
+        assert_fails(request(&node, "GPU-0::0 GPU-0::1 GPU-0::2", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 3; to allow "
                 "more, set sharing.mps.failRequestsGreaterThanOne to false");
-        assert_fails(request(&node, "GPU-0::0 GPU-0::0", &allocation), &node.err, ERROR_INVALID,
+        assert_fails(request(&node, "GPU-0::0 GPU-0::0", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
                 "more, set sharing.mps.failRequestsGreaterThanOne to false");
-        assert_fails(request(&node, "GPU-0::0 GPU-0::4", &allocation), &node.err, ERROR_NOT_FOUND,
+        assert_fails(request(&node, "GPU-0::0 GPU-0::4", &answer), &node.err, ERROR_NOT_FOUND,
                 "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-0::4'");
-        assert_fails(request(&node, "GPU-0", &allocation), &node.err, ERROR_NOT_FOUND,
+        assert_fails(request(&node, "GPU-0", &answer), &node.err, ERROR_NOT_FOUND,
                 "invalid request for resource 'nvidia.com/gpu': unknown device 'GPU-0'");
 }
 
 static void test_time_slicing_names_its_own_key(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_TIME_SLICING, 4);
         node.section.fail_requests_greater_than_one = true;
         assert_ok(node_plan(&node), &node.err);
-        assert_fails(request(&node, "GPU-0::0 GPU-0::1", &allocation), &node.err, ERROR_INVALID,
+        assert_fails(request(&node, "GPU-0::0 GPU-0::1", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
                 "more, set sharing.timeSlicing.failRequestsGreaterThanOne to false");
 }
@@ -475,40 +475,40 @@ static void test_mps_stands_beside_every_strategy(void **state UNUSED)
 static void test_a_container_has_the_shared_memory_of_its_daemon(void **state UNUSED)
 {
         static const struct allocate_binding own = {
-                .grant = "g1", .unit = "GPU-1", .tier = MPS_TIER_VERIFIED, .shm = "GPU-1/shm"};
-        static const struct allocate_binding of_node = {.grant = "g1", .unit = "GPU-1", .tier = MPS_TIER_VERIFIED};
+                .allocation = "g1", .unit = "GPU-1", .tier = MPS_TIER_VERIFIED, .shm = "GPU-1/shm"};
+        static const struct allocate_binding of_node = {.allocation = "g1", .unit = "GPU-1", .tier = MPS_TIER_VERIFIED};
         _cleanup_(node_done) struct node node = node_new(2);
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_MPS, 4);
         assert_ok(node_plan(&node), &node.err);
         node.binding = &own;
-        assert_ok(request(&node, "GPU-1::0", &allocation), &node.err);
-        assert_string_equal(allocation.mounts[1].container_path, "/dev/shm");
-        assert_string_equal(allocation.mounts[1].host_path, "/run/nvidia/mps/GPU-1/shm");
+        assert_ok(request(&node, "GPU-1::0", &answer), &node.err);
+        assert_string_equal(answer.mounts[1].container_path, "/dev/shm");
+        assert_string_equal(answer.mounts[1].host_path, "/run/nvidia/mps/GPU-1/shm");
         node.binding = &of_node;
-        assert_ok(request(&node, "GPU-1::0", &allocation), &node.err);
-        assert_string_equal(allocation.mounts[1].host_path, "/run/nvidia/mps/shm");
+        assert_ok(request(&node, "GPU-1::0", &answer), &node.err);
+        assert_string_equal(answer.mounts[1].host_path, "/run/nvidia/mps/shm");
 }
 
 /* The answers of a request's containers are sent together, each long after its binding went. */
 static void test_nothing_of_the_binding_is_in_the_answer(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
-        char grant[] = "g1", pipe[] = "GPU-0/ns/1", partition[] = "7";
+        char allocation[] = "g1", pipe[] = "GPU-0/ns/1", partition[] = "7";
         struct allocate_binding binding = {
-                .tier = MPS_TIER_PARTITION, .grant = grant, .pipe = pipe, .partition = partition};
+                .tier = MPS_TIER_PARTITION, .allocation = allocation, .pipe = pipe, .partition = partition};
         _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT, after = STRBUF_INIT;
-        struct allocation allocation;
+        struct allocate_answer answer;
 
         node_share(&node, SHARING_MPS, 4);
         node.section.provisioning = PROVISIONING_WEIGHTED;
         node.binding = &binding;
         assert_ok(node_plan(&node), &node.err);
-        assert_ok(request(&node, "GPU-0::1", &allocation), &node.err);
-        print(&allocation, &before);
-        grant[0] = pipe[0] = partition[0] = 'x';
-        print(&allocation, &after);
+        assert_ok(request(&node, "GPU-0::1", &answer), &node.err);
+        print(&answer, &before);
+        allocation[0] = pipe[0] = partition[0] = 'x';
+        print(&answer, &after);
         assert_non_null(strstr(before.data, "WARPSHARE_GRANT=g1\n"));
         assert_string_equal(after.data, before.data);
 }
@@ -546,7 +546,7 @@ static void test_limits_are_named_where_their_cdi_devices_are(void **state UNUSE
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(node_done) struct node node = node_new(2);
-                struct allocation allocation;
+                struct allocate_answer answer;
 
                 node_share(&node, SHARING_MPS, 10);
                 node.section.provisioning = table[i].provisioning;
@@ -557,13 +557,13 @@ static void test_limits_are_named_where_their_cdi_devices_are(void **state UNUSE
                 assert_ok(node_plan(&node), &node.err);
                 node.plan->cdi_limits = table[i].are_there;
                 node.plan->resources[0].max_per_request = table[i].most;
-                assert_ok(request(&node, "GPU-0::3 GPU-0::7", &allocation), &node.err);
+                assert_ok(request(&node, "GPU-0::3 GPU-0::7", &answer), &node.err);
                 if (!table[i].expected) {
-                        assert_int_equal(allocation.n_cdi_devices, table[i].lists & DEVICE_LIST_CDI ? 1 : 0);
+                        assert_int_equal(answer.n_cdi_devices, table[i].lists & DEVICE_LIST_CDI ? 1 : 0);
                         continue;
                 }
-                assert_int_equal(allocation.n_cdi_devices, 2);
-                assert_string_equal(allocation.cdi_devices[1], table[i].expected);
+                assert_int_equal(answer.n_cdi_devices, 2);
+                assert_string_equal(answer.cdi_devices[1], table[i].expected);
         }
 }
 
@@ -758,7 +758,7 @@ static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **st
                 {.uuid = "GPU-1", .gpu = &gpus[1], .memory = 24 * GIB, .replicas = 1},
                 {.uuid = "GPU-2", .gpu = &gpus[2], .shared = &shared, .memory = 24 * GIB, .replicas = 8},
         };
-        struct allocation allocation;
+        struct allocate_answer answer;
         struct resource *resource;
 
         plan_units(&node, SHARING_MPS, units, ARRAY_SIZE(units));
@@ -769,20 +769,20 @@ static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **st
         assert_answer(&node, "GPU-1 GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n"); /* no replica is among them */
         assert_answer(&node, "GPU-2::7",
                 PIPE FACTS("1/8", "0.125", MEMORY("3072"), "12.0", "default") "NVIDIA_VISIBLE_DEVICES=GPU-2\n" MOUNTS);
-        assert_fails(request(&node, "GPU-1 GPU-2::0", &allocation), &node.err, ERROR_INVALID,
+        assert_fails(request(&node, "GPU-1 GPU-2::0", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
                 "more, set sharing.mps.failRequestsGreaterThanOne to false");
 
         resource->fail_requests_greater_than_one = false;
         resource->provisioning = PROVISIONING_WEIGHTED;
         assert_answer(&node, "GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n");
-        assert_ok(request(&node, "GPU-2::3 GPU-1 GPU-0::0 GPU-2::5", &allocation), &node.err);
-        assert_int_equal(allocation.n_parts, 3);
-        assert_int_equal(allocation.parts[0].share.memory_mib, 6144);
-        assert_int_equal(allocation.parts[0].share.threads_permille, 250);
-        assert_int_equal(allocation.parts[1].share.memory_mib, 0);
-        assert_int_equal(allocation.parts[1].share.threads_permille, 1000);
-        assert_int_equal(allocation.parts[2].share.memory_mib, 6144);
+        assert_ok(request(&node, "GPU-2::3 GPU-1 GPU-0::0 GPU-2::5", &answer), &node.err);
+        assert_int_equal(answer.n_parts, 3);
+        assert_int_equal(answer.parts[0].share.memory_mib, 6144);
+        assert_int_equal(answer.parts[0].share.threads_permille, 250);
+        assert_int_equal(answer.parts[1].share.memory_mib, 0);
+        assert_int_equal(answer.parts[1].share.threads_permille, 1000);
+        assert_int_equal(answer.parts[2].share.memory_mib, 6144);
         assert_answer(&node, "GPU-2::3 GPU-1 GPU-0::0",
                 "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n"
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12.5\n"

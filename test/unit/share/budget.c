@@ -71,8 +71,8 @@ static void test_what_the_driver_tells_of_its_reserve_replaces_the_estimate(void
                 enum provisioning provisioning;
                 bool is_mig;
                 int reserve;
-                uint64_t told; /* bytes */
-                uint64_t kept_back;
+                uint64_t reported; /* bytes */
+                uint64_t unavailable;
         } table[] = {
                 {PROVISIONING_WEIGHTED, false, -1, 0, 768},
                 {PROVISIONING_WEIGHTED, false, -1, UINT64_C(512) << 20, 576},
@@ -89,9 +89,9 @@ static void test_what_the_driver_tells_of_its_reserve_replaces_the_estimate(void
                 struct budgeted budgeted;
 
                 make(&budgeted, table[i].provisioning, 24 * GIB, table[i].is_mig, table[i].reserve);
-                budgeted.gpu.memory_reserved = table[i].told;
-                assert_int_equal(budget_reserve_mib(&budgeted.unit), table[i].kept_back);
-                assert_int_equal(budget_usable_mib(&budgeted.unit), 24576 - table[i].kept_back);
+                budgeted.gpu.memory_reserved = table[i].reported;
+                assert_int_equal(budget_reserve_mib(&budgeted.unit), table[i].unavailable);
+                assert_int_equal(budget_usable_mib(&budgeted.unit), 24576 - table[i].unavailable);
         }
 }
 

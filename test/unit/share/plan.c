@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "describe.h"
-#include "share/grants.h"
+#include "share/allocations.h"
 
 static void test_whole_gpus_are_devices_by_their_uuid(void **state UNUSED)
 {
@@ -592,9 +592,9 @@ static void test_the_largest_request_is_promised_only_where_it_can_be_kept(void 
                 node.section.max_per_request = table[i].max_per_request;
                 assert_ok(node_plan(&node), &node.err);
                 if (node.plan->resources[0].max_per_request != table[i].expected ||
-                        grants_reserved(&node.plan->resources[0]) != (size_t)table[i].reserved)
+                        allocations_n_reserved(&node.plan->resources[0]) != (size_t)table[i].reserved)
                         fail_msg("row %zu: %u, %zu reserved", i, node.plan->resources[0].max_per_request,
-                                grants_reserved(&node.plan->resources[0]));
+                                allocations_n_reserved(&node.plan->resources[0]));
         }
 }
 

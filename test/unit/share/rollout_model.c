@@ -24,7 +24,7 @@ struct container {
 struct model {
         struct rollout_rig rig;
         struct node node; /* of the wanted plan */
-        struct node before;
+        struct node previous;
         struct container containers[MAX_HELD];
         size_t n_containers;
         bool is_unseen; /* somebody has ended since the last judgement */
@@ -57,8 +57,8 @@ static void change(struct model *model)
         bool is_individual = draw(model, 4) == 0;
 
         /* The old one as long as anything of it may be in use: until the next judgement has stood. */
-        node_done(&model->before);
-        model->before = model->node;
+        node_done(&model->previous);
+        model->previous = model->node;
         model->node = node_new(GPUS);
         for (size_t i = 0; i < GPUS; i++) {
                 struct shared_resource *entry;
@@ -82,8 +82,8 @@ static void change(struct model *model)
         if (node_plan(&model->node) < 0) {
                 /* Two names for one daemon, or what else a plan refuses: then the one before stays. */
                 node_done(&model->node);
-                model->node = model->before;
-                model->before = node_new(1);
+                model->node = model->previous;
+                model->previous = node_new(1);
                 return;
         }
         judge(model);
@@ -99,11 +99,11 @@ static bool is_taken(const struct model *model, const char *resource, const char
 }
 
 /* It, or what it has of the terms of before. */
-static const struct resource *draw_terms(struct model *model, const struct resource *resource)
+static const struct resource *draw_policy(struct model *model, const struct resource *resource)
 {
-        unsigned int which = draw(model, (unsigned int)resource->n_leaving + 1);
+        unsigned int which = draw(model, (unsigned int)resource->n_draining + 1);
 
-        return which == 0 ? resource : &resource->leaving[which - 1];
+        return which == 0 ? resource : &resource->draining[which - 1];
 }
 
 /* Any device that is healthy and free, as kubelet has them. */
@@ -118,13 +118,13 @@ static void arrive(struct model *model)
 
         if (plan->n_resources == 0 || model->n_containers == 40)
                 return;
-        resource = draw_terms(model, &plan->resources[draw(model, (unsigned int)plan->n_resources)]);
+        resource = draw_policy(model, &plan->resources[draw(model, (unsigned int)plan->n_resources)]);
         if (resource->n_devices == 0)
                 return;
         at = draw(model, (unsigned int)resource->n_devices);
         device = &resource->devices[at];
         unit = &resource->units[device->unit];
-        if ((resource->withheld && resource->withheld[at]) || is_taken(model, resource->name, device->id))
+        if ((resource->unavailable && resource->unavailable[at]) || is_taken(model, resource->name, device->id))
                 return;
         *container = (struct container){.gpu = (size_t)(unit->uuid[4] - '0'),
                 .strategy = unit->shared               ? resource->strategy
@@ -154,12 +154,12 @@ static void depart(struct model *model, bool is_seen)
 /* The next one has the file, and until kubelet has told, nothing else. */
 static void restart(struct model *model)
 {
-        _free_ char *text = mps_terms_write(&model->rig.terms, model->rig.names, model->rig.n_names);
+        _free_ char *text = sharing_policy_write(&model->rig.policy, model->rig.names, model->rig.n_names);
         const char *const *names;
         struct error err;
 
-        assert_ok(mps_terms_read(
-                          &model->rig.terms, &names, &model->rig.n_names, &model->rig.arena, text, strlen(text), &err),
+        assert_ok(sharing_policy_read(
+                          &model->rig.policy, &names, &model->rig.n_names, &model->rig.arena, text, strlen(text), &err),
                 &err);
         for (size_t i = 0; i < model->rig.n_names; i++)
                 model->rig.names[i] = names[i];
@@ -168,7 +168,7 @@ static void restart(struct model *model)
 
 /* ---- what has to hold ---- */
 
-static const struct unit *find_terms(
+static const struct unit *find_policy(
         const struct plan *plan, const struct container *container, const struct resource **ret)
 {
         const struct resource *resource = plan_find(plan, container->resource);
@@ -179,11 +179,11 @@ static const struct unit *find_terms(
         *ret = resource;
         if (device)
                 return &resource->units[device->unit];
-        for (size_t i = 0; i < resource->n_leaving; i++) {
-                *ret = &resource->leaving[i];
-                device = map_find(&resource->leaving[i].by_id, container->device);
+        for (size_t i = 0; i < resource->n_draining; i++) {
+                *ret = &resource->draining[i];
+                device = map_find(&resource->draining[i].by_id, container->device);
                 if (device)
-                        return &resource->leaving[i].units[device->unit];
+                        return &resource->draining[i].units[device->unit];
         }
         fail_msg("%s of %s is gone while it is held", container->device, container->resource);
         return NULL;
@@ -193,7 +193,7 @@ static const struct unit *find_terms(
 static void check_container(const struct plan *plan, const struct container *container)
 {
         const struct resource *resource;
-        const struct unit *unit = find_terms(plan, container, &resource);
+        const struct unit *unit = find_policy(plan, container, &resource);
 
         if (container->strategy == SHARING_MPS) {
                 assert_int_equal(resource->strategy, SHARING_MPS);
@@ -226,7 +226,7 @@ static void check_gpu(const struct model *model, size_t gpu)
                 for (size_t j = 0; j < resource->n_devices; j++) {
                         const struct unit *of = &resource->units[resource->devices[j].unit];
 
-                        if ((size_t)(of->uuid[4] - '0') != gpu || (resource->withheld && resource->withheld[j]) ||
+                        if ((size_t)(of->uuid[4] - '0') != gpu || (resource->unavailable && resource->unavailable[j]) ||
                                 is_taken(model, resource->name, resource->devices[j].id))
                                 continue;
                         assert_false(of->is_kept); /* only in use */
@@ -258,9 +258,9 @@ static void check_untouched(const struct model *model)
                                              model->node.inventory.gpus[model->containers[j].gpu].uuid);
                 /* A daemon for several units may be held through one of another name. */
                 for (size_t j = 0; j < plan->n_resources; j++)
-                        is_pending = is_pending || plan->resources[j].n_leaving;
+                        is_pending = is_pending || plan->resources[j].n_draining;
                 if (!is_pending)
-                        assert_true(resource->devices == wanted->resources[i].devices && !resource->withheld);
+                        assert_true(resource->devices == wanted->resources[i].devices && !resource->unavailable);
         }
 }
 
@@ -269,7 +269,7 @@ static void count_devices(
         const struct model *model, const struct resource *resource, size_t *ret_healthy, size_t *ret_free)
 {
         for (size_t i = 0; i < resource->n_devices; i++) {
-                if (resource->withheld && resource->withheld[i])
+                if (resource->unavailable && resource->unavailable[i])
                         continue;
                 (*ret_healthy)++;
                 *ret_free += !is_taken(model, resource->name, resource->devices[i].id);
@@ -291,8 +291,8 @@ static void check_scheduler(const struct model *model)
                 size_t left = 0;
 
                 count_devices(model, resource, &healthy, &left);
-                for (size_t j = 0; j < resource->n_leaving; j++)
-                        count_devices(model, &resource->leaving[j], &healthy, &left);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        count_devices(model, &resource->draining[j], &healthy, &left);
                 for (size_t j = 0; j < model->n_containers; j++)
                         requested += strcmp(model->containers[j].resource, resource->name) == 0;
                 assert_true(healthy <= left + requested);
@@ -365,7 +365,7 @@ static void test_whatever_happens_nobody_loses_and_nothing_is_given_twice(void *
                 struct model model = {.random = seed * UINT64_C(7919) + 1};
 
                 model.node = node_new(GPUS);
-                model.before = node_new(1);
+                model.previous = node_new(1);
                 assert_ok(node_plan(&model.node), &model.node.err);
                 judge(&model);
                 for (size_t i = 0; i < STEPS; i++) {
@@ -383,7 +383,7 @@ static void test_whatever_happens_nobody_loses_and_nothing_is_given_twice(void *
                 }
                 check_end(&model);
                 rig_end(&model.rig);
-                node_done(&model.before);
+                node_done(&model.previous);
                 node_done(&model.node);
         }
 }

@@ -16,7 +16,7 @@
 
 struct rollout_rig {
         struct arena arena;
-        struct mps_terms_list terms;
+        struct sharing_policy_list policy;
         const char *names[PLAN_MAX_RESOURCES * 2];
         size_t n_names;
         struct rollout_held held[MAX_HELD];
@@ -49,19 +49,19 @@ static inline void rig_promise(struct rollout_rig *rig, const struct plan *plan)
         rig->n_names = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
                 rig->names[rig->n_names++] = arena_strdup(&rig->arena, plan->resources[i].name);
-        mps_terms_of(&rig->terms, &rig->arena, plan);
+        sharing_policy_of(&rig->policy, &rig->arena, plan);
 }
 
 static inline void rig_judge(struct rollout_rig *rig, const struct plan *wanted)
 {
-        const struct rollout_before before = {.terms = &rig->terms,
+        const struct rollout_previous previous = {.policies = &rig->policy,
                 .names = rig->names,
                 .n_names = rig->n_names,
                 .is_known = !rig->is_unknown,
                 .all_is_held = rig->all_is_held};
 
         rollout_free(rig->rollout);
-        rig->rollout = rollout_new(wanted, &before, rig->held, rig->n_held);
+        rig->rollout = rollout_new(wanted, &previous, rig->held, rig->n_held);
         rig_promise(rig, rig->rollout->plan);
 }
 
@@ -90,22 +90,22 @@ static inline void describe_unit(struct strbuf *text, const struct resource *res
                         continue;
                 assert_true(i >= unit->first_device);
                 strbuf_printf(text, "%s%s%s%s", blank, is_extra ? "+" : "", colons ? colons + 2 : "all",
-                        resource->withheld[i] ? "!" : "");
+                        resource->unavailable[i] ? "!" : "");
                 blank = " ";
         }
         strbuf_printf(text, "]");
 }
 
-static inline void describe_leaving(struct strbuf *text, const struct resource *leaving)
+static inline void describe_draining(struct strbuf *text, const struct resource *draining)
 {
         strbuf_printf(text, " leaving");
-        for (size_t i = 0; i < leaving->n_units; i++) {
-                const struct unit *unit = &leaving->units[i];
+        for (size_t i = 0; i < draining->n_units; i++) {
+                const struct unit *unit = &draining->units[i];
                 const char *begin = "[";
 
                 strbuf_printf(text, " %s*%u", unit->uuid, unit->replicas);
                 for (size_t j = 0; j < unit->replicas; j++)
-                        if (!leaving->withheld[unit->first_device + j]) {
+                        if (!draining->unavailable[unit->first_device + j]) {
                                 strbuf_printf(text, "%s%zu", begin, j);
                                 begin = " ";
                         }
@@ -124,15 +124,15 @@ static inline const char *rig_describe(struct rollout_rig *rig, const struct pla
                 const struct resource *same = plan_find(wanted, resource->name);
 
                 strbuf_printf(&text, "%s%s:", i ? "; " : "", resource->name + strlen("nvidia.com/"));
-                if (same && !resource->withheld) {
+                if (same && !resource->unavailable) {
                         assert_ptr_equal(resource->devices, same->devices);
                         strbuf_printf(&text, " as wanted");
                         continue;
                 }
                 for (size_t j = 0; j < resource->n_units; j++)
                         describe_unit(&text, resource, j);
-                for (size_t j = 0; j < resource->n_leaving; j++)
-                        describe_leaving(&text, &resource->leaving[j]);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        describe_draining(&text, &resource->draining[j]);
         }
         return arena_strdup(&rig->arena, text.data ? text.data : "");
 }

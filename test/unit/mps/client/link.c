@@ -22,7 +22,7 @@ static struct rig {
         uv_timer_t deadline;
         struct mps_listener *listener;
         struct mps_link *link;
-        size_t n_told;
+        size_t n_reported;
         uint64_t generation; /* of the last status */
         enum mps_state states[2];
         unsigned int threads_permille;
@@ -30,13 +30,13 @@ static struct rig {
         char reason[512]; /* why nobody is there, "": somebody is */
         size_t n_answered;
         struct error error; /* of the last answer */
-        struct mps_grant grant;
+        struct mps_allocation allocation;
         bool is_closed;
 } rig;
 
 static void on_status(const struct mps_status *status, const char *reason, void *data UNUSED)
 {
-        rig.n_told++;
+        rig.n_reported++;
         snprintf(rig.reason, sizeof(rig.reason), "%s", reason ? reason : "");
         if (!status)
                 return;
@@ -57,11 +57,11 @@ static void on_done(const struct error *err, void *data UNUSED)
         rig.error = err ? *err : (struct error){.kind = ERROR_NONE};
 }
 
-static void on_granted(const struct error *err, const struct mps_grant *grant, void *data)
+static void on_granted(const struct error *err, const struct mps_allocation *allocation, void *data)
 {
         on_done(err, data);
-        if (grant)
-                rig.grant = *grant;
+        if (allocation)
+                rig.allocation = *allocation;
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -144,7 +144,7 @@ static const struct mps_daemon_wanted daemons[] = {
         {.name = "GPU-2", .resource = "nvidia.com/gpu", .threads_permille = 50, .units = &units[1], .n_units = 1},
 };
 static const struct mps_wanted wanted = {daemons, ARRAY_SIZE(daemons)};
-static const struct mps_grant_request request = {"g1", "GPU-1", "GPU-1", 350, 1000, 24};
+static const struct mps_allocation_request request = {"g1", "GPU-1", "GPU-1", 350, 1000, 24};
 
 /* ---- with a supervisor ---- */
 
@@ -179,7 +179,7 @@ static void test_what_is_wanted_is_said_and_said_again_to_the_next_supervisor(vo
 /* An agent that cannot tell yet says nothing, so that nothing is taken away. */
 static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(void **state UNUSED)
 {
-        static const struct mps_grant_request grants[] = {
+        static const struct mps_allocation_request allocations[] = {
                 {.id = "g1", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
                 {.id = "g2", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
                 {.id = "g3", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .limit_mib = 1024},
@@ -191,10 +191,10 @@ static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(
         mps_link_apply(rig.link, &wanted, 4);
         UNTIL(fakes.applied == 1);
         assert_int_equal(fakes.holds, 0);
-        mps_link_hold(rig.link, grants, 2);
+        mps_link_hold(rig.link, allocations, 2);
         UNTIL(fakes.holds == 1);
         assert_string_equal(fakes.held, "g1 g2 ");
-        mps_link_grant(rig.link, &grants[2], on_granted, NULL);
+        mps_link_allocation(rig.link, &allocations[2], on_granted, NULL);
         UNTIL(fakes.on_granted);
         granting = fakes.data;
         mps_link_release(rig.link, "g1", on_done, NULL);
@@ -217,16 +217,16 @@ static void test_a_refused_plan_does_not_end_the_connection(void **state UNUSED)
 {
         listen_with("it has a plan of its own");
         mps_link_apply(rig.link, &wanted, 4);
-        UNTIL(rig.n_told >= 1);
+        UNTIL(rig.n_reported >= 1);
         mps_listener_changed(rig.listener);
-        UNTIL(rig.n_told >= 2 && !*rig.reason);
+        UNTIL(rig.n_reported >= 2 && !*rig.reason);
         assert_int_equal(fakes.applied, 0);
 }
 
 /* Who waits until the supervisor has heard of what is wanted would wait for ever. */
 static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void **state UNUSED)
 {
-        size_t n_told;
+        size_t n_reported;
 
         fakes.status.generation = 9;
         listen_with("it has a plan of its own");
@@ -234,9 +234,9 @@ static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void
         UNTIL(rig.generation == 4);
         mps_link_apply(rig.link, &wanted, 5);
         UNTIL(rig.generation == 5);
-        n_told = rig.n_told;
+        n_reported = rig.n_reported;
         mps_listener_changed(rig.listener);
-        UNTIL(rig.n_told > n_told);
+        UNTIL(rig.n_reported > n_reported);
         assert_int_equal(rig.generation, 5);
         close_listener();
         UNTIL(*rig.reason);
@@ -244,20 +244,20 @@ static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void
         UNTIL(rig.generation == 9);
 }
 
-static void test_a_grant_comes_back(void **state UNUSED)
+static void test_an_allocation_comes_back(void **state UNUSED)
 {
-        const struct mps_grant made = {.tier = MPS_TIER_PARTITION, .sms = 24};
+        const struct mps_allocation made = {.tier = MPS_TIER_PARTITION, .sms = 24};
 
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
-        mps_link_grant(rig.link, &request, on_granted, NULL);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
+        mps_link_allocation(rig.link, &request, on_granted, NULL);
         UNTIL(fakes.on_granted);
         assert_string_equal(fakes.granted.id, "g1");
         fakes.on_granted(NULL, &made, fakes.data);
         UNTIL(rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_NONE);
-        assert_int_equal(rig.grant.tier, MPS_TIER_PARTITION);
-        assert_int_equal(rig.grant.sms, 24);
+        assert_int_equal(rig.allocation.tier, MPS_TIER_PARTITION);
+        assert_int_equal(rig.allocation.sms, 24);
 }
 
 static void test_release_and_terminate_come_back(void **state UNUSED)
@@ -265,7 +265,7 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
         struct error err;
 
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(fakes.on_done);
         fakes.on_done(NULL, fakes.data);
@@ -284,7 +284,7 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
 static void test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said(void **state UNUSED)
 {
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(fakes.on_done);
         close_listener();
@@ -307,7 +307,7 @@ static void test_without_a_supervisor_a_request_fails_from_the_loop(void **state
 static void test_a_link_that_closes_answers_what_is_open(void **state UNUSED)
 {
         listen_with(NULL);
-        UNTIL(rig.n_told > 0 && !*rig.reason);
+        UNTIL(rig.n_reported > 0 && !*rig.reason);
         mps_link_release(rig.link, "g1", on_done, NULL);
         UNTIL(fakes.on_done);
         mps_link_close(rig.link, on_closed, NULL);
@@ -393,7 +393,7 @@ static void test_nvidias_daemons_have_limits_for_all_and_no_more(void **state UN
         answer_all("5.0");
         UNTIL(rig.generation == 4);
         assert_int_equal(rig.threads_permille, 50);
-        mps_link_grant(rig.link, &request, on_granted, NULL);
+        mps_link_allocation(rig.link, &request, on_granted, NULL);
         UNTIL(rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_UNSUPPORTED);
         assert_string_equal(rig.error.text,
@@ -432,13 +432,13 @@ static void test_where_nobody_answers_it_is_said_once(void **state UNUSED)
         UNTIL(fakes.control);
         fakes_answer(&err, NULL);
         UNTIL(strcmp(rig.reason, reason) == 0);
-        rig.n_told = 0;
+        rig.n_reported = 0;
         mps_link_apply(rig.link, &wanted, 4);
         UNTIL(fakes.control);
         fakes_answer(&err, NULL);
         UNTIL(fakes.control);
         fakes_answer(&err, NULL);
-        assert_int_equal(rig.n_told, 0);
+        assert_int_equal(rig.n_reported, 0);
 }
 
 static void test_a_program_that_is_missing_is_told(void **state UNUSED)
@@ -470,7 +470,7 @@ static void test_a_socket_without_a_supervisor_is_not_nvidias(void **state UNUSE
         mps_link_apply(rig.link, &wanted, 4);
         UNTIL(strstr(rig.reason, "Connection refused"));
         assert_int_equal(fakes.asked, 0);
-        mps_link_grant(rig.link, &request, on_granted, NULL);
+        mps_link_allocation(rig.link, &request, on_granted, NULL);
         UNTIL(rig.n_answered == 1);
         assert_int_equal(rig.error.kind, ERROR_UNAVAILABLE);
 }
@@ -501,7 +501,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_refused_plan_does_not_end_the_connection, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard, start, stop),
-                cmocka_unit_test_setup_teardown(test_a_grant_comes_back, start, stop),
+                cmocka_unit_test_setup_teardown(test_an_allocation_comes_back, start, stop),
                 cmocka_unit_test_setup_teardown(test_release_and_terminate_come_back, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said, start, stop),

@@ -252,26 +252,26 @@ static void test_with_a_plan_of_its_own_nobody_says_what_is_wanted(void **state 
         assert_int_equal(fakes.applied, 0);
 }
 
-static void test_a_grant_is_answered_when_it_is_made(void **state UNUSED)
+static void test_an_allocation_is_answered_when_it_is_made(void **state UNUSED)
 {
-        const struct mps_request grant = {
-                .kind = MPS_REQUEST_GRANT, .id = 8, .grant = {"g1", "GPU-1", "GPU-1", 350, 1000, 24}};
-        const struct mps_grant made = {.tier = MPS_TIER_PARTITION, .partition = "GPU-1/A=", .sms = 24};
+        const struct mps_request allocation = {
+                .kind = MPS_REQUEST_ALLOCATION, .id = 8, .allocation = {"g1", "GPU-1", "GPU-1", 350, 1000, 24}};
+        const struct mps_allocation made = {.tier = MPS_TIER_PARTITION, .partition = "GPU-1/A=", .sms = 24};
         struct peer *peer = connect_peer(0);
 
-        say(peer, &grant);
+        say(peer, &allocation);
         UNTIL(fakes.on_granted);
         assert_string_equal(fakes.granted.id, "g1");
         assert_int_equal(fakes.granted.sms, 24);
         fakes.on_granted(NULL, &made, fakes.data);
         UNTIL(peer->n_answers == 1);
-        assert_true(peer->last.ok && peer->last.has_grant && peer->last.id == 8);
-        assert_string_equal(peer->last.grant.partition, "GPU-1/A=");
+        assert_true(peer->last.ok && peer->last.has_allocation && peer->last.id == 8);
+        assert_string_equal(peer->last.allocation.partition, "GPU-1/A=");
 }
 
 static void test_release_and_terminate_are_answered(void **state UNUSED)
 {
-        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .grant = {.id = "g1"}};
+        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .allocation = {.id = "g1"}};
         const struct mps_request terminate = {
                 .kind = MPS_REQUEST_TERMINATE, .id = 10, .daemon = "GPU-1", .client = 4711, .container_id = "0a"};
         struct peer *peer = connect_peer(0);
@@ -294,7 +294,7 @@ static void test_release_and_terminate_are_answered(void **state UNUSED)
 
 static void test_an_answer_for_somebody_who_left_goes_nowhere(void **state UNUSED)
 {
-        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .grant = {.id = "g1"}};
+        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .allocation = {.id = "g1"}};
         const struct mps_request ping = {.kind = MPS_REQUEST_PING, .id = 1};
         struct peer *peer = connect_peer(0);
         struct peer *other;
@@ -312,7 +312,7 @@ static void test_an_answer_for_somebody_who_left_goes_nowhere(void **state UNUSE
 
 static void test_an_answer_after_the_end_of_the_listener_goes_nowhere(void **state UNUSED)
 {
-        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .grant = {.id = "g1"}};
+        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .allocation = {.id = "g1"}};
         struct peer *peer = connect_peer(0);
 
         say(peer, &release);
@@ -324,7 +324,7 @@ static void test_an_answer_after_the_end_of_the_listener_goes_nowhere(void **sta
 
 static void test_open_requests_are_bounded(void **state UNUSED)
 {
-        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .grant = {.id = "g1"}};
+        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .allocation = {.id = "g1"}};
         void *calls[MPS_LISTENER_CALLS_MAX];
         struct peer *peer = connect_peer(0);
 
@@ -435,7 +435,7 @@ int main(void)
                         test_who_reads_slowly_gets_the_newest_status_and_few_others, start, stop),
                 cmocka_unit_test_setup_teardown(test_what_is_wanted_is_put_in_force_or_refused, start, stop),
                 cmocka_unit_test_setup_teardown(test_with_a_plan_of_its_own_nobody_says_what_is_wanted, start, stop),
-                cmocka_unit_test_setup_teardown(test_a_grant_is_answered_when_it_is_made, start, stop),
+                cmocka_unit_test_setup_teardown(test_an_allocation_is_answered_when_it_is_made, start, stop),
                 cmocka_unit_test_setup_teardown(test_release_and_terminate_are_answered, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_answer_for_somebody_who_left_goes_nowhere, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_answer_after_the_end_of_the_listener_goes_nowhere, start, stop),

@@ -22,8 +22,8 @@ struct fixture {
         int listener;
         pid_t daemon;
         uint64_t start_time;
-        int told[2]; /* how often the daemon has come to an end of its reading: a byte each */
-        int gate[2]; /* closed when everybody is to end */
+        int reported[2]; /* how often the daemon has come to an end of its reading: a byte each */
+        int gate[2];     /* closed when everybody is to end */
         struct peer_wait wait;
 };
 
@@ -54,25 +54,26 @@ static void receive(int fd, const struct fixture *f)
 
         while (recvmsg(fd, &message, 0) > 0)
                 ;
-        if (write(f->told[1], "x", 1) != 1)
+        if (write(f->reported[1], "x", 1) != 1)
                 _exit(1);
 }
 
 /* In the daemon: |own_server|: who connects is a child of it. */
 static void serve(const struct fixture *f, bool own_server)
 {
-        int fd;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (own_server && fork() == 0) {
                 connect_to(f);
                 stay_to_the_end(f);
         }
-        fd = accept(f->listener, NULL, NULL);
-        if (fd < 0)
-                _exit(1);
-        receive(fd, f);
-        stay_to_the_end(f);
+        for (;;) {
+                const int fd = accept(f->listener, NULL, NULL);
+
+                if (fd < 0)
+                        _exit(1);
+                receive(fd, f);
+        }
 }
 
 static void start_daemon(struct fixture *f, bool own_server)
@@ -85,13 +86,15 @@ static void start_daemon(struct fixture *f, bool own_server)
         assert_true(f->start_time);
 }
 
-/* A process that connects and says nothing; it is somebody else's unless |is_ours|. */
-static void let_somebody_connect(const struct fixture *f, bool is_ours)
+/* A process of |uid| that connects and says nothing; it is somebody else's unless |is_ours|. */
+static void let_user_connect(const struct fixture *f, uid_t uid, bool is_ours)
 {
         const pid_t pid = fork();
 
         if (pid == 0) {
                 if (is_ours || fork() == 0) {
+                        if (uid != getuid() && setuid(uid) < 0)
+                                _exit(1);
                         connect_to(f);
                         stay_to_the_end(f);
                 }
@@ -102,20 +105,71 @@ static void let_somebody_connect(const struct fixture *f, bool is_ours)
                 assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static enum peer_found look(struct fixture *f, uint64_t now_ms, char **who)
+static void let_somebody_connect(const struct fixture *f, bool is_ours)
 {
-        return peer_look(&f->wait, f->daemon, f->start_time, now_ms, 500, who);
+        let_user_connect(f, getuid(), is_ours);
+}
+
+static enum peer_found poll(struct fixture *f, uint64_t now_ms, char **who)
+{
+        static const struct peer_patience patience = {.first_ms = 500, .again_ms = 20};
+
+        return peer_poll(&f->wait, f->daemon, f->start_time, now_ms, &patience, who);
 }
 
 /* Until it waits for somebody, or for the socket of |wait|; a daemon that has just begun does something else. */
-static void look_until_it_waits(struct fixture *f)
+static void poll_until_it_waits(struct fixture *f)
 {
         char *who = NULL;
 
         while (f->wait.socket == 0) {
-                look(f, 1000, &who);
+                poll(f, 1000, &who);
                 usleep(1000);
         }
+}
+
+/* Closes the connection of somebody who blocks it, at 1,500 ms; the daemon waits for nobody then. */
+static void close_one(struct fixture *f)
+{
+        char *who = NULL;
+
+        let_somebody_connect(f, false);
+        poll_until_it_waits(f);
+        assert_int_equal(poll(f, 1500, &who), PEER_CLOSED);
+        free(who);
+        while (poll(f, 1500, &who) != PEER_NONE || f->wait.socket)
+                usleep(1000);
+}
+
+/* How long |uid| may block the daemon at |now_ms|. */
+static uint64_t patience_with(struct fixture *f, uid_t uid, uint64_t now_ms)
+{
+        enum peer_found found = PEER_NONE;
+        uint64_t waited = 0;
+        char *who = NULL;
+
+        let_user_connect(f, uid, false);
+        while (poll(f, now_ms, &who) != PEER_WAITS)
+                usleep(1000);
+        while ((found = poll(f, now_ms + waited, &who)) == PEER_WAITS)
+                waited++;
+        assert_int_equal(found, PEER_CLOSED);
+        free(who);
+        return waited;
+}
+
+static void test_an_owner_that_was_disconnected_is_given_less_time_for_a_minute_and_no_one_else_is(void **state)
+{
+        struct fixture *f = *state;
+
+        if (getuid() != 0)
+                skip();
+        start_daemon(f, false);
+        close_one(f);
+        assert_int_equal(patience_with(f, getuid(), 2000), 20);
+        assert_int_equal(patience_with(f, 1000, 3000), 500);
+        assert_int_equal(patience_with(f, getuid(), 4000), 500);
+        assert_int_equal(patience_with(f, getuid(), 64500), 500);
 }
 
 static void test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named(void **state)
@@ -126,12 +180,12 @@ static void test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named
 
         start_daemon(f, false);
         let_somebody_connect(f, false);
-        look_until_it_waits(f);
-        assert_int_equal(look(f, 1499, &who), PEER_WAITS);
-        assert_int_equal(look(f, 1500, &who), PEER_CLOSED);
+        poll_until_it_waits(f);
+        assert_int_equal(poll(f, 1499, &who), PEER_WAITS);
+        assert_int_equal(poll(f, 1500, &who), PEER_CLOSED);
         assert_non_null(strstr(who, "blocked its control socket"));
-        assert_int_equal(read(f->told[0], &byte, 1), 1); /* the daemon has read its end */
-        while (look(f, 9000, &who) != PEER_NONE)
+        assert_int_equal(read(f->reported[0], &byte, 1), 1); /* the daemon has read its end */
+        while (poll(f, 9000, &who) != PEER_NONE)
                 usleep(1000);
         free(who);
 }
@@ -141,8 +195,8 @@ static void expect_patience(struct fixture *f)
 {
         char *who = NULL;
 
-        look_until_it_waits(f);
-        assert_int_equal(look(f, 100000, &who), PEER_NONE);
+        poll_until_it_waits(f);
+        assert_int_equal(poll(f, 100000, &who), PEER_NONE);
         assert_null(who);
 }
 
@@ -169,7 +223,7 @@ static void test_another_process_with_its_number_is_left_alone(void **state)
 
         start_daemon(f, false);
         let_somebody_connect(f, false);
-        look_until_it_waits(f);
+        poll_until_it_waits(f);
         f->start_time++;
         expect_patience(f);
 }
@@ -188,7 +242,7 @@ static int set_up(void **state)
                 return -1;
         f->length = sizeof(f->address);
         return getsockname(f->listener, (struct sockaddr *)&f->address, &f->length) < 0 || listen(f->listener, 4) < 0 ||
-                               pipe(f->told) < 0 || pipe(f->gate) < 0
+                               pipe(f->reported) < 0 || pipe(f->gate) < 0
                        ? -1
                        : 0;
 }
@@ -199,11 +253,12 @@ static int tear_down(void **state)
 
         close(f->gate[1]);
         kill(f->daemon, SIGKILL);
+        peer_wait_done(&f->wait);
         while (wait(NULL) > 0)
                 ;
         close(f->gate[0]);
-        close(f->told[0]);
-        close(f->told[1]);
+        close(f->reported[0]);
+        close(f->reported[1]);
         close(f->listener);
         free(f);
         return 0;
@@ -215,6 +270,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named),
+                TEST(test_an_owner_that_was_disconnected_is_given_less_time_for_a_minute_and_no_one_else_is),
                 TEST(test_its_own_server_may_take_its_time),
                 TEST(test_our_children_may_take_their_time),
                 TEST(test_another_process_with_its_number_is_left_alone),

@@ -180,7 +180,7 @@ static void test_a_process_is_read_from_its_files(void **state)
         assert_int_equal(process.uid, 1001);
         assert_string_equal(process.pod_uid, POD);
         assert_string_equal(process.container_id, ID);
-        assert_string_equal(process.grant, "g1a2b");
+        assert_string_equal(process.allocation, "g1a2b");
         assert_int_equal(stat(ns, &status), 0);
         assert_true(process.pid_namespace == status.st_ino);
 }
@@ -211,7 +211,7 @@ static void test_what_cannot_be_read_is_unknown(void **state)
         assert_int_equal(process.uid, (uid_t)-1);
         assert_null(process.pod_uid);
         assert_null(process.container_id);
-        assert_null(process.grant);
+        assert_null(process.allocation);
 }
 
 static void test_a_process_that_is_not_there_is_not_found(void **state)
@@ -230,15 +230,15 @@ static void test_a_process_that_is_not_there_is_not_found(void **state)
                 "process 4711 has ended");
 }
 
-static void grant_is(struct fixture *f, const char *content, size_t size, const char *expected)
+static void allocation_is(struct fixture *f, const char *content, size_t size, const char *expected)
 {
         struct process process;
         struct error err;
 
         make_file(f, "environ", content, size);
         assert_ok(process_read(&process, &f->arena, f->root, 4711, &err), &err);
-        if (!text_is_same(process.grant, expected))
-                fail_msg("grant %s, expected %s", process.grant, expected);
+        if (!text_is_same(process.allocation, expected))
+                fail_msg("grant %s, expected %s", process.allocation, expected);
 }
 
 static void threads_are(
@@ -271,27 +271,27 @@ static void test_the_thread_variable_is_read_as_cuda_reads_it(void **state)
         threads_are(f, "", 0, false, 0); /* not to be read is not the same as not there */
 }
 
-static void test_a_grant_is_a_word_of_its_own_form_or_none(void **state)
+static void test_an_allocation_is_a_word_of_its_own_form_or_none(void **state)
 {
         struct fixture *f = *state;
         char *large = xcalloc(1, PROCESS_ENVIRONMENT_MAX + 64);
 
         make_process(f);
-        grant_is(f, "WARPSHARE_GRANT=g1", 18, "g1"); /* without the last NUL */
-        grant_is(f, "WARPSHARE_GRANT=", 16, NULL);
-        grant_is(f, "WARPSHARE_GRANT=../x", 20, NULL);
-        grant_is(f, "WARPSHARE_GRANT=g 1", 19, NULL);
-        grant_is(f, "WARPSHARE_GRANT=\"\n", 18, NULL);
-        grant_is(f, "XWARPSHARE_GRANT=g1", 19, NULL);
-        grant_is(f, "WARPSHARE_GRANTS=g1", 19, NULL);
-        grant_is(f, "WARPSHARE_GRANT=0123456789012345678901234567890123456789012345678901234567890123", 80,
+        allocation_is(f, "WARPSHARE_GRANT=g1", 18, "g1"); /* without the last NUL */
+        allocation_is(f, "WARPSHARE_GRANT=", 16, NULL);
+        allocation_is(f, "WARPSHARE_GRANT=../x", 20, NULL);
+        allocation_is(f, "WARPSHARE_GRANT=g 1", 19, NULL);
+        allocation_is(f, "WARPSHARE_GRANT=\"\n", 18, NULL);
+        allocation_is(f, "XWARPSHARE_GRANT=g1", 19, NULL);
+        allocation_is(f, "WARPSHARE_GRANTS=g1", 19, NULL);
+        allocation_is(f, "WARPSHARE_GRANT=0123456789012345678901234567890123456789012345678901234567890123", 80,
                 "0123456789012345678901234567890123456789012345678901234567890123");
-        grant_is(f, "WARPSHARE_GRANT=01234567890123456789012345678901234567890123456789012345678901234", 81, NULL);
-        grant_is(f, "", 0, NULL);
+        allocation_is(f, "WARPSHARE_GRANT=01234567890123456789012345678901234567890123456789012345678901234", 81, NULL);
+        allocation_is(f, "", 0, NULL);
         /* The tenant's environment may be as large as he likes. */
         memset(large, 'x', PROCESS_ENVIRONMENT_MAX + 16);
         strcpy(large + PROCESS_ENVIRONMENT_MAX + 16 + 1, "WARPSHARE_GRANT=g1");
-        grant_is(f, large, PROCESS_ENVIRONMENT_MAX + 64, NULL);
+        allocation_is(f, large, PROCESS_ENVIRONMENT_MAX + 64, NULL);
         free(large);
 }
 
@@ -351,7 +351,7 @@ int main(void)
                 TEST(test_what_cannot_be_read_is_unknown),
                 TEST(test_a_process_that_is_not_there_is_not_found),
                 TEST(test_the_thread_variable_is_read_as_cuda_reads_it),
-                TEST(test_a_grant_is_a_word_of_its_own_form_or_none),
+                TEST(test_an_allocation_is_a_word_of_its_own_form_or_none),
                 TEST(test_this_process_is_found_as_it_is),
         };
 

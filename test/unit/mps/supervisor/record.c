@@ -67,15 +67,15 @@ static void write_record(void)
         struct mps_record_daemon process = {
                 .pid = 4711, .start_time = 815, .inode = 17, .options = 1, .can = 5, .settings = wanted()};
         struct mps_record_mode mode = {.uuid = "MIG-1", .before = NVML_COMPUTEMODE_PROHIBITED};
-        struct mps_record_grant grant = {
+        struct mps_record_allocation allocation = {
                 .request = {.id = "g1", .daemon = "MIG-1", .unit = "MIG-1", .threads_permille = 500, .sms = 8},
-                .grant = {.tier = MPS_TIER_PARTITION, .partition = "GPU-1/1A=", .sms = 8},
+                .allocation = {.tier = MPS_TIER_PARTITION, .partition = "GPU-1/1A=", .sms = 8},
                 .pid = 4711,
                 .start_time = 815,
                 .is_void = true,
         };
         struct mps_record_limit limit = {
-                .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .grant = "g1", .limit_mib = 1024};
+                .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .allocation = "g1", .limit_mib = 1024};
         const struct mps_record record = {
                 .generation = 7,
                 .wanted = {&daemon, 1},
@@ -83,8 +83,8 @@ static void write_record(void)
                 .n_daemons = 1,
                 .modes = &mode,
                 .n_modes = 1,
-                .grants = &grant,
-                .n_grants = 1,
+                .allocations = &allocation,
+                .n_allocations = 1,
                 .limits = &limit,
                 .n_limits = 1,
         };
@@ -115,15 +115,15 @@ static void test_what_was_written_is_read(void **state UNUSED)
         assert_true(mps_daemon_is_same(&record.daemons[0].settings, &daemon));
         assert_string_equal(record.modes[0].uuid, "MIG-1");
         assert_int_equal(record.modes[0].before, NVML_COMPUTEMODE_PROHIBITED);
-        assert_string_equal(record.grants[0].request.id, "g1");
-        assert_int_equal(record.grants[0].request.threads_permille, 500);
-        assert_string_equal(record.grants[0].grant.partition, "GPU-1/1A=");
-        assert_null(record.grants[0].grant.pipe);
-        assert_true(record.grants[0].is_void);
+        assert_string_equal(record.allocations[0].request.id, "g1");
+        assert_int_equal(record.allocations[0].request.threads_permille, 500);
+        assert_string_equal(record.allocations[0].allocation.partition, "GPU-1/1A=");
+        assert_null(record.allocations[0].allocation.pipe);
+        assert_true(record.allocations[0].is_void);
         assert_int_equal(record.n_limits, 1);
         assert_string_equal(record.limits[0].unit, "GPU-1");
         assert_string_equal(record.limits[0].cgroup, "/kubepods/pod1/c1");
-        assert_string_equal(record.limits[0].grant, "g1");
+        assert_string_equal(record.limits[0].allocation, "g1");
         assert_int_equal(record.limits[0].limit_mib, 1024);
 }
 
@@ -133,7 +133,7 @@ static void test_no_file_is_an_empty_record(void **state UNUSED)
         struct error err;
 
         assert_ok(mps_record_read(&record, path(), &err), &err);
-        assert_int_equal(record.n_daemons + record.n_modes + record.n_grants + record.wanted.n_daemons, 0);
+        assert_int_equal(record.n_daemons + record.n_modes + record.n_allocations + record.wanted.n_daemons, 0);
 }
 
 static void assert_refused(const char *text)

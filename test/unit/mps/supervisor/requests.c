@@ -32,17 +32,18 @@ static void keep_error(struct answer *answer, const struct error *err)
                 answer->err = *err;
 }
 
-static void on_granted(const struct error *err, const struct mps_grant *grant, void *data)
+static void on_granted(const struct error *err, const struct mps_allocation *allocation, void *data)
 {
         struct answer *answer = data;
 
         keep_error(answer, err);
         if (err)
                 return;
-        answer->tier = grant->tier;
-        answer->sms = grant->sms;
-        snprintf(answer->partition, sizeof(answer->partition), "%s", grant->partition ? grant->partition : "");
-        snprintf(answer->pipe, sizeof(answer->pipe), "%s", grant->pipe ? grant->pipe : "");
+        answer->tier = allocation->tier;
+        answer->sms = allocation->sms;
+        snprintf(
+                answer->partition, sizeof(answer->partition), "%s", allocation->partition ? allocation->partition : "");
+        snprintf(answer->pipe, sizeof(answer->pipe), "%s", allocation->pipe ? allocation->pipe : "");
 }
 
 static void on_done(const struct error *err, void *data)
@@ -55,25 +56,25 @@ static bool is_there(struct rig *rig UNUSED, const void *data)
         return ((const struct answer *)data)->is_there;
 }
 
-static struct answer grant_of(struct rig *rig, const char *id, const char *daemon, unsigned int sms)
+static struct answer allocation_of(struct rig *rig, const char *id, const char *daemon, unsigned int sms)
 {
-        const struct mps_grant_request request = {
+        const struct mps_allocation_request request = {
                 .id = id, .daemon = daemon, .unit = GPU_A, .threads_permille = 500, .limit_mib = 4096, .sms = sms};
         struct answer answer = {0};
 
-        mps_supervisor_grant(rig->supervisor, &request, on_granted, &answer);
+        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &answer);
         assert_false(answer.is_there); /* never from within */
         rig_wait(rig, is_there, &answer, "the grant is answered");
         return answer;
 }
 
-static struct answer grant_with(struct rig *rig, const char *id, unsigned int threads_permille, uint64_t limit_mib)
+static struct answer allocation_with(struct rig *rig, const char *id, unsigned int threads_permille, uint64_t limit_mib)
 {
-        const struct mps_grant_request request = {
+        const struct mps_allocation_request request = {
                 .id = id, .daemon = GPU_A, .unit = GPU_A, .threads_permille = threads_permille, .limit_mib = limit_mib};
         struct answer answer = {0};
 
-        mps_supervisor_grant(rig->supervisor, &request, on_granted, &answer);
+        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &answer);
         rig_wait(rig, is_there, &answer, "the grant is answered");
         return answer;
 }
@@ -121,7 +122,7 @@ static bool knows_container(struct rig *rig, const void *data UNUSED)
         return status->n_clients == 1 && status->clients[0].container_id;
 }
 
-/* ---- grants ---- */
+/* ---- allocations ---- */
 
 static void start_with_partitions(struct rig *rig)
 {
@@ -145,14 +146,14 @@ static void test_a_partition_is_made_once_and_released(void **state)
 
         start_with_partitions(rig);
         assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_PARTITION);
-        first = grant_of(rig, "g1", GPU_A, 27);
+        first = allocation_of(rig, "g1", GPU_A, 27);
         assert_int_equal(first.err.kind, ERROR_NONE);
         assert_int_equal(first.tier, MPS_TIER_PARTITION);
         assert_int_equal(first.sms, 24); /* whole chunks of 4 */
         assert_non_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/')));
-        again = grant_of(rig, "g1", GPU_A, 27);
+        again = allocation_of(rig, "g1", GPU_A, 27);
         assert_string_equal(again.partition, first.partition);
-        assert_string_not_equal(grant_of(rig, "g2", GPU_A, 8).partition, first.partition);
+        assert_string_not_equal(allocation_of(rig, "g2", GPU_A, 8).partition, first.partition);
         assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE);
         assert_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/')));
         assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE); /* what is not there is released */
@@ -164,10 +165,10 @@ static void test_a_partition_that_does_not_fit_is_refused(void **state)
         struct answer answer;
 
         start_with_partitions(rig);
-        answer = grant_of(rig, "g1", GPU_A, 4000);
+        answer = allocation_of(rig, "g1", GPU_A, 4000);
         assert_int_not_equal(answer.err.kind, ERROR_NONE);
         assert_non_null(strstr(answer.err.text, "Failed to fulfill"));
-        assert_int_equal(grant_of(rig, "g1", GPU_A, 8).err.kind, ERROR_NONE);
+        assert_int_equal(allocation_of(rig, "g1", GPU_A, 8).err.kind, ERROR_NONE);
 }
 
 /* They are promised by nobody: a daemon that wants them from every client would refuse all. */
@@ -177,7 +178,7 @@ static void test_a_mig_device_has_no_partitions(void **state)
         struct rig *rig = *state;
         struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 1024);
         struct mps_unit unit = daemon.units[0];
-        struct mps_grant_request request = {
+        struct mps_allocation_request request = {
                 .id = "g1", .daemon = mig, .unit = mig, .threads_permille = 500, .limit_mib = 1024, .sms = 4};
         struct answer answer = {0};
 
@@ -194,7 +195,7 @@ static void test_a_mig_device_has_no_partitions(void **state)
         rig_apply(rig, &daemon, 1);
         rig_wait_for_state(rig, mig, MPS_READY);
         assert_int_equal(rig_status(rig, mig)->tier, MPS_TIER_VERIFIED);
-        mps_supervisor_grant(rig->supervisor, &request, on_granted, &answer);
+        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &answer);
         rig_wait(rig, is_there, &answer, "the grant is answered");
         assert_int_equal(answer.err.kind, ERROR_NONE);
         assert_int_equal(answer.tier, MPS_TIER_VERIFIED);
@@ -206,11 +207,11 @@ static void test_partitions_outlive_the_supervisor(void **state)
         struct answer first;
 
         start_with_partitions(rig);
-        first = grant_of(rig, "g1", GPU_A, 8);
+        first = allocation_of(rig, "g1", GPU_A, 8);
         rig_leave(rig);
         rig_start(rig);
         rig_wait_for_state(rig, GPU_A, MPS_READY);
-        assert_string_equal(grant_of(rig, "g1", GPU_A, 8).partition, first.partition);
+        assert_string_equal(allocation_of(rig, "g1", GPU_A, 8).partition, first.partition);
 }
 
 static bool has_remade(struct rig *rig, const void *data UNUSED)
@@ -231,8 +232,8 @@ static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones
         pid_t pid;
 
         start_with_partitions(rig);
-        grant_of(rig, "g0", GPU_A, 8);
-        grant_of(rig, "g1", GPU_A, 8);
+        allocation_of(rig, "g0", GPU_A, 8);
+        allocation_of(rig, "g1", GPU_A, 8);
         release(rig, "g0");
         pid = rig_status(rig, GPU_A)->pid;
         kill(pid, SIGKILL);
@@ -251,16 +252,16 @@ static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones
 
 static void hold(struct rig *rig, const char *const *ids, size_t n_ids)
 {
-        struct mps_grant_request grants[8];
+        struct mps_allocation_request allocations[8];
 
         for (size_t i = 0; i < n_ids; i++)
-                grants[i] = (struct mps_grant_request){.id = ids[i],
+                allocations[i] = (struct mps_allocation_request){.id = ids[i],
                         .daemon = GPU_A,
                         .unit = GPU_A,
                         .threads_permille = 250,
                         .limit_mib = 2048,
                         .sms = 8};
-        mps_supervisor_hold(rig->supervisor, grants, n_ids);
+        mps_supervisor_hold(rig->supervisor, allocations, n_ids);
 }
 
 static bool has_partitions(struct rig *rig, const void *data)
@@ -282,9 +283,9 @@ static void test_a_partition_that_nobody_has_any_more_is_removed(void **state)
         struct rig *rig = *state;
 
         start_with_partitions(rig);
-        grant_of(rig, "g1", GPU_A, 8);
-        grant_of(rig, "g2", GPU_A, 8);
-        grant_of(rig, "g3", GPU_A, 8);
+        allocation_of(rig, "g1", GPU_A, 8);
+        allocation_of(rig, "g2", GPU_A, 8);
+        allocation_of(rig, "g3", GPU_A, 8);
         rig_leave(rig);
         rig_start(rig);
         hold(rig, ids, 2); /* before its daemon is ready */
@@ -292,7 +293,7 @@ static void test_a_partition_that_nobody_has_any_more_is_removed(void **state)
         rig_wait(rig, has_partitions, &two, "the third is removed");
         hold(rig, ids, 1);
         rig_wait(rig, has_partitions, &one, "the second is removed");
-        grant_of(rig, "g4", GPU_A, 8); /* since then */
+        allocation_of(rig, "g4", GPU_A, 8); /* since then */
         rig_run_for(rig, 200);
         assert_true(has_partitions(rig, &two));
 }
@@ -303,7 +304,7 @@ static void test_a_removal_that_fails_is_tried_again(void **state)
         struct rig *rig = *state;
 
         start_with_partitions(rig);
-        grant_of(rig, "g1", GPU_A, 8);
+        allocation_of(rig, "g1", GPU_A, 8);
         rig_behave(rig, "version: 590\non sm_partition: answer Failed\n");
         assert_int_equal(release(rig, "g1").err.kind, ERROR_UNAVAILABLE);
         rig_behave(rig, "version: 590\n");
@@ -366,13 +367,13 @@ static void test_a_namespace_has_its_own_limits_and_others_beside_it(void **stat
         start_with_namespaces(rig);
         assert_int_equal(rig_status(rig, GPU_A)->threads_permille, 700);
         assert_true(rig_status(rig, GPU_A)->limit_mib == 8192);
-        first = grant_with(rig, "g1", 255, 1630);
+        first = allocation_with(rig, "g1", 255, 1630);
         assert_int_equal(first.err.kind, ERROR_NONE);
         assert_int_equal(first.tier, MPS_TIER_NAMESPACE);
         assert_string_equal(first.pipe, rig_path(rig, GPU_A "/pipe/uid_%u/g1", geteuid()));
-        second = grant_with(rig, "g2", 500, 4096);
+        second = allocation_with(rig, "g2", 500, 4096);
         assert_string_equal(second.pipe, rig_path(rig, GPU_A "/pipe/uid_%u/g2", geteuid()));
-        assert_string_equal(grant_with(rig, "g1", 255, 1630).pipe, first.pipe);
+        assert_string_equal(allocation_with(rig, "g1", 255, 1630).pipe, first.pipe);
         expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=1630\n");
         expect_limits(rig, second.pipe, "percentage=50.0 sms=54 limit=4096\n");
         expect_limits(rig, GPU_A "/pipe", "percentage=70.0 sms=74 limit=8192\n"); /* one that names none */
@@ -390,7 +391,7 @@ static void test_a_namespace_is_released_when_its_clients_have_left(void **state
         pid_t client;
 
         start_with_namespaces(rig);
-        answer = grant_with(rig, "g1", 250, 2048);
+        answer = allocation_with(rig, "g1", 250, 2048);
         client = rig_client_at(rig, answer.pipe, NULL, "/dev/null");
         rig_wait_for_clients(rig, GPU_A, 1);
         answer = release(rig, "g1");
@@ -414,8 +415,8 @@ static void test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_plac
         pid_t pid;
 
         start_with_namespaces(rig);
-        first = grant_with(rig, "g1", 250, 2048);
-        grant_with(rig, "g2", 250, 2048);
+        first = allocation_with(rig, "g1", 250, 2048);
+        allocation_with(rig, "g2", 250, 2048);
         release(rig, "g2");
         pid = rig_status(rig, GPU_A)->pid;
         kill(pid, SIGKILL);
@@ -423,7 +424,7 @@ static void test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_plac
         rig_wait_for_another(rig, GPU_A, pid);
         rig_wait(rig, is_there_again, "g1", "the namespace is made anew");
         assert_false(is_namespace_there(rig, "g2"));
-        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
+        assert_string_equal(allocation_with(rig, "g1", 250, 2048).pipe, first.pipe);
         expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=2048\n");
         assert_null(rig_status(rig, GPU_A)->notice);
 }
@@ -440,8 +441,8 @@ static void test_a_namespace_that_is_missing_is_made_and_one_too_many_removed(vo
         pid_t client;
 
         start_with_namespaces(rig);
-        client = rig_client_at(rig, grant_with(rig, "g1", 250, 2048).pipe, NULL, "/dev/null");
-        grant_with(rig, "g2", 250, 2048);
+        client = rig_client_at(rig, allocation_with(rig, "g1", 250, 2048).pipe, NULL, "/dev/null");
+        allocation_with(rig, "g2", 250, 2048);
         rig_wait_for_clients(rig, GPU_A, 1);
         hold(rig, ids, 2);
         rig_wait(rig, is_there_again, "g3", "the one that is missing is made");
@@ -468,7 +469,7 @@ static void test_a_namespace_is_made_again_in_each_process_and_until_it_can_be(v
         pid_t pid;
 
         start_with_namespaces(rig);
-        grant_with(rig, "g1", 250, 2048);
+        allocation_with(rig, "g1", 250, 2048);
         for (int i = 0; i < 2; i++) {
                 pid = rig_status(rig, GPU_A)->pid;
                 kill(pid, SIGKILL);
@@ -496,11 +497,11 @@ static void test_namespaces_outlive_the_supervisor_with_and_without_its_record(v
 
         start_with_namespaces(rig);
         pid = rig_status(rig, GPU_A)->pid;
-        first = grant_with(rig, "g1", 250, 2048);
+        first = allocation_with(rig, "g1", 250, 2048);
         rig_leave(rig);
         rig_start(rig);
         rig_wait_for_state(rig, GPU_A, MPS_READY);
-        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
+        assert_string_equal(allocation_with(rig, "g1", 250, 2048).pipe, first.pipe);
         rig_leave(rig);
         assert_int_equal(unlink(rig_path(rig, "%s/" MPS_RECORD_FILE, rig->mps)), 0);
         rig_start(rig);
@@ -508,7 +509,7 @@ static void test_namespaces_outlive_the_supervisor_with_and_without_its_record(v
         rig_wait_for_state(rig, GPU_A, MPS_READY);
         assert_int_equal(rig_status(rig, GPU_A)->pid, pid);
         assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
-        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, first.pipe);
+        assert_string_equal(allocation_with(rig, "g1", 250, 2048).pipe, first.pipe);
         expect_limits(rig, first.pipe, "percentage=25.0 sms=26 limit=2048\n");
 }
 
@@ -517,21 +518,21 @@ static void test_a_namespace_without_its_limits_is_refused_and_does_not_stay(voi
         struct rig *rig = *state;
         struct answer answer;
 
-        rig->look_ms = 600000; /* or the daemon would be found with other settings, too */
+        rig->poll_ms = 600000; /* or the daemon would be found with other settings, too */
         start_with_namespaces(rig);
         rig_behave(rig, "version: 615\non namespace set: ignore\n");
         rig_run_for(rig, 300);
-        answer = grant_with(rig, "g1", 250, 2048);
+        answer = allocation_with(rig, "g1", 250, 2048);
         assert_int_equal(answer.err.kind, ERROR_INVALID);
         assert_non_null(strstr(answer.err.text, "MPS namespace 'g1': "));
         assert_false(is_namespace_there(rig, "g1"));
         rig_behave(rig, "version: 615\non namespace get: answer 1G\n");
         rig_run_for(rig, 300);
-        answer = grant_with(rig, "g1", 250, 2048);
+        answer = allocation_with(rig, "g1", 250, 2048);
         assert_string_equal(answer.err.text,
                 "MPS namespace 'g1': memory limit: 2048 MiB were set, its control daemon reports 1024 MiB");
         assert_false(is_namespace_there(rig, "g1"));
-        answer = grant_with(rig, "../g1", 250, 2048);
+        answer = allocation_with(rig, "../g1", 250, 2048);
         assert_int_equal(answer.err.kind, ERROR_INVALID);
 }
 
@@ -542,7 +543,7 @@ static void test_a_program_that_does_not_know_namespaces_serves_without(void **s
 
         start_with_version(rig, 590, "");
         assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_VERIFIED);
-        answer = grant_with(rig, "g1", 250, 2048);
+        answer = allocation_with(rig, "g1", 250, 2048);
         assert_int_equal(answer.tier, MPS_TIER_VERIFIED);
         assert_string_equal(answer.pipe, "");
 }
@@ -569,7 +570,7 @@ static void test_a_daemon_that_refuses_its_limits_in_a_namespace_serves_without(
         start_with_version(rig, 615, "on server set: ignore\n");
         assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_VERIFIED);
         assert_int_equal(rig_status(rig, GPU_A)->threads_permille, 705);
-        assert_string_equal(grant_with(rig, "g1", 250, 2048).pipe, "");
+        assert_string_equal(allocation_with(rig, "g1", 250, 2048).pipe, "");
 }
 
 /* A tenant's command line can look like another line of the list. */
@@ -595,7 +596,7 @@ static void test_a_client_in_a_namespace_is_terminated(void **state)
 
         rig->system_root = rig_path(rig, "%s/system", rig->root);
         start_with_namespaces(rig);
-        answer = grant_with(rig, "g1", 250, 2048);
+        answer = allocation_with(rig, "g1", 250, 2048);
         client = rig_client_at(rig, answer.pipe, NULL, "/dev/null");
         put_into_container(rig, client, CONTAINER);
         rig_wait(rig, knows_container, NULL, "the client's container is known");
@@ -636,7 +637,7 @@ static pid_t start_with_a_limited_client(struct rig *rig)
         rig->system_root = rig_path(rig, "%s/system", rig->root);
         make_cgroup(rig);
         start_with_namespaces(rig);
-        answer = grant_with(rig, "g1", 250, 2048);
+        answer = allocation_with(rig, "g1", 250, 2048);
         assert_int_equal(answer.err.kind, ERROR_NONE);
         client = rig_client_at(rig, answer.pipe, NULL, "/dev/null");
         put_into_container(rig, client, CONTAINER);
@@ -658,7 +659,7 @@ static bool has_no_limit(struct rig *rig, const void *data UNUSED)
 
 #define LIMIT "0 2147483648\n"
 
-static void test_the_memory_of_a_container_is_limited_as_a_whole_until_its_grant_is_released(void **state)
+static void test_the_memory_of_a_container_is_limited_as_a_whole_until_its_allocation_is_released(void **state)
 {
         struct rig *rig = *state;
         const pid_t client = start_with_a_limited_client(rig);
@@ -666,7 +667,7 @@ static void test_the_memory_of_a_container_is_limited_as_a_whole_until_its_grant
 
         rig_wait(rig, has_limit, LIMIT, "the limit is set");
         status = rig_status(rig, GPU_A);
-        assert_string_equal(status->limits[0].grant, "g1");
+        assert_string_equal(status->limits[0].allocation, "g1");
         assert_string_equal(status->limits[0].unit, GPU_A);
         assert_string_equal(status->limits[0].cgroup, CGROUP);
         assert_true(status->limits[0].limit_mib == 2048);
@@ -678,7 +679,7 @@ static void test_the_memory_of_a_container_is_limited_as_a_whole_until_its_grant
         rig_wait(rig, has_no_limit, NULL, "the limit is taken away");
 }
 
-static void test_a_limit_is_found_after_a_restart_and_taken_away_with_its_grant(void **state)
+static void test_a_limit_is_found_after_a_restart_and_taken_away_with_its_allocation(void **state)
 {
         struct rig *rig = *state;
         const pid_t client = start_with_a_limited_client(rig);
@@ -747,29 +748,29 @@ static void test_a_container_that_names_no_namespace_has_no_limit_as_a_whole(voi
         rig->system_root = rig_path(rig, "%s/system", rig->root);
         make_cgroup(rig);
         start_with_namespaces(rig);
-        assert_int_equal(grant_with(rig, "g1", 250, 2048).err.kind, ERROR_NONE);
+        assert_int_equal(allocation_with(rig, "g1", 250, 2048).err.kind, ERROR_NONE);
         put_into_container(rig, rig_client_at(rig, GPU_A "/pipe", NULL, "/dev/null"), CONTAINER);
         rig_wait(rig, knows_container, NULL, "the client is known");
         assert_string_equal(rig_status(rig, GPU_A)->clients[0].name_space, "default");
         assert_int_equal(rig_status(rig, GPU_A)->n_limits, 0);
 }
 
-/* ---- grants that need nothing ---- */
+/* ---- allocations that need nothing ---- */
 
-static void test_a_grant_that_needs_nothing_made_is_answered_with_the_tier(void **state)
+static void test_an_allocation_that_needs_nothing_made_is_answered_with_the_tier(void **state)
 {
         struct rig *rig = *state;
         struct answer answer;
 
         rig_start_both(rig);
-        answer = grant_of(rig, "g1", GPU_A, 8);
+        answer = allocation_of(rig, "g1", GPU_A, 8);
         assert_int_equal(answer.err.kind, ERROR_NONE);
         assert_int_equal(answer.tier, MPS_TIER_DEFAULT);
         assert_string_equal(answer.partition, "");
         assert_string_equal(answer.pipe, "");
 }
 
-static void test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused(void **state)
+static void test_an_allocation_of_no_daemon_or_one_that_is_not_ready_is_refused(void **state)
 {
         struct rig *rig = *state;
         struct answer answer;
@@ -777,10 +778,10 @@ static void test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused(void *
         rig_behave(rig, "daemon: exits 7\n");
         rig_start(rig);
         rig_apply_both(rig);
-        answer = grant_of(rig, "g1", "nvidia.com/gpu", 8);
+        answer = allocation_of(rig, "g1", "nvidia.com/gpu", 8);
         assert_int_equal(answer.err.kind, ERROR_NOT_FOUND);
         assert_string_equal(answer.err.text, "MPS daemon 'nvidia.com/gpu' is not known here");
-        answer = grant_of(rig, "g1", GPU_A, 8);
+        answer = allocation_of(rig, "g1", GPU_A, 8);
         assert_int_equal(answer.err.kind, ERROR_UNAVAILABLE);
         assert_string_equal(answer.err.text, "MPS daemon '" GPU_A "' is not ready");
 }
@@ -915,14 +916,14 @@ int main(void)
                 TEST(test_a_daemon_that_refuses_its_limits_in_a_namespace_serves_without),
                 TEST(test_a_client_that_the_daemon_does_not_know_is_none),
                 TEST(test_a_client_in_a_namespace_is_terminated),
-                TEST(test_the_memory_of_a_container_is_limited_as_a_whole_until_its_grant_is_released),
-                TEST(test_a_limit_is_found_after_a_restart_and_taken_away_with_its_grant),
+                TEST(test_the_memory_of_a_container_is_limited_as_a_whole_until_its_allocation_is_released),
+                TEST(test_a_limit_is_found_after_a_restart_and_taken_away_with_its_allocation),
                 TEST(test_a_limit_that_somebody_changes_is_set_again),
                 TEST(test_a_limit_is_forgotten_with_the_folder_of_its_container),
                 TEST(test_a_driver_without_limits_of_containers_serves_and_says_so),
                 TEST(test_a_container_that_names_no_namespace_has_no_limit_as_a_whole),
-                TEST(test_a_grant_that_needs_nothing_made_is_answered_with_the_tier),
-                TEST(test_a_grant_of_no_daemon_or_one_that_is_not_ready_is_refused),
+                TEST(test_an_allocation_that_needs_nothing_made_is_answered_with_the_tier),
+                TEST(test_an_allocation_of_no_daemon_or_one_that_is_not_ready_is_refused),
                 TEST(test_a_client_is_known_with_its_pod_its_memory_and_its_limits),
                 TEST(test_a_client_is_terminated_only_in_the_container_that_was_meant),
                 TEST(test_requests_are_answered_when_their_daemon_ends),

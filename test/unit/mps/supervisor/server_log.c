@@ -89,7 +89,7 @@ static void feed(struct fixture *f, const char *text)
         server_log_feed(&f->log, text, strlen(text));
 }
 
-static void tells(struct fixture *f, const char *expected)
+static void reports(struct fixture *f, const char *expected)
 {
         assert_string_equal(f->said.data, expected);
         strbuf_clear(&f->said);
@@ -116,13 +116,13 @@ static void test_a_control_log_is_told_as_events(void **state)
         struct fixture *f = *state;
 
         feed(f, control_log);
-        tells(f, "700:version 13030\n"
-                 "700:no credentials\n"
-                 "700:waits 800 of 1000\n"
-                 "700:starting 4711 for 1000\n"
-                 "700:ready 4711\n"
-                 "700:sent 0 of 1000\n"
-                 "700:exited 4711 with 1\n");
+        reports(f, "700:version 13030\n"
+                   "700:no credentials\n"
+                   "700:waits 800 of 1000\n"
+                   "700:starting 4711 for 1000\n"
+                   "700:ready 4711\n"
+                   "700:sent 0 of 1000\n"
+                   "700:exited 4711 with 1\n");
 }
 
 static const char server_log[] = OTHER
@@ -154,7 +154,7 @@ static void test_a_server_log_is_told_as_events(void **state)
         struct fixture *f = *state;
 
         feed(f, server_log);
-        tells(f, server_events);
+        reports(f, server_events);
 }
 
 static void test_pieces_of_any_size_make_the_same_events(void **state)
@@ -164,7 +164,7 @@ static void test_pieces_of_any_size_make_the_same_events(void **state)
         for (size_t size = 1; size < 200; size++) {
                 for (size_t at = 0; at < strlen(server_log); at += size)
                         server_log_feed(&f->log, server_log + at, MIN(size, strlen(server_log) - at));
-                tells(f, server_events);
+                reports(f, server_events);
         }
 }
 
@@ -181,15 +181,15 @@ static void test_a_client_has_the_limits_that_its_server_told_before_it(void **s
         feed(f, SERVER "Active Threads Percentage set to 100\n");
         feed(f, SERVER "New client 4 connected\n");
         feed(f, "[2026-11-20 10:06:00.123 Server  4800] New client 5 connected\n"); /* the next server */
-        tells(f, "4711:connected 1/0 under 0 and 0M\n"
-                 "4711:threads 500\n"
-                 "4711:connected 2/0 under 500 and 0M\n"
-                 "4711:limit 0 1073741824\n"
-                 "700:sent 3 of 0\n"
-                 "4711:connected 3/0 under 500 and 1024M\n"
-                 "4711:threads 1000\n"
-                 "4711:connected 4/0 under 1000 and 1024M\n"
-                 "4800:connected 5/0 under 0 and 0M\n");
+        reports(f, "4711:connected 1/0 under 0 and 0M\n"
+                   "4711:threads 500\n"
+                   "4711:connected 2/0 under 500 and 0M\n"
+                   "4711:limit 0 1073741824\n"
+                   "700:sent 3 of 0\n"
+                   "4711:connected 3/0 under 500 and 1024M\n"
+                   "4711:threads 1000\n"
+                   "4711:connected 4/0 under 1000 and 1024M\n"
+                   "4800:connected 5/0 under 0 and 0M\n");
         assert_int_equal(f->log.limits.server, 4800);
 }
 
@@ -199,8 +199,8 @@ static void test_a_server_that_cannot_start_says_why(void **state)
 
         feed(f, OTHER "MPS server failed to start\n" OTHER
                       "MPS is only supported on 64-bit Linux platforms, with an SM 3.5 or higher GPU.\n");
-        tells(f, "4711:failed (MPS server failed to start)\n"
-                 "4711:failed (MPS is only supported on 64-bit Linux platforms, with an SM 3.5 or higher GPU.)\n");
+        reports(f, "4711:failed (MPS server failed to start)\n"
+                   "4711:failed (MPS is only supported on 64-bit Linux platforms, with an SM 3.5 or higher GPU.)\n");
 }
 
 static void test_too_many_clients_are_told_wherever_the_name_stands(void **state)
@@ -209,7 +209,7 @@ static void test_too_many_clients_are_told_wherever_the_name_stands(void **state
 
         feed(f, SERVER "Client {PID: 4294967295, Context ID: 1} connected? CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n" CONTROL
                        "Cmd:CUDA_ERROR_MPS_MAX_CLIENTS_REACHED\n");
-        tells(f,
+        reports(f,
                 "4711:too many (Client {PID: 4294967295, Context ID: 1} connected? CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)\n");
 }
 
@@ -244,11 +244,11 @@ static void test_lines_that_are_none_are_passed_over(void **state)
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 feed(f, table[i]);
                 feed(f, "\n");
-                tells(f, "");
+                reports(f, "");
         }
         server_log_feed(&f->log, "\0\n[\0\n", 5);
         feed(f, SERVER "Server has started\n");
-        tells(f, "4711:started\n");
+        reports(f, "4711:started\n");
 }
 
 static void test_a_line_without_end_costs_its_cap_and_the_next_is_read(void **state)
@@ -260,7 +260,7 @@ static void test_a_line_without_end_costs_its_cap_and_the_next_is_read(void **st
                 feed(f, "xxxxxxxxxx");
         assert_true(f->log.line.capacity <= 2 * SERVER_LOG_LINE_MAX);
         feed(f, "\n" SERVER "New client 1 connected\n");
-        tells(f, "4711:started\n4711:connected 1/0 under 0 and 0M\n");
+        reports(f, "4711:started\n4711:connected 1/0 under 0 and 0M\n");
 }
 
 /* ---- files ---- */
@@ -274,15 +274,15 @@ static void write_file(const struct fixture *f, const char *text, int flags)
         close(fd);
 }
 
-static void look(struct fixture *f, const char *expected)
+static void poll(struct fixture *f, const char *expected)
 {
         struct error err;
         int more;
 
         do {
-                assert_ok(more = server_log_look(&f->file, f->path, &f->log, &err), &err);
+                assert_ok(more = server_log_poll(&f->file, f->path, &f->log, &err), &err);
         } while (more);
-        tells(f, expected);
+        reports(f, expected);
 }
 
 static void test_a_file_is_followed_through_appends_cuts_and_replacements(void **state)
@@ -290,23 +290,23 @@ static void test_a_file_is_followed_through_appends_cuts_and_replacements(void *
         struct fixture *f = *state;
         char moved[96];
 
-        look(f, ""); /* not there yet */
+        poll(f, ""); /* not there yet */
         write_file(f, SERVER "Server has started\n" SERVER "New client 1 ", 0);
-        look(f, "4711:started\n");
-        look(f, "");
+        poll(f, "4711:started\n");
+        poll(f, "");
         write_file(f, "connected\n", O_APPEND);
-        look(f, "4711:connected 1/0 under 0 and 0M\n");
+        poll(f, "4711:connected 1/0 under 0 and 0M\n");
         write_file(f, SERVER "New cl", O_APPEND);
-        look(f, "");
+        poll(f, "");
         write_file(f, SERVER "Server has started\n", O_TRUNC); /* shorter than what was read */
-        look(f, "4711:started\n");
+        poll(f, "4711:started\n");
         write_file(f, SERVER "New cl", O_APPEND);
-        look(f, "");
+        poll(f, "");
         snprintf(moved, sizeof(moved), "%s.1", f->path);
         assert_int_equal(rename(f->path, moved), 0);
-        look(f, "");
+        poll(f, "");
         write_file(f, "ient 2 connected\n" SERVER "New client 3 connected\n", 0); /* not the end of what was begun */
-        look(f, "4711:connected 3/0 under 0 and 0M\n");
+        poll(f, "4711:connected 3/0 under 0 and 0M\n");
 }
 
 static void test_of_a_large_file_only_the_end_is_read_at_first(void **state)
@@ -316,15 +316,15 @@ static void test_of_a_large_file_only_the_end_is_read_at_first(void **state)
         struct error err;
 
         strbuf_puts(&text, SERVER "New client 1 connected\n");
-        while (text.size < 2 * SERVER_LOG_LOOK_MAX)
+        while (text.size < 2 * SERVER_LOG_POLL_MAX)
                 strbuf_puts(&text, SERVER "nothing\n");
         strbuf_puts(&text, SERVER "New client 2 connected\n");
         write_file(f, text.data, 0);
-        look(f, "4711:connected 2/0 under 0 and 0M\n");
+        poll(f, "4711:connected 2/0 under 0 and 0M\n");
         write_file(f, text.data, O_APPEND); /* more than one look takes */
-        assert_int_equal(server_log_look(&f->file, f->path, &f->log, &err), 1);
-        tells(f, "4711:connected 1/0 under 0 and 0M\n");
-        look(f, "4711:connected 2/0 under 0 and 0M\n");
+        assert_int_equal(server_log_poll(&f->file, f->path, &f->log, &err), 1);
+        reports(f, "4711:connected 1/0 under 0 and 0M\n");
+        poll(f, "4711:connected 2/0 under 0 and 0M\n");
         strbuf_done(&text);
 }
 
@@ -335,7 +335,7 @@ static void test_a_pipe_in_the_place_of_a_log_is_refused(void **state)
         struct error err;
 
         assert_int_equal(mkfifo(f->path, 0600), 0);
-        assert_fails(server_log_look(&f->file, f->path, &f->log, &err), &err, ERROR_INVALID, expected);
+        assert_fails(server_log_poll(&f->file, f->path, &f->log, &err), &err, ERROR_INVALID, expected);
 }
 
 static int set_up(void **state)

@@ -9,7 +9,7 @@ static void test_what_is_no_tmpfs_of_its_own_has_no_size(void **state UNUSED)
         struct mps_shm shm = {.size = 1};
         struct error err;
 
-        assert_int_equal(mps_shm_look(&shm, "/nonexistent", &err), 0);
+        assert_int_equal(mps_shm_poll(&shm, "/nonexistent", &err), 0);
         assert_int_equal(shm.size, 0);
         assert_int_equal(mps_shm_count(&shm, "/nonexistent", &err), 0);
         assert_int_equal(shm.n_owners, 0);

@@ -271,7 +271,7 @@ static void test_no_link_is_followed_and_no_depth_is_too_much(void **state UNUSE
                 usleep(CLOCK_STEP_US);
         }
         assert_int_equal(stat(outside, &status), 0);
-        assert_int_equal(mps_shm_look(&shm, path, &err), 0);
+        assert_int_equal(mps_shm_poll(&shm, path, &err), 0);
         assert_int_equal(shm.files, 1); /* itself */
         unmount();
         unlink(outside);

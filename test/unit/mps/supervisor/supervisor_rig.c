@@ -142,7 +142,7 @@ void rig_start(struct rig *rig)
                 .nvml_library = need("WARPSHARE_SIM_NVML"),
                 .environment = environment,
                 .sets_compute_mode = rig->sets_compute_mode,
-                .look_ms = rig->look_ms,
+                .poll_ms = rig->poll_ms,
                 .command_ms = rig->command_ms,
                 .system_root = rig->system_root,
                 .on_change = on_change,
@@ -390,7 +390,7 @@ int rig_set_up(void **state)
         rig->mps = xasprintf("%s/mps", rig->root);
         rig->control = rig_path(rig, "%s/nvidia-cuda-mps-control", need("WARPSHARE_MPS_SIM_BIN"));
         rig->command_ms = 10000;
-        rig->look_ms = 50;
+        rig->poll_ms = 50;
         rig->driver_root = "";
         assert_int_equal(mkdir(rig_path(rig, "%s/processes", rig->root), 0700), 0);
         rig_drive(rig, "550.163.01", "", "");

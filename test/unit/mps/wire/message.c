@@ -101,21 +101,24 @@ static void test_what_is_wanted_arrives_as_it_was(void **state UNUSED)
 /* An older side says nothing of them, which is not the same as none. */
 static void test_what_is_granted_arrives_with_what_is_wanted(void **state UNUSED)
 {
-        static const struct mps_grant_request grants[] = {{"g1f", "nvidia.com/gpu", "GPU-1", 350, 5687, 24}};
-        const struct mps_request sent = {
-                .kind = MPS_REQUEST_APPLY, .wanted = wanted, .has_grants = true, .grants = grants, .n_grants = 1};
-        const struct mps_request none = {.kind = MPS_REQUEST_APPLY, .wanted = wanted, .has_grants = true};
+        static const struct mps_allocation_request allocations[] = {{"g1f", "nvidia.com/gpu", "GPU-1", 350, 5687, 24}};
+        const struct mps_request sent = {.kind = MPS_REQUEST_APPLY,
+                .wanted = wanted,
+                .has_allocations = true,
+                .allocations = allocations,
+                .n_allocations = 1};
+        const struct mps_request none = {.kind = MPS_REQUEST_APPLY, .wanted = wanted, .has_allocations = true};
         struct mps_request request = pass_request(&sent);
 
-        assert_true(request.has_grants);
-        assert_int_equal(request.n_grants, 1);
-        assert_string_equal(request.grants[0].id, "g1f");
-        assert_int_equal(request.grants[0].limit_mib, 5687);
-        assert_int_equal(request.grants[0].sms, 24);
+        assert_true(request.has_allocations);
+        assert_int_equal(request.n_allocations, 1);
+        assert_string_equal(request.allocations[0].id, "g1f");
+        assert_int_equal(request.allocations[0].limit_mib, 5687);
+        assert_int_equal(request.allocations[0].sms, 24);
         request = pass_request(&none);
-        assert_true(request.has_grants);
-        assert_int_equal(request.n_grants, 0);
-        assert_false(read_request("{\"do\":\"apply\",\"daemons\":[]}").has_grants);
+        assert_true(request.has_allocations);
+        assert_int_equal(request.n_allocations, 0);
+        assert_false(read_request("{\"do\":\"apply\",\"daemons\":[]}").has_allocations);
 }
 
 static void test_what_is_wanted_is_kept_on_record_as_it_was(void **state UNUSED)
@@ -133,28 +136,28 @@ static void test_nothing_may_be_wanted(void **state UNUSED)
         assert_int_equal(read_request("{\"do\":\"apply\",\"daemons\":[]}").wanted.n_daemons, 0);
 }
 
-static void test_a_grant_arrives_as_it_was(void **state UNUSED)
+static void test_an_allocation_arrives_as_it_was(void **state UNUSED)
 {
         const struct mps_request sent = {
-                .kind = MPS_REQUEST_GRANT,
+                .kind = MPS_REQUEST_ALLOCATION,
                 .id = 2,
-                .grant = {"g1f", "nvidia.com/gpu", "GPU-1", 350, 5687, 24},
+                .allocation = {"g1f", "nvidia.com/gpu", "GPU-1", 350, 5687, 24},
         };
         struct mps_request request = pass_request(&sent);
 
-        assert_int_equal(request.kind, MPS_REQUEST_GRANT);
+        assert_int_equal(request.kind, MPS_REQUEST_ALLOCATION);
         assert_int_equal(request.id, 2);
-        assert_string_equal(request.grant.id, "g1f");
-        assert_string_equal(request.grant.daemon, "nvidia.com/gpu");
-        assert_string_equal(request.grant.unit, "GPU-1");
-        assert_int_equal(request.grant.threads_permille, 350);
-        assert_int_equal(request.grant.limit_mib, 5687);
-        assert_int_equal(request.grant.sms, 24);
+        assert_string_equal(request.allocation.id, "g1f");
+        assert_string_equal(request.allocation.daemon, "nvidia.com/gpu");
+        assert_string_equal(request.allocation.unit, "GPU-1");
+        assert_int_equal(request.allocation.threads_permille, 350);
+        assert_int_equal(request.allocation.limit_mib, 5687);
+        assert_int_equal(request.allocation.sms, 24);
 }
 
 static void test_the_other_requests_arrive_as_they_were(void **state UNUSED)
 {
-        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 3, .grant = {.id = "g1f"}};
+        const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 3, .allocation = {.id = "g1f"}};
         const struct mps_request terminate = {
                 .kind = MPS_REQUEST_TERMINATE, .id = 4, .daemon = "GPU-1", .client = 4711, .container_id = "0a1b"};
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
@@ -162,7 +165,7 @@ static void test_the_other_requests_arrive_as_they_were(void **state UNUSED)
         struct mps_request request = pass_request(&release);
 
         assert_int_equal(request.kind, MPS_REQUEST_RELEASE);
-        assert_string_equal(request.grant.id, "g1f");
+        assert_string_equal(request.allocation.id, "g1f");
         request = pass_request(&terminate);
         assert_int_equal(request.kind, MPS_REQUEST_TERMINATE);
         assert_string_equal(request.daemon, "GPU-1");
@@ -176,7 +179,7 @@ static void test_unknown_members_are_ignored(void **state UNUSED)
 {
         struct mps_request request = read_request("{\"do\":\"release\",\"id\":3,\"grant\":\"g\",\"since\":\"v2\"}");
 
-        assert_string_equal(request.grant.id, "g");
+        assert_string_equal(request.allocation.id, "g");
 }
 
 #define UNIT "{\"uuid\":\"GPU-1\",\"gpuUuid\":\"GPU-1\",\"index\":\"0\",\"name\":\"V100\"}"
@@ -258,7 +261,7 @@ static const struct mps_client clients[] = {
                 .pod_uid = "uid-1",
                 .container_id = "0a1b",
                 .name_space = "n1",
-                .grant = "g1",
+                .allocation = "g1",
                 .has_environment = true,
                 .asked_permille = 350,
                 .memory = UINT64_C(1) << 30,
@@ -272,8 +275,8 @@ static const struct mps_client clients[] = {
 static const struct mps_server servers[] = {{90, 0, "ACTIVE"}, {91, (uid_t)-1, NULL}};
 
 static const struct mps_container_limit limits[] = {
-        {.grant = "g1", .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .limit_mib = 5687, .is_in_force = true},
-        {.grant = "g2", .unit = "GPU-2", .cgroup = "/c2", .limit_mib = 1, .problem = "no such function"},
+        {.allocation = "g1", .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .limit_mib = 5687, .is_in_force = true},
+        {.allocation = "g2", .unit = "GPU-2", .cgroup = "/c2", .limit_mib = 1, .problem = "no such function"},
 };
 
 static struct mps_daemon_status statuses[] = {
@@ -353,7 +356,7 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_null(first->servers[1].status);
         assert_string_equal(first->clients[0].pod_uid, "uid-1");
         assert_string_equal(first->clients[0].container_id, "0a1b");
-        assert_string_equal(first->clients[0].grant, "g1");
+        assert_string_equal(first->clients[0].allocation, "g1");
         assert_int_equal(first->clients[0].memory, UINT64_C(1) << 30);
         assert_int_equal(first->clients[1].uid, (uid_t)-1);
         assert_true(first->clients[1].memory == UINT64_MAX);
@@ -383,18 +386,18 @@ static void test_an_answer_arrives_as_it_was(void **state UNUSED)
         const struct mps_answer done = {.id = 4, .ok = true};
         const struct mps_answer granted = {.id = 2,
                 .ok = true,
-                .has_grant = true,
-                .grant = {MPS_TIER_PARTITION, "GPU-1/pipe/g1", "GPU-1/AAAA=", 24}};
+                .has_allocation = true,
+                .allocation = {MPS_TIER_PARTITION, "GPU-1/pipe/g1", "GPU-1/AAAA=", 24}};
         struct mps_answer failed = {.id = 3};
         struct mps_answer answer = pass_answer(&done);
 
-        assert_true(answer.ok && answer.id == 4 && !answer.is_status && !answer.has_grant);
+        assert_true(answer.ok && answer.id == 4 && !answer.is_status && !answer.has_allocation);
         answer = pass_answer(&granted);
-        assert_true(answer.ok && answer.has_grant);
-        assert_int_equal(answer.grant.tier, MPS_TIER_PARTITION);
-        assert_string_equal(answer.grant.pipe, "GPU-1/pipe/g1");
-        assert_string_equal(answer.grant.partition, "GPU-1/AAAA=");
-        assert_int_equal(answer.grant.sms, 24);
+        assert_true(answer.ok && answer.has_allocation);
+        assert_int_equal(answer.allocation.tier, MPS_TIER_PARTITION);
+        assert_string_equal(answer.allocation.pipe, "GPU-1/pipe/g1");
+        assert_string_equal(answer.allocation.partition, "GPU-1/AAAA=");
+        assert_int_equal(answer.allocation.sms, 24);
         error_raise(&failed.error, ERROR_NOT_FOUND, "there is no daemon 'x'");
         answer = pass_answer(&failed);
         assert_false(answer.ok);
@@ -405,20 +408,20 @@ static void test_an_answer_arrives_as_it_was(void **state UNUSED)
 static void test_a_tenants_text_cannot_spoil_a_status(void **state UNUSED)
 {
         char text[MPS_MESSAGE_MAX / 1024];
-        struct mps_client client = {.pid = 1, .grant = "\xff\x1b[2J\n", .memory = 0};
+        struct mps_client client = {.pid = 1, .allocation = "\xff\x1b[2J\n", .memory = 0};
         struct mps_daemon_status daemon = {
                 .name = "a", .resource = "r", .state = MPS_READY, .clients = &client, .n_clients = 1};
         struct mps_status status = {.daemons = &daemon, .n_daemons = 1};
         const struct mps_answer sent = {.is_status = true, .status = &status};
         struct mps_answer answer = pass_answer(&sent);
 
-        assert_string_equal(answer.status->daemons[0].clients[0].grant, "??[2J?");
+        assert_string_equal(answer.status->daemons[0].clients[0].allocation, "??[2J?");
         mps_status_free(answer.status);
         memset(text, '\xc3', sizeof(text) - 1);
         text[sizeof(text) - 1] = '\0';
-        client.grant = text;
+        client.allocation = text;
         answer = pass_answer(&sent);
-        assert_int_equal(strlen(answer.status->daemons[0].clients[0].grant), 1024);
+        assert_int_equal(strlen(answer.status->daemons[0].clients[0].allocation), 1024);
         mps_status_free(answer.status);
 }
 
@@ -516,7 +519,7 @@ int main(void)
                 cmocka_unit_test_teardown(test_what_is_granted_arrives_with_what_is_wanted, empty_arena),
                 cmocka_unit_test_teardown(test_what_is_wanted_is_kept_on_record_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_nothing_may_be_wanted, empty_arena),
-                cmocka_unit_test_teardown(test_a_grant_arrives_as_it_was, empty_arena),
+                cmocka_unit_test_teardown(test_an_allocation_arrives_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_the_other_requests_arrive_as_they_were, empty_arena),
                 cmocka_unit_test_teardown(test_unknown_members_are_ignored, empty_arena),
                 cmocka_unit_test_teardown(test_a_wrong_request_is_refused_with_what_is_wrong, empty_arena),

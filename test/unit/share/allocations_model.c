@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "share/grants.h"
+#include "share/allocations.h"
 
 #define MAX_UNITS 8
 #define MAX_REPLICAS 48
@@ -29,7 +29,7 @@ struct container {
         unsigned int n_devices;
         bool is_granted;
         uint32_t unit;     /* where it really is */
-        bool is_misjudged; /* the books lost it once, and thought that it is elsewhere */
+        bool is_misjudged; /* the ledger lost it once, and thought that it is elsewhere */
 };
 
 enum pod_state { POD_NONE, POD_RUNNING, POD_ENDED /* and the scheduler has not heard */ };
@@ -51,7 +51,7 @@ struct version {
 struct answer {
         bool is_there;
         int64_t as_of;
-        struct grants_held held[MAX_PODS * MAX_CONTAINERS];
+        struct allocations_held held[MAX_PODS * MAX_CONTAINERS];
         size_t n_held;
         struct arena arena;
 };
@@ -65,11 +65,11 @@ struct world {
         unsigned int max_per_request;
         bool has_failures;
 
-        struct grants *grants;
+        struct allocations *allocations;
         struct error err;
         unsigned int n_granted;
         int64_t now;
-        bool sick[MAX_UNITS];
+        bool unhealthy[MAX_UNITS];
         char *record; /* as it was last written */
         struct answer answer;
 
@@ -79,7 +79,7 @@ struct world {
         size_t node;    /* that the scheduler counts by */
         bool in_use[MAX_DEVICES];
         uint32_t unit_of[MAX_DEVICES];  /* where the container really is that has the id, the newest of the pod */
-        bool is_misjudged[MAX_DEVICES]; /* the books lost it once, and thought that it is elsewhere */
+        bool is_misjudged[MAX_DEVICES]; /* the ledger lost it once, and thought that it is elsewhere */
         struct pod pods[MAX_PODS];
 
         unsigned int n_admitted;
@@ -128,7 +128,7 @@ static size_t safe_count(const struct world *world)
                 size_t count = s - 1;
 
                 for (size_t i = 0; i < world->resource->n_units; i++)
-                        if (!world->sick[i] && world->resource->units[i].replicas >= s)
+                        if (!world->unhealthy[i] && world->resource->units[i].replicas >= s)
                                 count += world->resource->units[i].replicas - (s - 1);
                 least = MIN(least, count);
         }
@@ -138,7 +138,7 @@ static size_t safe_count(const struct world *world)
 static bool is_all_healthy(const struct world *world)
 {
         for (size_t i = 0; i < world->resource->n_units; i++)
-                if (world->sick[i])
+                if (world->unhealthy[i])
                         return false;
         return true;
 }
@@ -148,13 +148,13 @@ static bool is_all_healthy(const struct world *world)
 /* Sends kubelet a list where something has changed. */
 static void publish(struct world *world)
 {
-        const bool *hidden = grants_hidden(world->grants);
+        const bool *reserved = allocations_reserved_ids(world->allocations);
         struct version *next = &world->versions[world->n_versions % MAX_VERSIONS];
         const struct version *last = &world->versions[(world->n_versions + MAX_VERSIONS - 1) % MAX_VERSIONS];
 
         *next = (struct version){0};
         for (size_t i = 0; i < world->resource->n_devices; i++) {
-                next->healthy[i] = !hidden[i] && !world->sick[world->resource->devices[i].unit];
+                next->healthy[i] = !reserved[i] && !world->unhealthy[world->resource->devices[i].unit];
                 next->allocatable += next->healthy[i];
         }
         if (world->n_versions > 0 && memcmp(last->healthy, next->healthy, sizeof(last->healthy)) == 0)
@@ -169,7 +169,7 @@ static void on_released(const char *id UNUSED, void *data UNUSED)
 {
 }
 
-/* What kubelet would answer now: its own books, init containers included. */
+/* What kubelet would answer now: its own record, init containers included. */
 static void take_answer(struct world *world, struct answer *answer)
 {
         arena_done(&answer->arena);
@@ -184,8 +184,8 @@ static void take_answer(struct world *world, struct answer *answer)
                         for (unsigned int d = 0; d < container->n_devices; d++)
                                 devices[d] = world->resource->devices[container->devices[d]].id;
                         if (container->is_granted)
-                                answer->held[answer->n_held++] =
-                                        (struct grants_held){.devices = devices, .n_devices = container->n_devices};
+                                answer->held[answer->n_held++] = (struct allocations_held){
+                                        .devices = devices, .n_devices = container->n_devices};
                 }
         }
 }
@@ -195,7 +195,7 @@ static void sync_now(struct world *world, int64_t as_of)
         struct answer *answer = xcalloc(1, sizeof(*answer));
 
         take_answer(world, answer);
-        grants_sync(world->grants, answer->held, answer->n_held, as_of, on_released, NULL);
+        allocations_sync(world->allocations, answer->held, answer->n_held, as_of, on_released, NULL);
         world->answer.is_there = false; /* answers come in the order of the questions */
         arena_done(&answer->arena);
         free(answer);
@@ -208,29 +208,30 @@ static void sync_some_time(struct world *world)
                 take_answer(world, &world->answer);
                 world->answer.as_of = world->now;
         } else {
-                grants_sync(world->grants, world->answer.held, world->answer.n_held, world->answer.as_of, on_released,
-                        NULL);
+                allocations_sync(world->allocations, world->answer.held, world->answer.n_held, world->answer.as_of,
+                        on_released, NULL);
         }
         world->answer.is_there = !world->answer.is_there;
 }
 
-/* After a start: what the books have elsewhere than it is. */
+/* After a start: what the ledger have elsewhere than it is. */
 static void compare_units(struct world *world)
 {
         for (size_t i = 0; i < world->resource->n_devices; i++) {
-                const struct grant *grant = grants_of_device(world->grants, world->resource->devices[i].id);
+                const struct allocation *allocation =
+                        allocations_of_device(world->allocations, world->resource->devices[i].id);
 
                 if (!world->in_use[i])
                         continue;
-                check(world, grant);
-                world->is_misjudged[i] |= strcmp(grant->unit, world->resource->units[world->unit_of[i]].uuid) != 0;
+                check(world, allocation);
+                world->is_misjudged[i] |= strcmp(allocation->unit, world->resource->units[world->unit_of[i]].uuid) != 0;
         }
 }
 
 static void write_record(struct world *world)
 {
         free(world->record);
-        world->record = grants_write(world->grants);
+        world->record = allocations_write(world->allocations);
 }
 
 /* Its record is up to date, old, or lost. */
@@ -238,14 +239,15 @@ static void restart_agent(struct world *world)
 {
         if (happens(world, 2))
                 write_record(world);
-        world->grants = grants_free(world->grants);
-        world->grants = grants_new(world->resource, world->max_per_request);
+        world->allocations = allocations_free(world->allocations);
+        world->allocations = allocations_new(world->resource, world->max_per_request);
         if (!happens(world, 4))
-                assert_ok(grants_read(world->grants, world->record, strlen(world->record), world->now, &world->err),
+                assert_ok(allocations_read(
+                                  world->allocations, world->record, strlen(world->record), world->now, &world->err),
                         &world->err);
         world->answer.is_there = false;
         for (size_t i = 0; i < world->resource->n_units; i++)
-                grants_set_unit_health(world->grants, world->resource->units[i].uuid, !world->sick[i]);
+                allocations_set_unit_health(world->allocations, world->resource->units[i].uuid, !world->unhealthy[i]);
         sync_now(world, world->now + 1);
         compare_units(world);
 }
@@ -254,8 +256,8 @@ static void change_health(struct world *world)
 {
         size_t unit = draw(world, world->resource->n_units);
 
-        world->sick[unit] = !world->sick[unit];
-        grants_set_unit_health(world->grants, world->resource->units[unit].uuid, !world->sick[unit]);
+        world->unhealthy[unit] = !world->unhealthy[unit];
+        allocations_set_unit_health(world->allocations, world->resource->units[unit].uuid, !world->unhealthy[unit]);
 }
 
 /* ---- kubelet ---- */
@@ -351,7 +353,7 @@ static void hear_lists(struct world *world)
 
 /* ---- admission ---- */
 
-static int ask(struct world *world, const struct container *container, const struct grant **ret)
+static int ask(struct world *world, const struct container *container, const struct allocation **ret)
 {
         const char *ids[MAX_REPLICAS];
         char id[16];
@@ -359,8 +361,8 @@ static int ask(struct world *world, const struct container *container, const str
         for (unsigned int i = 0; i < container->n_devices; i++)
                 ids[i] = world->resource->devices[container->devices[i]].id;
         snprintf(id, sizeof(id), "g%x", ++world->n_granted);
-        return grants_allocate(world->grants, ids, container->n_devices, (struct grants_moment){world->now, world->now},
-                id, ret, &world->err);
+        return allocations_make(world->allocations, ids, container->n_devices,
+                (struct allocations_moment){world->now, world->now}, id, ret, &world->err);
 }
 
 static size_t count_scheduled(const struct world *world)
@@ -372,18 +374,18 @@ static size_t count_scheduled(const struct world *world)
         return count;
 }
 
-/* The books and kubelet's agree, and everything is on the unit of its ids. */
+/* The ledger and kubelet's agree, and everything is on the unit of its ids. */
 static bool is_settled(const struct world *world)
 {
         if (world->kubelet + 1 < world->n_versions)
                 return false;
-        for (size_t i = 0; i < grants_count(world->grants); i++) {
-                const struct grant *grant = grants_get(world->grants, i);
+        for (size_t i = 0; i < allocations_count(world->allocations); i++) {
+                const struct allocation *allocation = allocations_get(world->allocations, i);
 
-                for (size_t j = 0; j < grant->n_devices; j++) {
-                        const struct device *device = map_find(&world->resource->by_id, grant->devices[j]);
+                for (size_t j = 0; j < allocation->n_devices; j++) {
+                        const struct device *device = map_find(&world->resource->by_id, allocation->devices[j]);
 
-                        if (strcmp(world->resource->units[device->unit].uuid, grant->unit) != 0)
+                        if (strcmp(world->resource->units[device->unit].uuid, allocation->unit) != 0)
                                 return false;
                         if (!world->in_use[device - world->resource->devices])
                                 return false;
@@ -404,14 +406,14 @@ static bool is_of_one_unit(const struct world *world, const struct container *co
 static bool is_granted(struct world *world, struct container *container, bool is_promised)
 {
         uint32_t unit = 0;
-        const struct grant *grant = NULL;
-        bool is_over = ask(world, container, &grant) == 0;
+        const struct allocation *allocation = NULL;
+        bool is_over = ask(world, container, &allocation) == 0;
 
         if (!is_over) {
                 check(world, world->err.kind == ERROR_EXHAUSTED);
                 world->n_retried++;
                 sync_now(world, INT64_MAX);
-                is_over = ask(world, container, &grant) == 0;
+                is_over = ask(world, container, &allocation) == 0;
         }
         if (!is_over) {
                 if (is_promised)
@@ -419,11 +421,11 @@ static bool is_granted(struct world *world, struct container *container, bool is
                                 world->max_per_request, world->err.text);
                 return false;
         }
-        check(world, grant->unit && grant->n_devices == container->n_devices);
+        check(world, allocation->unit && allocation->n_devices == container->n_devices);
         for (uint32_t i = 0; i < world->resource->n_units; i++)
-                if (strcmp(world->resource->units[i].uuid, grant->unit) == 0)
+                if (strcmp(world->resource->units[i].uuid, allocation->unit) == 0)
                         unit = i;
-        check(world, !world->sick[unit]);
+        check(world, !world->unhealthy[unit]);
         for (unsigned int i = 0; i < container->n_devices; i++) {
                 world->in_use[container->devices[i]] = true;
                 world->unit_of[container->devices[i]] = unit;
@@ -544,18 +546,18 @@ static void check_units(struct world *world)
 
 static void check_lists(struct world *world)
 {
-        const bool *hidden = grants_hidden(world->grants);
+        const bool *reserved = allocations_reserved_ids(world->allocations);
         size_t allocatable = world->versions[(world->n_versions - 1) % MAX_VERSIONS].allocatable;
 
         for (size_t i = 0; i < world->resource->n_devices; i++) {
-                check(world, !(hidden[i] && world->in_use[i]));
-                check(world, !(hidden[i] && world->sick[world->resource->devices[i].unit]));
+                check(world, !(reserved[i] && world->in_use[i]));
+                check(world, !(reserved[i] && world->unhealthy[world->resource->devices[i].unit]));
         }
         check(world, allocatable >= safe_count(world));
         if (!world->has_failures)
                 check(world, allocatable == safe_count(world));
         if (is_all_healthy(world))
-                check(world, safe_count(world) == grants_capacity(world->resource, world->max_per_request));
+                check(world, safe_count(world) == allocations_capacity(world->resource, world->max_per_request));
 }
 
 /* ---- a run ---- */
@@ -616,7 +618,7 @@ static void run(uint64_t seed, unsigned int n_steps, struct world *total)
                 draw(world, 2);
         make_shape(world);
         world->versions = xcalloc(MAX_VERSIONS, sizeof(*world->versions));
-        world->grants = grants_new(world->resource, world->max_per_request);
+        world->allocations = allocations_new(world->resource, world->max_per_request);
         world->now = 1000;
         write_record(world);
         publish(world);
@@ -629,7 +631,7 @@ static void run(uint64_t seed, unsigned int n_steps, struct world *total)
         arena_done(&world->answer.arena);
         free(world->record);
         free(world->versions);
-        grants_free(world->grants);
+        allocations_free(world->allocations);
         rig_done(&world->rig);
         free(world);
 }
@@ -716,7 +718,7 @@ static void check_small(const struct small *small)
                 total += small->replicas[i];
         }
         rig_init(&rig, text.data);
-        bound = (unsigned int)grants_capacity(&rig.resource, small->largest);
+        bound = (unsigned int)allocations_capacity(&rig.resource, small->largest);
         if (can_strand(small, bound))
                 fail_msg("%s, max_per_request %u: %u is not safe", text.data, small->largest, bound);
         if (bound < total && !can_strand(small, bound + 1))

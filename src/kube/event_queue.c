@@ -1,4 +1,4 @@
-#include "kube/event_book.h"
+#include "kube/event_queue.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -25,15 +25,15 @@ struct subject {
 
 struct entry {
         struct list link;
-        struct event_entry told; /* first: what is handed out */
-        bool again;              /* it came again while it was on its way */
+        struct event_entry reported; /* first: what is handed out */
+        bool again;                  /* it came again while it was on its way */
         struct event_tries tries;
         char texts[]; /* of the event */
 };
 
-struct event_book {
+struct event_queue {
         struct list waiting;   /* the one that came last is last */
-        struct list told;      /* the one that came again last is last */
+        struct list reported;  /* the one that came again last is last */
         struct entry *sending; /* one of those that wait */
         struct event_server server;
         size_t n_entries;
@@ -81,7 +81,7 @@ static size_t size_of_object(const struct event_object *object)
 }
 
 /* Copies to |*at|, and moves it behind the copy. */
-static const char *put(char **at, const char *text)
+static const char *event_queue_put(char **at, const char *text)
 {
         char *copy = *at;
 
@@ -92,11 +92,11 @@ static const char *put(char **at, const char *text)
 static struct event_object put_object(char **at, const struct event_object *object)
 {
         return (struct event_object){
-                .api_version = put(at, object->api_version),
-                .kind = put(at, object->kind),
-                .namespace = put(at, object->namespace),
-                .name = put(at, object->name),
-                .uid = put(at, object->uid),
+                .api_version = event_queue_put(at, object->api_version),
+                .kind = event_queue_put(at, object->kind),
+                .namespace = event_queue_put(at, object->namespace),
+                .name = event_queue_put(at, object->name),
+                .uid = event_queue_put(at, object->uid),
         };
 }
 
@@ -126,9 +126,9 @@ static void fill(struct bucket *bucket, unsigned int burst, int64_t refill_ms, i
         bucket->at_ms = now_ms;
 }
 
-static struct subject *find_subject(const struct event_book *book, const struct event_object *object)
+static struct subject *find_subject(const struct event_queue *queue, const struct event_object *object)
 {
-        LIST_FOR_EACH(link, &book->subjects) {
+        LIST_FOR_EACH(link, &queue->subjects) {
                 struct subject *subject = container_of(link, struct subject, link);
 
                 if (same_object(&subject->object, object))
@@ -137,47 +137,47 @@ static struct subject *find_subject(const struct event_book *book, const struct 
         return NULL;
 }
 
-static void free_subject(struct event_book *book, struct subject *subject)
+static void free_subject(struct event_queue *queue, struct subject *subject)
 {
-        assert(subject && book->n_subjects > 0);
+        assert(subject && queue->n_subjects > 0);
         list_remove(&subject->link);
         free(subject);
-        book->n_subjects--;
+        queue->n_subjects--;
 }
 
-static struct subject *need_subject(struct event_book *book, const struct event_object *object, int64_t now_ms)
+static struct subject *need_subject(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
 {
-        struct subject *subject = find_subject(book, object);
+        struct subject *subject = find_subject(queue, object);
         char *at;
 
         if (subject) {
                 list_remove(&subject->link);
                 fill(&subject->bucket, EVENT_OBJECT_BURST, EVENT_OBJECT_REFILL_MS, now_ms);
         } else {
-                if (book->n_subjects == EVENT_BOOK_MAX)
-                        free_subject(book, container_of(book->subjects.next, struct subject, link));
+                if (queue->n_subjects == EVENT_QUEUE_MAX)
+                        free_subject(queue, container_of(queue->subjects.next, struct subject, link));
                 subject = xcalloc(1, sizeof(*subject) + size_of_object(object));
                 at = subject->texts;
                 subject->object = put_object(&at, object);
                 subject->bucket = (struct bucket){EVENT_OBJECT_BURST * EVENT_OBJECT_REFILL_MS, now_ms};
-                book->n_subjects++;
+                queue->n_subjects++;
         }
-        list_append(&book->subjects, &subject->link);
+        list_append(&queue->subjects, &subject->link);
         return subject;
 }
 
-static bool pay(struct event_book *book, const struct event_object *object, int64_t now_ms)
+static bool pay(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
 {
-        struct subject *subject = need_subject(book, object, now_ms);
+        struct subject *subject = need_subject(queue, object, now_ms);
 
-        if (!book->has_begun)
-                book->total = (struct bucket){EVENT_TOTAL_BURST * EVENT_TOTAL_REFILL_MS, now_ms};
-        book->has_begun = true;
-        fill(&book->total, EVENT_TOTAL_BURST, EVENT_TOTAL_REFILL_MS, now_ms);
-        if (subject->bucket.credit_ms < EVENT_OBJECT_REFILL_MS || book->total.credit_ms < EVENT_TOTAL_REFILL_MS)
+        if (!queue->has_begun)
+                queue->total = (struct bucket){EVENT_TOTAL_BURST * EVENT_TOTAL_REFILL_MS, now_ms};
+        queue->has_begun = true;
+        fill(&queue->total, EVENT_TOTAL_BURST, EVENT_TOTAL_REFILL_MS, now_ms);
+        if (subject->bucket.credit_ms < EVENT_OBJECT_REFILL_MS || queue->total.credit_ms < EVENT_TOTAL_REFILL_MS)
                 return false;
         subject->bucket.credit_ms -= EVENT_OBJECT_REFILL_MS;
-        book->total.credit_ms -= EVENT_TOTAL_REFILL_MS;
+        queue->total.credit_ms -= EVENT_TOTAL_REFILL_MS;
         return true;
 }
 
@@ -188,130 +188,130 @@ static struct entry *find_among(const struct list *list, const struct event *eve
         LIST_FOR_EACH(link, list) {
                 struct entry *entry = container_of(link, struct entry, link);
 
-                if (same_event(&entry->told.event, event))
+                if (same_event(&entry->reported.event, event))
                         return entry;
         }
         return NULL;
 }
 
-static void free_entry(struct event_book *book, struct entry *entry)
+static void free_entry(struct event_queue *queue, struct entry *entry)
 {
         list_remove(&entry->link);
         free(entry);
-        book->n_entries--;
+        queue->n_entries--;
 }
 
 /* One that is told loses nothing but its count; one on its way stays. */
-static void make_room(struct event_book *book)
+static void make_room(struct event_queue *queue)
 {
-        struct list *from = list_is_empty(&book->told) ? &book->waiting : &book->told;
+        struct list *from = list_is_empty(&queue->reported) ? &queue->waiting : &queue->reported;
         struct entry *oldest = container_of(from->next, struct entry, link);
 
-        if (book->n_entries < EVENT_BOOK_MAX)
+        if (queue->n_entries < EVENT_QUEUE_MAX)
                 return;
-        if (oldest == book->sending)
+        if (oldest == queue->sending)
                 oldest = container_of(oldest->link.next, struct entry, link);
-        book->dropped += oldest->told.is_new;
-        free_entry(book, oldest);
+        queue->dropped += oldest->reported.is_new;
+        free_entry(queue, oldest);
 }
 
 /* client-go's form, "<object>.<nanoseconds in hex>"; the serial is for several within one millisecond. */
-static void name_entry(struct event_book *book, struct entry *entry, int64_t now_ms)
+static void name_entry(struct event_queue *queue, struct entry *entry, int64_t now_ms)
 {
-        uint64_t number = (uint64_t)now_ms * 1000000 + book->serial++ % 1000000;
+        uint64_t number = (uint64_t)now_ms * 1000000 + queue->serial++ % 1000000;
         char suffix[24];
         int length = snprintf(suffix, sizeof(suffix), ".%" PRIx64, number);
 
-        snprintf(entry->told.name, sizeof(entry->told.name), "%.*s%s", (int)sizeof(entry->told.name) - 1 - length,
-                entry->told.event.about.name, suffix);
+        snprintf(entry->reported.name, sizeof(entry->reported.name), "%.*s%s",
+                (int)sizeof(entry->reported.name) - 1 - length, entry->reported.event.about.name, suffix);
 }
 
-static void add(struct event_book *book, const struct event *event, int64_t now_ms)
+static void kube_event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
 {
         struct entry *entry = xcalloc(
                 1, sizeof(*entry) + size_of_object(&event->about) + size_of(event->reason) + size_of(event->message));
         char *at = entry->texts;
 
-        make_room(book);
-        entry->told.event.about = put_object(&at, &event->about);
-        entry->told.event.is_warning = event->is_warning;
-        entry->told.event.reason = put(&at, event->reason);
-        entry->told.event.message = put(&at, event->message);
-        entry->told.count = 1;
-        entry->told.first_ms = entry->told.last_ms = now_ms;
-        entry->told.is_new = true;
-        name_entry(book, entry, now_ms);
-        list_append(&book->waiting, &entry->link);
-        book->n_entries++;
+        make_room(queue);
+        entry->reported.event.about = put_object(&at, &event->about);
+        entry->reported.event.is_warning = event->is_warning;
+        entry->reported.event.reason = event_queue_put(&at, event->reason);
+        entry->reported.event.message = event_queue_put(&at, event->message);
+        entry->reported.count = 1;
+        entry->reported.first_ms = entry->reported.last_ms = now_ms;
+        entry->reported.is_new = true;
+        name_entry(queue, entry, now_ms);
+        list_append(&queue->waiting, &entry->link);
+        queue->n_entries++;
 }
 
-static void count(struct entry *entry, int64_t now_ms)
+static void event_queue_count(struct entry *entry, int64_t now_ms)
 {
-        if (entry->told.count < INT32_MAX)
-                entry->told.count++; /* which the API has as int32 */
-        entry->told.last_ms = now_ms;
+        if (entry->reported.count < INT32_MAX)
+                entry->reported.count++; /* which the API has as int32 */
+        entry->reported.last_ms = now_ms;
 }
 
 /* True: there is something new to send. */
-static bool repeat(struct event_book *book, const struct event *event, int64_t now_ms, bool *ret_found)
+static bool repeat(struct event_queue *queue, const struct event *event, int64_t now_ms, bool *ret_found)
 {
-        struct entry *entry = find_among(&book->waiting, event);
+        struct entry *entry = find_among(&queue->waiting, event);
 
         *ret_found = true;
         if (entry) {
-                count(entry, now_ms);
-                if (entry == book->sending)
-                        entry->again = entry->again || pay(book, &event->about, now_ms);
+                event_queue_count(entry, now_ms);
+                if (entry == queue->sending)
+                        entry->again = entry->again || pay(queue, &event->about, now_ms);
                 return false; /* told with what waits, or after what is on its way */
         }
-        entry = find_among(&book->told, event);
-        if (entry && now_ms - entry->told.last_ms <= EVENT_WINDOW_MS) {
-                bool paid = pay(book, &event->about, now_ms);
+        entry = find_among(&queue->reported, event);
+        if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
+                bool paid = pay(queue, &event->about, now_ms);
 
-                count(entry, now_ms);
+                event_queue_count(entry, now_ms);
                 list_remove(&entry->link);
-                list_append(paid ? &book->waiting : &book->told, &entry->link);
+                list_append(paid ? &queue->waiting : &queue->reported, &entry->link);
                 return paid;
         }
         if (entry)
-                free_entry(book, entry);
+                free_entry(queue, entry);
         *ret_found = false;
         return false;
 }
 
 /* ---- public ---- */
 
-struct event_book *event_book_new(uint64_t retry_ms)
+struct event_queue *event_queue_new(uint64_t retry_ms)
 {
-        struct event_book *book = xcalloc(1, sizeof(*book));
+        struct event_queue *queue = xcalloc(1, sizeof(*queue));
 
-        book->server.least_ms = retry_ms ? retry_ms : EVENT_RETRY_MS;
-        book->server.most_ms = retry_ms ? retry_ms : EVENT_RETRY_MAX_MS;
-        list_init(&book->waiting);
-        list_init(&book->told);
-        list_init(&book->subjects);
-        return book;
+        queue->server.least_ms = retry_ms ? retry_ms : EVENT_RETRY_MS;
+        queue->server.most_ms = retry_ms ? retry_ms : EVENT_RETRY_MAX_MS;
+        list_init(&queue->waiting);
+        list_init(&queue->reported);
+        list_init(&queue->subjects);
+        return queue;
 }
 
-static void free_all(struct event_book *book, struct list *list)
+static void free_all(struct event_queue *queue, struct list *list)
 {
         while (!list_is_empty(list))
-                free_entry(book, container_of(list->next, struct entry, link));
+                free_entry(queue, container_of(list->next, struct entry, link));
 }
 
-struct event_book *event_book_free(struct event_book *book)
+struct event_queue *event_queue_free(struct event_queue *queue)
 {
-        if (!book)
+        if (!queue)
                 return NULL;
-        free_all(book, &book->waiting);
-        free_all(book, &book->told);
-        while (!list_is_empty(&book->subjects))
-                free_subject(book, container_of(book->subjects.next, struct subject, link));
-        free(book);
+        free_all(queue, &queue->waiting);
+        free_all(queue, &queue->reported);
+        while (!list_is_empty(&queue->subjects))
+                free_subject(queue, container_of(queue->subjects.next, struct subject, link));
+        free(queue);
         return NULL;
 }
 
-bool event_book_tell(struct event_book *book, const struct event *event, int64_t now_ms)
+bool event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
 {
         _free_ char *message = fit_message(event->message);
         struct event fitting = *event;
@@ -319,23 +319,23 @@ bool event_book_tell(struct event_book *book, const struct event *event, int64_t
         bool is_news;
 
         fitting.message = message;
-        is_news = repeat(book, &fitting, now_ms, &is_known);
+        is_news = repeat(queue, &fitting, now_ms, &is_known);
         if (is_known)
                 return is_news;
-        if (!pay(book, &fitting.about, now_ms)) {
-                book->dropped++;
+        if (!pay(queue, &fitting.about, now_ms)) {
+                queue->dropped++;
                 return false;
         }
-        add(book, &fitting, now_ms);
+        kube_event_queue_add(queue, &fitting, now_ms);
         return true;
 }
 
 /* NULL: nothing waits. */
-static struct entry *find_first_due(const struct event_book *book)
+static struct entry *find_first_due(const struct event_queue *queue)
 {
         struct entry *first = NULL;
 
-        LIST_FOR_EACH(link, &book->waiting) {
+        LIST_FOR_EACH(link, &queue->waiting) {
                 struct entry *entry = container_of(link, struct entry, link);
 
                 if (!first || entry->tries.due_ms < first->tries.due_ms)
@@ -344,62 +344,62 @@ static struct entry *find_first_due(const struct event_book *book)
         return first;
 }
 
-const struct event_entry *event_book_next(struct event_book *book, uint64_t clock_ms, uint64_t *ret_wait_ms)
+const struct event_entry *event_queue_next(struct event_queue *queue, uint64_t clock_ms, uint64_t *ret_wait_ms)
 {
-        struct entry *entry = book->sending ? NULL : find_first_due(book);
-        uint64_t due = entry ? event_tries_due(&entry->tries, &book->server) : 0;
+        struct entry *entry = queue->sending ? NULL : find_first_due(queue);
+        uint64_t due = entry ? event_tries_due(&entry->tries, &queue->server) : 0;
 
         if (!entry || due > clock_ms) {
                 *ret_wait_ms = entry ? due - clock_ms : UINT64_MAX;
                 return NULL;
         }
-        book->sending = entry;
+        queue->sending = entry;
         entry->again = false;
-        return &entry->told;
+        return &entry->reported;
 }
 
-bool event_book_is_last_try(const struct event_book *book)
+bool event_queue_is_last_try(const struct event_queue *queue)
 {
-        return event_tries_are_last(&book->sending->tries, &book->server);
+        return event_tries_are_last(&queue->sending->tries, &queue->server);
 }
 
-void event_book_settle(struct event_book *book, enum event_outcome outcome, const struct event_failure *failure)
+void event_queue_settle(struct event_queue *queue, enum event_outcome outcome, const struct event_failure *failure)
 {
-        struct entry *entry = TAKE_PTR(book->sending);
+        struct entry *entry = TAKE_PTR(queue->sending);
 
         assert(entry);
         switch (outcome) {
         case EVENT_SENT:
-                event_server_take(&book->server);
+                event_server_take(&queue->server);
                 entry->tries = (struct event_tries){0};
-                entry->told.is_new = false;
+                entry->reported.is_new = false;
                 list_remove(&entry->link);
-                list_append(entry->again ? &book->waiting : &book->told, &entry->link);
+                list_append(entry->again ? &queue->waiting : &queue->reported, &entry->link);
                 break;
         case EVENT_FAILED:
-                event_tries_fail(&entry->tries, &book->server, failure);
+                event_tries_fail(&entry->tries, &queue->server, failure);
                 break;
         case EVENT_LOST:
-                entry->told.is_new = true;
+                entry->reported.is_new = true;
                 break;
         case EVENT_REFUSED:
         case EVENT_GIVEN_UP:
-                book->dropped++;
-                free_entry(book, entry);
+                queue->dropped++;
+                free_entry(queue, entry);
                 break;
         }
 }
 
-bool event_book_is_well(const struct event_book *book)
+bool event_queue_is_well(const struct event_queue *queue)
 {
-        LIST_FOR_EACH(link, &book->waiting) {
+        LIST_FOR_EACH(link, &queue->waiting) {
                 if (container_of(link, struct entry, link)->tries.failures > 0)
                         return false;
         }
         return true;
 }
 
-uint64_t event_book_dropped(const struct event_book *book)
+uint64_t event_queue_dropped(const struct event_queue *queue)
 {
-        return book->dropped;
+        return queue->dropped;
 }

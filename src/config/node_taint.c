@@ -1,4 +1,4 @@
-#include "config/node_mark.h"
+#include "config/node_taint.h"
 
 #include <ctype.h>
 #include <stdbool.h>

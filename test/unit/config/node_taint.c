@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "config/node_mark.h"
+#include "config/node_taint.h"
 
 #define SIXTY_THREE "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
@@ -76,5 +76,5 @@ int main(void)
                 cmocka_unit_test(test_a_condition_is_a_name_that_kubelet_does_not_use),
         };
 
-        return cmocka_run_group_tests_name("node_mark", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("node_taint", tests, NULL, NULL);
 }

@@ -11,11 +11,11 @@
 #include "mps/wire/status.h"
 #include "share/mps_wanted.h"
 
-#define MPS_FOREIGN_MS UINT64_C(10000) /* between the beginnings of two rounds */
+#define MPS_EXTERNAL_MS UINT64_C(10000) /* between the beginnings of two rounds */
 
-struct mps_foreign;
+struct mps_external;
 
-struct mps_foreign_options {
+struct mps_external_options {
         uv_loop_t *loop;
         const char *directory; /* as in mps/client/link.h */
         const char *control;
@@ -24,15 +24,15 @@ struct mps_foreign_options {
         void *data;
 };
 
-struct mps_foreign *mps_foreign_new(const struct mps_foreign_options *options); /* copies */
+struct mps_external *mps_external_new(const struct mps_external_options *options); /* copies */
 /* |on_round| is not called any more. */
-struct mps_foreign *mps_foreign_free(struct mps_foreign *foreign);
+struct mps_external *mps_external_free(struct mps_external *external);
 
 /* Copied. What was begun is stopped, and the next look is a round. */
-void mps_foreign_want(struct mps_foreign *foreign, const struct mps_wanted *wanted, uint64_t generation);
-bool mps_foreign_wants_any(const struct mps_foreign *foreign);
+void mps_external_want(struct mps_external *external, const struct mps_wanted *wanted, uint64_t generation);
+bool mps_external_wants_any(const struct mps_external *external);
 
 /* Begins a round, unless one is under way or it is too early. */
-void mps_foreign_look(struct mps_foreign *foreign);
+void mps_external_poll(struct mps_external *external);
 /* What was begun is stopped, and the next look is a round. */
-void mps_foreign_stop(struct mps_foreign *foreign);
+void mps_external_stop(struct mps_external *external);

@@ -5,7 +5,7 @@
 
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "ledger/guard.h"
+#include "ledger/limit_monitor.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define C1 "c1c1c1c1c1c1c1c1c1c1c1c1"
@@ -13,42 +13,43 @@
 
 /* One daemon with two units at most; time goes by two seconds a look. */
 struct scene {
-        struct guard *guard;
+        struct limit_monitor *limit_monitor;
         int64_t now;
-        const struct guard_grant *grants;
-        size_t n_grants;
+        const struct limit_monitor_allocation *allocations;
+        size_t n_allocations;
         const struct mps_client *clients;
         size_t n_clients;
         size_t n_units;
-        bool is_silent;           /* kubelet does not answer */
-        struct guard_proof proof; /* what it has answered */
-        struct map pods;          /* in its record */
-        struct guard_report report;
+        bool is_silent;                   /* kubelet does not answer */
+        struct limit_monitor_proof proof; /* what it has answered */
+        struct map pods;                  /* in its record */
+        struct limit_monitor_report report;
 };
 
 static void scene_init(struct scene *scene)
 {
-        *scene = (struct scene){.guard = guard_new(), .n_units = 1};
-        scene->proof = (struct guard_proof){.listed_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
+        *scene = (struct scene){.limit_monitor = limit_monitor_new(), .n_units = 1};
+        scene->proof =
+                (struct limit_monitor_proof){.listed_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
 }
 
 static void scene_done(struct scene *scene)
 {
-        guard_free(scene->guard);
+        limit_monitor_free(scene->limit_monitor);
         map_done(&scene->pods);
 }
 
-#define set_grants(scene, ...)                                                                                         \
-        const struct guard_grant grants[] = {__VA_ARGS__};                                                             \
-        (scene)->grants = grants;                                                                                      \
-        (scene)->n_grants = ARRAY_SIZE(grants)
+#define set_allocations(scene, ...)                                                                                    \
+        const struct limit_monitor_allocation allocations[] = {__VA_ARGS__};                                           \
+        (scene)->allocations = allocations;                                                                            \
+        (scene)->n_allocations = ARRAY_SIZE(allocations)
 #define set_clients(scene, ...)                                                                                        \
         const struct mps_client clients[] = {__VA_ARGS__};                                                             \
         (scene)->clients = clients;                                                                                    \
         (scene)->n_clients = ARRAY_SIZE(clients)
 
 /* A list that is wanted comes at once, and with it the next look; what that ends is added to the report. */
-static void look_as(struct scene *scene, enum guard_mode mode)
+static void poll_as(struct scene *scene, enum guard_mode mode)
 {
         static const char *const units[] = {"GPU-a", "GPU-b"};
         const struct mps_daemon_status daemon = {.name = "GPU-a",
@@ -60,53 +61,53 @@ static void look_as(struct scene *scene, enum guard_mode mode)
         const struct mps_status status = {.daemons = &daemon, .n_daemons = 1};
 
         scene->now += 2000;
-        guard_look(
-                scene->guard, mode, scene->grants, scene->n_grants, &status, &scene->proof, scene->now, &scene->report);
+        limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status, &scene->proof,
+                scene->now, &scene->report);
         if (scene->report.wants_list && !scene->is_silent) {
-                struct guard_report again;
+                struct limit_monitor_report again;
 
                 scene->proof.listed_at = scene->now;
-                guard_look(
-                        scene->guard, mode, scene->grants, scene->n_grants, &status, &scene->proof, scene->now, &again);
+                limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
+                        &scene->proof, scene->now, &again);
                 assert_int_equal(again.n_appeared, 0);
                 scene->report.ending = again.ending;
                 scene->report.n_ending = again.n_ending;
         }
 }
 
-static void look(struct scene *scene)
+static void poll(struct scene *scene)
 {
-        look_as(scene, GUARD_TERMINATE);
+        poll_as(scene, GUARD_TERMINATE);
 }
 
 /* "memory 4711 g1" for each, separated by ';'; with '!' where it is certain. */
-static void assert_findings(const struct guard_finding *const *findings, size_t count, const char *expected)
+static void assert_violations(const struct limit_violation *const *violations, size_t count, const char *expected)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
         for (size_t i = 0; i < count; i++)
-                strbuf_printf(&text, "%s%s%s %d %s", i ? ";" : "", guard_kind_name(findings[i]->kind),
-                        findings[i]->is_certain ? "!" : "", (int)findings[i]->client,
-                        findings[i]->grant ? findings[i]->grant : "-");
+                strbuf_printf(&text, "%s%s%s %d %s", i ? ";" : "", limit_violation_kind_name(violations[i]->kind),
+                        violations[i]->is_certain ? "!" : "", (int)violations[i]->client,
+                        violations[i]->allocation ? violations[i]->allocation : "-");
         assert_string_equal(text.data, expected);
 }
 
 static void assert_appeared(const struct scene *scene, const char *expected)
 {
-        assert_findings(scene->report.appeared, scene->report.n_appeared, expected);
+        assert_violations(scene->report.appeared, scene->report.n_appeared, expected);
 }
 
 static void assert_ending(const struct scene *scene, const char *expected)
 {
-        assert_findings(scene->report.ending, scene->report.n_ending, expected);
+        assert_violations(scene->report.ending, scene->report.n_ending, expected);
 }
 
 /* What two looks in a row tell. */
 static void assert_found(struct scene *scene, const char *expected)
 {
-        look(scene);
+        poll(scene);
         assert_appeared(scene, "");
-        look(scene);
+        poll(scene);
         assert_appeared(scene, expected);
 }
 
@@ -123,7 +124,7 @@ static void test_processes_of_one_container_are_added_up(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 2200 * MIB});
         assert_found(&scene, "memory! 12 g1");
@@ -142,14 +143,14 @@ static void test_what_the_driver_rounds_up_is_let_pass(void **state UNUSED)
         static const struct {
                 uint64_t memory;
                 const char *expected;
-        } rows[] = {{4096 * MIB, ""}, {(4096 + GUARD_TOLERANCE_MIB) * MIB, ""},
-                {(4096 + GUARD_TOLERANCE_MIB) * MIB + 1, "memory! 11 g1"}, {UINT64_MAX, ""}};
+        } rows[] = {{4096 * MIB, ""}, {(4096 + LIMIT_MONITOR_TOLERANCE_MIB) * MIB, ""},
+                {(4096 + LIMIT_MONITOR_TOLERANCE_MIB) * MIB + 1, "memory! 11 g1"}, {UINT64_MAX, ""}};
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
+                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
                         {"g2", "GPU-a", "p2", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
                 set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = rows[i].memory},
                         {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 9000 * MIB});
@@ -162,11 +163,11 @@ static void test_another_pod_is_not_counted(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p2", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 4000 * MIB},
                 /* says that it is the other, and is not believed */
-                {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 4000 * MIB, .grant = "g1"});
+                {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 4000 * MIB, .allocation = "g1"});
         assert_found(&scene, "claim 12 g1");
         assert_text(&scene,
                 "container c2c2c2c2c2c2 of pod p2 on GPU-a (daemon GPU-a): process 12 claims allocation g1, which "
@@ -174,20 +175,20 @@ static void test_another_pod_is_not_counted(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
-static void test_a_claim_chooses_among_the_grants_of_a_pod_but_proves_nothing(void **state UNUSED)
+static void test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothing(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p1", NULL, NULL, 3000, 500, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .grant = "g1"},
-                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .grant = "g2"});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .allocation = "g1"},
+                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g2"});
         assert_found(&scene, "memory 11 g1");
         assert_ending(&scene, "");
 }
 
-static void test_without_a_claim_the_grants_of_a_pod_count_together(void **state UNUSED)
+static void test_without_a_claim_the_allocations_of_a_pod_count_together(void **state UNUSED)
 {
         static const struct {
                 uint64_t second;
@@ -199,7 +200,7 @@ static void test_without_a_claim_the_grants_of_a_pod_count_together(void **state
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
+                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
                         {"g2", "GPU-a", "p1", NULL, NULL, 3000, 500, MPS_TIER_DEFAULT});
                 set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB},
                         {.pid = 12,
@@ -210,26 +211,26 @@ static void test_without_a_claim_the_grants_of_a_pod_count_together(void **state
         }
 }
 
-static void test_a_container_that_is_known_has_its_own_grant_only(void **state UNUSED)
+static void test_a_container_that_is_known_has_its_own_allocation_only(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, C1, 1000, 500, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, C1, 1000, 500, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p1", NULL, C2, 3000, 500, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .grant = "g2"},
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .allocation = "g2"},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2900 * MIB},
                 {.pid = 13, .pod_uid = "p1", .container_id = "c3", .memory = 10 * MIB});
         assert_found(&scene, "memory! 11 g1;unallocated! 13 -");
         assert_ending(&scene, "memory! 11 g1;unallocated! 13 -");
 }
 
-static void test_of_two_containers_on_one_grant_neither_is_ended(void **state UNUSED)
+static void test_of_two_containers_on_one_allocation_neither_is_ended(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 800 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 700 * MIB});
         assert_found(&scene, "memory 11 g1");
@@ -238,12 +239,12 @@ static void test_of_two_containers_on_one_grant_neither_is_ended(void **state UN
 
 /* ---- limits in force ---- */
 
-static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing_else_limits(void **state UNUSED)
+static void test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT},
                 {"g2", "GPU-a", "p2", NULL, NULL, 4096, 333, MPS_TIER_PARTITION},
                 {"g3", "GPU-a", "p3", NULL, NULL, 4096, 333, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 1000},
@@ -263,13 +264,13 @@ static void test_a_server_that_allows_more_than_the_grant_is_found_where_nothing
 
 /* ---- who should not be there ---- */
 
-static void test_a_pod_without_a_grant_on_the_unit_is_a_stranger(void **state UNUSED)
+static void test_a_pod_without_an_allocation_on_the_unit_is_a_stranger(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
         scene.n_units = 2;
-        set_grants(&scene, {"g1", "GPU-b", "p1", "default/a", NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-b", "p1", "default/a", NULL, 4096, 333, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 300 * MIB},
                 {.pid = 12, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB},
                 {.pid = 13, .unit = "GPU-b", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB});
@@ -285,8 +286,8 @@ static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state U
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", NULL, NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 9000 * MIB, .grant = "g1"});
+        set_allocations(&scene, {"g1", "GPU-a", NULL, NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 9000 * MIB, .allocation = "g1"});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
                 "1 MPS clients of daemon GPU-a with 9000 MiB have no known owner, one of them process 11: their pod "
@@ -299,8 +300,8 @@ static void test_processes_that_cannot_be_seen_are_told_together(void **state UN
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_clients(
-                &scene, {.pid = 0}, {.pid = 0, .memory = 70 * MIB}, {.pid = 0, .grant = "g1", .memory = UINT64_MAX});
+        set_clients(&scene, {.pid = 0}, {.pid = 0, .memory = 70 * MIB},
+                {.pid = 0, .allocation = "g1", .memory = UINT64_MAX});
         assert_found(&scene, "unknown 0 -");
         assert_text(&scene,
                 "3 MPS clients of daemon GPU-a with 70 MiB have no known owner, one of them process 0: their PIDs are "
@@ -312,8 +313,8 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1, 1, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .memory = 9000 * MIB, .grant = "g1", .threads_permille = 1000});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1, 1, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .memory = 9000 * MIB, .allocation = "g1", .threads_permille = 1000});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
                 "1 MPS clients of daemon GPU-a with 9000 MiB have no known owner, one of them process 11: no pod is in "
@@ -321,14 +322,14 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
-static void test_a_grant_that_nobody_knows_is_a_claim(void **state UNUSED)
+static void test_an_allocation_that_nobody_knows_is_a_claim(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .grant = "g7"},
-                {.pid = 12, .pod_uid = "p1", .container_id = C1, .grant = "g1"});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .allocation = "g7"},
+                {.pid = 12, .pod_uid = "p1", .container_id = C1, .allocation = "g1"});
         assert_found(&scene, "claim 11 g7");
 }
 
@@ -339,18 +340,18 @@ static void test_a_finding_is_told_once_and_once_more_when_it_is_gone(void **sta
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "memory! 11 g1");
         assert_int_equal(scene.report.appeared[0]->since, 2000);
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "");
-        assert_findings(scene.report.standing, scene.report.n_standing, "memory! 11 g1");
+        assert_violations(scene.report.standing, scene.report.n_standing, "memory! 11 g1");
         scene.n_clients = 0;
-        look(&scene);
-        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+        poll(&scene);
+        assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
         assert_int_equal(scene.report.n_standing, 0);
-        look(&scene);
+        poll(&scene);
         assert_int_equal(scene.report.n_gone, 0);
 }
 
@@ -359,24 +360,24 @@ static void test_what_was_there_at_one_look_only_is_nothing(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         for (unsigned int i = 0; i < 3; i++) {
                 scene.n_clients = 1;
-                look(&scene);
+                poll(&scene);
                 assert_appeared(&scene, "");
                 scene.n_clients = 0;
-                look(&scene);
+                poll(&scene);
                 assert_int_equal(scene.report.n_gone, 0);
         }
         /* Nor at two that are too near. */
         scene.n_clients = 1;
-        look(&scene);
-        scene.now -= 2000 - GUARD_LASTING_MS + 1;
-        look(&scene);
+        poll(&scene);
+        scene.now -= 2000 - LIMIT_MONITOR_LASTING_MS + 1;
+        poll(&scene);
         assert_appeared(&scene, "");
         scene.now -= 1999;
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "memory! 11 g1");
 }
 
@@ -387,18 +388,18 @@ static void test_one_process_is_ended_at_a_time_and_the_next_later(void **state 
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 1800 * MIB}};
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         scene.clients = clients;
         scene.n_clients = 2;
-        look(&scene);
-        look(&scene);
+        poll(&scene);
+        poll(&scene);
         assert_ending(&scene, "memory! 12 g1");
         scene.n_clients = 1;
-        for (int64_t ms = 2000; ms < GUARD_PATIENCE_MS; ms += 2000) {
-                look(&scene);
+        for (int64_t ms = 2000; ms < LIMIT_MONITOR_PATIENCE_MS; ms += 2000) {
+                poll(&scene);
                 assert_ending(&scene, "");
         }
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "memory! 11 g1");
 }
 
@@ -407,16 +408,16 @@ static void test_the_mode_decides_what_is_done(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB});
-        look_as(&scene, GUARD_REPORT);
-        look_as(&scene, GUARD_REPORT);
+        poll_as(&scene, GUARD_REPORT);
+        poll_as(&scene, GUARD_REPORT);
         assert_appeared(&scene, "memory! 11 g1");
         assert_ending(&scene, "");
-        look_as(&scene, GUARD_TERMINATE);
+        poll_as(&scene, GUARD_TERMINATE);
         assert_ending(&scene, "memory! 11 g1");
-        look_as(&scene, GUARD_OFF);
-        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+        poll_as(&scene, GUARD_OFF);
+        assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }
 
 static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
@@ -424,7 +425,7 @@ static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .memory = 1500 * MIB});
         assert_found(&scene, "memory 11 g1");
         assert_ending(&scene, "");
@@ -439,17 +440,17 @@ static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_c
         scene_init(&scene);
         scene.is_silent = true;
         scene.proof.listed_at = 1999; /* the process is seen at 2000: its pod may have come since */
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB},
-                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .grant = "g7"});
+                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g7"});
         for (size_t i = 0; i < 4; i++) {
-                look(&scene);
+                poll(&scene);
                 assert_appeared(&scene, "");
                 assert_ending(&scene, "");
                 assert_true(scene.report.wants_list);
         }
         scene.proof.listed_at = 2000;
-        look(&scene);
+        poll(&scene);
         assert_appeared(&scene, "claim 12 g7;unallocated! 11 -;memory! 12 g1");
         assert_ending(&scene, "");
 }
@@ -460,7 +461,7 @@ static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
 
         scene_init(&scene);
         map_add(&scene.pods, "p2", &scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
@@ -475,49 +476,50 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
 
         scene_init(&scene);
         scene.is_silent = true;
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
-        look(&scene);
+        poll(&scene);
         assert_false(scene.report.wants_list);
-        look(&scene); /* 4000 */
+        poll(&scene); /* 4000 */
         assert_appeared(&scene, "memory! 11 g1");
         assert_ending(&scene, "");
         assert_true(scene.report.wants_list);
-        look(&scene); /* 6000: no answer yet */
+        poll(&scene); /* 6000: no answer yet */
         assert_ending(&scene, "");
         scene.proof.listed_at = 4000;
         scene.proof.allocated_at = 4000; /* what was given then may be the process's own */
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "");
         scene.proof.listed_at = 4001;
         scene.now = 7002;
-        look(&scene); /* 9002: the answer is too old */
+        poll(&scene); /* 9002: the answer is too old */
         assert_ending(&scene, "");
         scene.proof.listed_at = 9002;
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "memory! 11 g1");
 }
 
 static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
-        struct guard_grant grants[] = {{"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
+        struct limit_monitor_allocation allocations[] = {
+                {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
 
         scene_init(&scene);
         scene.is_silent = true;
-        scene.grants = grants;
-        scene.n_grants = 1;
+        scene.allocations = allocations;
+        scene.n_allocations = 1;
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
-        look(&scene);
-        look(&scene);
+        poll(&scene);
+        poll(&scene);
         assert_appeared(&scene, "memory! 11 g1");
-        grants[0].limit_mib = 3000; /* as the answer has it */
+        allocations[0].limit_mib = 3000; /* as the answer has it */
         scene.proof.listed_at = scene.now;
-        look(&scene);
+        poll(&scene);
         assert_ending(&scene, "");
-        assert_findings(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
+        assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }
 
 static void test_what_was_granted_is_a_guess_where_its_record_was_lost(void **state UNUSED)
@@ -525,9 +527,9 @@ static void test_what_was_granted_is_a_guess_where_its_record_was_lost(void **st
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
                 {"g2", "GPU-b", "p2", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB, .grant = "g7"},
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB, .allocation = "g7"},
                 {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 2000 * MIB});
         map_add(&scene.pods, "p2", &scene);
         assert_found(&scene, "memory 11 g1;unknown 12 -");
@@ -539,7 +541,7 @@ static void test_a_limit_that_was_rounded_is_no_violation(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4095, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4095, 333, MPS_TIER_DEFAULT});
         set_clients(&scene,
                 {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 340, .limit_mib = 4096},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 344, .limit_mib = 4095},
@@ -575,7 +577,8 @@ static void test_a_program_that_was_started_without_its_thread_variable_is_told_
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, rows[i].granted, rows[i].tier});
+                set_allocations(
+                        &scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, rows[i].granted, rows[i].tier});
                 set_clients(&scene, {.pid = 11,
                                             .pod_uid = "p1",
                                             .container_id = C1,
@@ -592,7 +595,7 @@ static void test_what_a_variable_was_and_should_be_is_said(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_grants(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 350, MPS_TIER_VERIFIED});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 350, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11,
                                     .pod_uid = "p1",
                                     .container_id = C1,
@@ -612,16 +615,16 @@ int main(void)
                 cmocka_unit_test(test_processes_of_one_container_are_added_up),
                 cmocka_unit_test(test_what_the_driver_rounds_up_is_let_pass),
                 cmocka_unit_test(test_another_pod_is_not_counted),
-                cmocka_unit_test(test_a_claim_chooses_among_the_grants_of_a_pod_but_proves_nothing),
-                cmocka_unit_test(test_without_a_claim_the_grants_of_a_pod_count_together),
-                cmocka_unit_test(test_a_container_that_is_known_has_its_own_grant_only),
-                cmocka_unit_test(test_of_two_containers_on_one_grant_neither_is_ended),
-                cmocka_unit_test(test_a_server_that_allows_more_than_the_grant_is_found_where_nothing_else_limits),
-                cmocka_unit_test(test_a_pod_without_a_grant_on_the_unit_is_a_stranger),
+                cmocka_unit_test(test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothing),
+                cmocka_unit_test(test_without_a_claim_the_allocations_of_a_pod_count_together),
+                cmocka_unit_test(test_a_container_that_is_known_has_its_own_allocation_only),
+                cmocka_unit_test(test_of_two_containers_on_one_allocation_neither_is_ended),
+                cmocka_unit_test(test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits),
+                cmocka_unit_test(test_a_pod_without_an_allocation_on_the_unit_is_a_stranger),
                 cmocka_unit_test(test_nobody_is_a_stranger_while_an_owner_is_not_known),
                 cmocka_unit_test(test_processes_that_cannot_be_seen_are_told_together),
                 cmocka_unit_test(test_a_process_of_no_pod_is_left_alone),
-                cmocka_unit_test(test_a_grant_that_nobody_knows_is_a_claim),
+                cmocka_unit_test(test_an_allocation_that_nobody_knows_is_a_claim),
                 cmocka_unit_test(test_a_finding_is_told_once_and_once_more_when_it_is_gone),
                 cmocka_unit_test(test_what_was_there_at_one_look_only_is_nothing),
                 cmocka_unit_test(test_one_process_is_ended_at_a_time_and_the_next_later),

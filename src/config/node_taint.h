@@ -1,5 +1,5 @@
 /*
- * How the node itself is to be marked while it cannot share a GPU: a taint, as kubectl writes it, and a condition. Pure: what
+ * The condition and the taint of a node that cannot share a GPU; the taint as kubectl writes it. Pure: what
  * the options --node-taint and --node-condition may say.
  */
 #pragma once

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "node.h"
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 static struct node make_node(enum provisioning provisioning, unsigned int replicas)
 {
@@ -29,26 +29,26 @@ static void test_a_resource_comes_back_from_the_file_as_it_was(void **state UNUS
                 _cleanup_(node_done) struct node node = make_node(all[i], 4);
                 _cleanup_(arena_done) struct arena arena = ARENA_INIT;
                 _free_ char *text = NULL;
-                struct mps_terms_list written;
-                struct mps_terms_list list;
+                struct sharing_policy_list written;
+                struct sharing_policy_list list;
                 const char *const *read_names;
-                const struct mps_terms *terms[2];
+                const struct sharing_policy *policy[2];
                 struct resource resource;
                 size_t n_names;
 
                 assert_ok(node_plan(&node), &node.err);
-                mps_terms_of(&written, &arena, node.plan);
-                text = mps_terms_write(&written, names, ARRAY_SIZE(names));
-                assert_ok(
-                        mps_terms_read(&list, &read_names, &n_names, &arena, text, strlen(text), &node.err), &node.err);
+                sharing_policy_of(&written, &arena, node.plan);
+                text = sharing_policy_write(&written, names, ARRAY_SIZE(names));
+                assert_ok(sharing_policy_read(&list, &read_names, &n_names, &arena, text, strlen(text), &node.err),
+                        &node.err);
                 assert_int_equal(n_names, 2);
                 assert_string_equal(read_names[1], "nvidia.com/other");
                 assert_int_equal(list.count, 2);
                 /* In the wrong order: a plan has but one. */
-                terms[0] = mps_terms_find(&list, "nvidia.com/gpu", "GPU-1");
-                terms[1] = mps_terms_find(&list, "nvidia.com/gpu", "GPU-0");
-                assert_true(mps_terms_agree(terms[0], terms[1]));
-                mps_terms_resource(&resource, &arena, &node.inventory, terms, 2);
+                policy[0] = sharing_policy_find(&list, "nvidia.com/gpu", "GPU-1");
+                policy[1] = sharing_policy_find(&list, "nvidia.com/gpu", "GPU-0");
+                assert_true(sharing_policy_agrees(policy[0], policy[1]));
+                sharing_policy_resource(&resource, &arena, &node.inventory, policy, 2);
                 assert_true(resource_is_same(&resource, &node.plan->resources[0]));
                 for (size_t j = 0; j < resource.n_devices; j++)
                         assert_string_equal(resource.devices[j].id, node.plan->resources[0].devices[j].id);
@@ -69,20 +69,21 @@ static void test_terms_are_kept_where_no_limit_is_another_one(void **state UNUSE
         _cleanup_(node_done) struct node single = make_node(PROVISIONING_WEIGHTED, 4);
         const struct node *others[] = {&more, &half, &reserve, &single};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct mps_terms_list list;
+        struct sharing_policy_list list;
 
         same.sections[SHARING_MPS]->guard = GUARD_TERMINATE;
         reserve.sections[SHARING_MPS]->memory_reserve_mib = 900;
         single.sections[SHARING_MPS]->fail_requests_greater_than_one = true; /* the daemon's own limit is lower then */
         assert_ok(node_plan(&before), &before.err);
         assert_ok(node_plan(&same), &same.err);
-        mps_terms_of(&list, &arena, before.plan);
-        assert_true(mps_terms_are_kept(&list.items[0], &same.plan->resources[0], &same.plan->resources[0].units[0]));
+        sharing_policy_of(&list, &arena, before.plan);
+        assert_true(
+                sharing_policy_is_kept(&list.items[0], &same.plan->resources[0], &same.plan->resources[0].units[0]));
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
                 struct node *other = (struct node *)(uintptr_t)others[i];
 
                 assert_ok(node_plan(other), &other->err);
-                assert_false(mps_terms_are_kept(
+                assert_false(sharing_policy_is_kept(
                         &list.items[0], &other->plan->resources[0], &other->plan->resources[0].units[0]));
         }
 }
@@ -99,16 +100,17 @@ static void test_what_is_malformed_is_left_out(void **state UNUSED)
                 "\"provisioning\":0,\"placement\":0,\"daemonScope\":0,\"tierLimit\":0,\"guard\":0,\"maxPerRequest\":0,"
                 "\"memoryReserveMiB\":0}]}";
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct mps_terms_list list;
+        struct sharing_policy_list list;
         const char *const *names;
         size_t n_names;
         struct error err;
 
         for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
-                assert_int_equal(mps_terms_read(&list, &names, &n_names, &arena, whole[i], strlen(whole[i]), &err), -1);
+                assert_int_equal(
+                        sharing_policy_read(&list, &names, &n_names, &arena, whole[i], strlen(whole[i]), &err), -1);
                 assert_string_equal(err.text, "no record of sharing policies: it has no lists 'mps' and 'resources'");
         }
-        assert_ok(mps_terms_read(&list, &names, &n_names, &arena, parts, strlen(parts), &err), &err);
+        assert_ok(sharing_policy_read(&list, &names, &n_names, &arena, parts, strlen(parts), &err), &err);
         assert_int_equal(list.count, 1);
         assert_int_equal(list.items[0].replicas, 3);
         assert_int_equal(n_names, 1);

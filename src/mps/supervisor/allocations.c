@@ -1,6 +1,6 @@
 /*
  * What is made for containers, partitions and namespaces, and the one place that compares what is wanted with what is there. An
- * entry is wanted from the grant, or from the agent's word that it is, until its release, or until the agent's word has it no
+ * entry is wanted from the agent's request for it, or the agent's list of allocations, until its release, or until that list has it no
  * more; it is there if it was made in the daemon's process of now. What differs is mended as soon as the daemon can be asked: what
  * is missing is made, the rest removed. What fails is tried again after 1 s, then twice that, at most a minute; a new process of the
  * daemon is asked at once.
@@ -20,22 +20,22 @@
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_MAX_MS UINT64_C(60000)
 
-struct grant_entry {
-        struct list link; /* supervisor->grants */
+struct allocation_entry {
+        struct list link; /* supervisor->allocations */
         struct arena arena;
-        struct mps_record_grant value; /* pid 0: not made yet */
-        unsigned int failures;         /* in a row, in one process of the daemon */
-        uint64_t asked_start;          /* of the process that was asked last */
+        struct mps_record_allocation value; /* pid 0: not made yet */
+        unsigned int failures;              /* in a row, in one process of the daemon */
+        uint64_t asked_start;               /* of the process that was asked last */
         uint64_t due_ms;
         char *problem; /* why it cannot be made; NULL: it can, as far as is known */
 };
 
-/* ---- grants ---- */
+/* ---- allocations ---- */
 
-static struct grant_entry *find_entry(const struct mps_supervisor *supervisor, const char *id)
+static struct allocation_entry *find_entry(const struct mps_supervisor *supervisor, const char *id)
 {
-        LIST_FOR_EACH(link, &supervisor->grants) {
-                struct grant_entry *entry = container_of(link, struct grant_entry, link);
+        LIST_FOR_EACH(link, &supervisor->allocations) {
+                struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
                 if (strcmp(entry->value.request.id, id) == 0)
                         return entry;
@@ -43,7 +43,7 @@ static struct grant_entry *find_entry(const struct mps_supervisor *supervisor, c
         return NULL;
 }
 
-static void free_entry(struct grant_entry *entry)
+static void free_entry(struct allocation_entry *entry)
 {
         struct arena arena = entry->arena;
 
@@ -53,27 +53,28 @@ static void free_entry(struct grant_entry *entry)
 }
 
 /* An entry of that id is replaced. */
-static struct grant_entry *put_entry(struct mps_supervisor *supervisor, const struct mps_record_grant *value)
+static struct allocation_entry *put_entry(struct mps_supervisor *supervisor, const struct mps_record_allocation *value)
 {
-        struct grant_entry *old = find_entry(supervisor, value->request.id);
+        struct allocation_entry *old = find_entry(supervisor, value->request.id);
         struct arena arena = ARENA_INIT;
-        struct grant_entry *entry = ARENA_NEW(&arena, struct grant_entry);
+        struct allocation_entry *entry = ARENA_NEW(&arena, struct allocation_entry);
 
         entry->value = *value;
-        mps_grant_request_copy(&entry->value.request, &arena, &value->request);
-        mps_grant_copy(&entry->value.grant, &arena, &value->grant);
+        mps_allocation_request_copy(&entry->value.request, &arena, &value->request);
+        mps_allocation_copy(&entry->value.allocation, &arena, &value->allocation);
         entry->arena = arena;
-        list_append(&supervisor->grants, &entry->link);
+        list_append(&supervisor->allocations, &entry->link);
         if (old)
                 free_entry(old);
         return entry;
 }
 
-static bool is_current(const struct mps_run *run, const struct mps_record_grant *grant)
+static bool is_current(const struct mps_run *run, const struct mps_record_allocation *allocation)
 {
         struct mps_record_daemon process;
 
-        return mps_run_record(run, &process) && process.pid == grant->pid && process.start_time == grant->start_time;
+        return mps_run_record(run, &process) && process.pid == allocation->pid &&
+               process.start_time == allocation->start_time;
 }
 
 static const struct mps_unit *find_unit(const struct mps_run *run, const char *uuid)
@@ -92,11 +93,11 @@ static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
 }
 
 /* What was made is on record from now on, and the request answered. */
-static void keep_grant(struct request *request, const struct mps_record_daemon *process, bool is_void)
+static void keep_allocation(struct request *request, const struct mps_record_daemon *process, bool is_void)
 {
-        const struct mps_record_grant value = {
+        const struct mps_record_allocation value = {
                 .request = request->wanted,
-                .grant = request->grant,
+                .allocation = request->allocation,
                 .pid = process->pid,
                 .start_time = process->start_time,
                 .is_void = is_void,
@@ -109,10 +110,10 @@ static void keep_grant(struct request *request, const struct mps_record_daemon *
 }
 
 /* Its container has what an earlier process made. */
-static bool is_another(const struct grant_entry *old, const char *partition)
+static bool is_another(const struct allocation_entry *old, const char *partition)
 {
         return old && old->value.pid &&
-               (!old->value.grant.partition || strcmp(old->value.grant.partition, partition) != 0);
+               (!old->value.allocation.partition || strcmp(old->value.allocation.partition, partition) != 0);
 }
 
 static void on_partition(const struct error *err, const char *answer, void *data)
@@ -120,7 +121,7 @@ static void on_partition(const struct error *err, const char *answer, void *data
         struct request *request = data;
         struct mps_run *run = request->run;
         const struct mps_unit *unit;
-        const struct grant_entry *old = find_entry(request->supervisor, request->wanted.id);
+        const struct allocation_entry *old = find_entry(request->supervisor, request->wanted.id);
         struct mps_record_daemon process;
         struct error problem;
 
@@ -129,7 +130,7 @@ static void on_partition(const struct error *err, const char *answer, void *data
                 request_end(request, err);
                 return;
         }
-        if (dialogue_read_partition(answer, &request->arena, &request->grant.partition, &problem) < 0) {
+        if (dialogue_read_partition(answer, &request->arena, &request->allocation.partition, &problem) < 0) {
                 request_end(request, &problem);
                 return;
         }
@@ -137,9 +138,9 @@ static void on_partition(const struct error *err, const char *answer, void *data
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
                 return;
         }
-        request->grant.tier = MPS_TIER_PARTITION;
-        request->grant.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
-        keep_grant(request, &process, is_another(old, request->grant.partition));
+        request->allocation.tier = MPS_TIER_PARTITION;
+        request->allocation.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
+        keep_allocation(request, &process, is_another(old, request->allocation.partition));
 }
 
 static void make_partition(struct request *request, struct mps_control *control)
@@ -170,8 +171,8 @@ static void on_namespace(const struct error *err, void *data)
         } else if (!request->run || !mps_run_record(request->run, &process)) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
         } else {
-                request->grant.tier = MPS_TIER_NAMESPACE;
-                keep_grant(request, &process, false); /* it is in the same place again: containers find it */
+                request->allocation.tier = MPS_TIER_NAMESPACE;
+                keep_allocation(request, &process, false); /* it is in the same place again: containers find it */
         }
 }
 
@@ -185,12 +186,12 @@ static void make_namespace(struct request *request, struct mps_control *control)
 {
         struct arena *arena = &request->arena;
         const char *server = dialogue_v3_own_server(arena, geteuid());
-        const struct mps_grant_request *wanted = &request->wanted;
+        const struct mps_allocation_request *wanted = &request->wanted;
 
-        request->grant.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
+        request->allocation.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
         if (!find_unit(request->run, wanted->unit)) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
-        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->grant.pipe)) {
+        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->allocation.pipe)) {
                 request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
         } else if (!wanted->threads_permille && !wanted->limit_mib) {
                 request_fail(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
@@ -236,10 +237,10 @@ static void make_part(struct request *request, struct mps_control *control)
                 make_partition(request, control);
 }
 
-static void start_grant(struct request *request)
+static void start_allocation(struct request *request)
 {
         struct mps_supervisor *supervisor = request->supervisor;
-        struct grant_entry *entry = find_entry(supervisor, request->wanted.id);
+        struct allocation_entry *entry = find_entry(supervisor, request->wanted.id);
         struct mps_control *control;
 
         request->is_waiting = false;
@@ -249,27 +250,27 @@ static void start_grant(struct request *request)
         if (entry)
                 entry->value.is_over = false;
         if (!makes_parts(request->run)) {
-                request->grant.tier = mps_run_tier(request->run); /* nothing has to be made */
+                request->allocation.tier = mps_run_tier(request->run); /* nothing has to be made */
                 request_end(request, NULL);
         } else if (entry && is_current(request->run, &entry->value)) {
-                mps_grant_copy(&request->grant, &request->arena, &entry->value.grant);
+                mps_allocation_copy(&request->allocation, &request->arena, &entry->value.allocation);
                 request_end(request, NULL);
         } else {
                 make_part(request, control);
         }
 }
 
-void mps_supervisor_grant(
-        struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, mps_granted_fn *done, void *data)
+void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted,
+        mps_granted_fn *done, void *data)
 {
         const bool is_busy = find_request(supervisor, wanted->id) != NULL;
-        struct request *request = request_new(supervisor, REQUEST_GRANT, data);
+        struct request *request = request_new(supervisor, REQUEST_ALLOCATION, data);
 
         request->granted = done;
-        mps_grant_request_copy(&request->wanted, &request->arena, wanted);
+        mps_allocation_request_copy(&request->wanted, &request->arena, wanted);
         request->is_waiting = is_busy;
         if (!is_busy)
-                start_grant(request);
+                start_allocation(request);
 }
 
 /* Those whose turn has come. */
@@ -279,14 +280,14 @@ static void start_waiting(struct mps_supervisor *supervisor)
                 struct request *request = container_of(link, struct request, link);
 
                 if (request->is_waiting && !find_request(supervisor, request->wanted.id))
-                        start_grant(request);
+                        start_allocation(request);
         }
 }
 
 static void on_removed(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
-        struct grant_entry *entry = find_entry(request->supervisor, request->wanted.id);
+        struct allocation_entry *entry = find_entry(request->supervisor, request->wanted.id);
         struct error problem;
 
         if (!err && *answer && !strstr(answer, " not found")) {
@@ -304,7 +305,7 @@ static void on_removed(const struct error *err, const char *answer, void *data)
 static void on_still_there(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct request *request = data;
-        struct grant_entry *entry = find_entry(request->supervisor, request->wanted.id);
+        struct allocation_entry *entry = find_entry(request->supervisor, request->wanted.id);
         struct error problem;
 
         if (!err) {
@@ -333,24 +334,25 @@ static void on_deleted(const struct error *err, const char *answer UNUSED, void 
                 on_removed(err, "", request);
 }
 
-static void remove_part(struct request *request, const struct mps_record_grant *value, struct mps_control *control)
+static void remove_part(struct request *request, const struct mps_record_allocation *value, struct mps_control *control)
 {
         struct strbuf command = STRBUF_INIT;
 
-        if (value->grant.tier == MPS_TIER_NAMESPACE) {
+        if (value->allocation.tier == MPS_TIER_NAMESPACE) {
                 mps_control_run(control,
                         dialogue_v3_namespace_delete(&request->arena,
                                 dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id, false),
                         on_deleted, request);
                 return;
         }
-        dialogue_put_partition_remove(&command, value->request.unit, value->grant.partition);
+        dialogue_put_partition_remove(&command, value->request.unit, value->allocation.partition);
         mps_control_ask(control, command.data, on_removed, request);
         strbuf_done(&command);
 }
 
 /* The entry may be gone afterwards. |done| may be NULL. */
-static void release(struct mps_supervisor *supervisor, struct grant_entry *entry, mps_done_fn *done, void *data)
+static void allocations_release(
+        struct mps_supervisor *supervisor, struct allocation_entry *entry, mps_done_fn *done, void *data)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
         struct mps_control *control = run && is_current(run, &entry->value) ? mps_run_control(run) : NULL;
@@ -358,7 +360,7 @@ static void release(struct mps_supervisor *supervisor, struct grant_entry *entry
 
         entry->value.is_over = true;
         request->done = done;
-        mps_grant_request_copy(&request->wanted, &request->arena, &entry->value.request);
+        mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
         if (control) {
                 request->run = run;
                 remove_part(request, &entry->value, control);
@@ -371,12 +373,12 @@ static void release(struct mps_supervisor *supervisor, struct grant_entry *entry
 
 void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
 {
-        struct grant_entry *entry = find_entry(supervisor, id);
+        struct allocation_entry *entry = find_entry(supervisor, id);
         struct request *busy = find_request(supervisor, id);
         struct request *request;
 
         if (entry && !busy) {
-                release(supervisor, entry, done, data);
+                allocations_release(supervisor, entry, done, data);
                 return;
         }
         /* It goes as soon as what is under way is over; or there is nothing. */
@@ -393,7 +395,8 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
 
 /* ---- what is wanted against what is there ---- */
 
-void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_grant_request *wanted, size_t n_wanted)
+void mps_supervisor_hold(
+        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted)
 {
         struct map ids = {0};
         bool is_new = false;
@@ -403,11 +406,11 @@ void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_gra
         LIST_FOR_EACH(link, &supervisor->requests) {
                 struct request *request = container_of(link, struct request, link);
 
-                if (request->kind == REQUEST_GRANT)
+                if (request->kind == REQUEST_ALLOCATION)
                         request->is_unwanted = !map_find(&ids, request->wanted.id);
         }
-        LIST_FOR_EACH(link, &supervisor->grants) {
-                struct grant_entry *entry = container_of(link, struct grant_entry, link);
+        LIST_FOR_EACH(link, &supervisor->allocations) {
+                struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
                 const bool is_over = !map_find(&ids, entry->value.request.id);
 
                 is_new |= entry->value.is_over != is_over;
@@ -416,12 +419,12 @@ void mps_supervisor_hold(struct mps_supervisor *supervisor, const struct mps_gra
         map_done(&ids);
         for (size_t i = 0; i < n_wanted; i++)
                 if (!find_entry(supervisor, wanted[i].id) && !find_request(supervisor, wanted[i].id)) {
-                        put_entry(supervisor, &(const struct mps_record_grant){.request = wanted[i]});
+                        put_entry(supervisor, &(const struct mps_record_allocation){.request = wanted[i]});
                         is_new = true;
                 }
         if (is_new)
                 supervisor_note(supervisor, true);
-        grants_reconcile(supervisor);
+        supervisor_allocations_reconcile(supervisor);
 }
 
 static uint64_t now_ms(const struct mps_supervisor *supervisor)
@@ -430,7 +433,7 @@ static uint64_t now_ms(const struct mps_supervisor *supervisor)
 }
 
 /* Of its daemon, in the process of now, if that can be asked for it. */
-static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, const struct grant_entry *entry)
+static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, const struct allocation_entry *entry)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
 
@@ -441,24 +444,24 @@ static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, c
  * A container finds its namespace by the place, whoever made it. A partition it knows by a number of its own, so one that was never
  * made here would be nobody's.
  */
-static bool is_of_use(const struct mps_run *run, const struct grant_entry *entry)
+static bool is_of_use(const struct mps_run *run, const struct allocation_entry *entry)
 {
         return mps_run_options(run) & MPS_CAN_NAMESPACE || entry->value.pid;
 }
 
-static void make_missing(struct mps_supervisor *supervisor, const struct grant_entry *entry)
+static void make_missing(struct mps_supervisor *supervisor, const struct allocation_entry *entry)
 {
-        struct request *request = request_new(supervisor, REQUEST_GRANT, NULL);
+        struct request *request = request_new(supervisor, REQUEST_ALLOCATION, NULL);
         struct mps_control *control;
 
-        mps_grant_request_copy(&request->wanted, &request->arena, &entry->value.request);
+        mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
         control = request_control(request, request->wanted.daemon);
         if (control)
                 make_part(request, control);
 }
 
 /* The entry may be gone afterwards. */
-static void mend(struct mps_supervisor *supervisor, struct grant_entry *entry)
+static void mend(struct mps_supervisor *supervisor, struct allocation_entry *entry)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
         const bool is_there = run && is_current(run, &entry->value);
@@ -467,7 +470,7 @@ static void mend(struct mps_supervisor *supervisor, struct grant_entry *entry)
         if (find_request(supervisor, entry->value.request.id))
                 return;
         if (entry->value.is_over && !is_there) {
-                release(supervisor, entry, NULL, NULL);
+                allocations_release(supervisor, entry, NULL, NULL);
                 return;
         }
         run = find_ready_run(supervisor, entry);
@@ -481,22 +484,22 @@ static void mend(struct mps_supervisor *supervisor, struct grant_entry *entry)
         if (entry->due_ms > now_ms(supervisor))
                 return;
         if (entry->value.is_over)
-                release(supervisor, entry, NULL, NULL);
+                allocations_release(supervisor, entry, NULL, NULL);
         else if (is_of_use(run, entry))
                 make_missing(supervisor, entry);
 }
 
 static void on_reconcile(uv_timer_t *timer)
 {
-        grants_reconcile(timer->data);
+        supervisor_allocations_reconcile(timer->data);
 }
 
-static void arm(struct mps_supervisor *supervisor)
+static void allocations_arm(struct mps_supervisor *supervisor)
 {
         uint64_t due = UINT64_MAX;
 
-        LIST_FOR_EACH(link, &supervisor->grants) {
-                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+        LIST_FOR_EACH(link, &supervisor->allocations) {
+                const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
                 if (entry->due_ms > now_ms(supervisor))
                         due = MIN(due, entry->due_ms);
@@ -507,25 +510,25 @@ static void arm(struct mps_supervisor *supervisor)
                 uv_timer_start(&supervisor->reconcile, on_reconcile, due - now_ms(supervisor), 0);
 }
 
-void grants_reconcile(struct mps_supervisor *supervisor)
+void supervisor_allocations_reconcile(struct mps_supervisor *supervisor)
 {
         struct list *next;
 
         start_waiting(supervisor);
         if (supervisor->is_closing)
                 return;
-        for (struct list *link = supervisor->grants.next; link != &supervisor->grants; link = next) {
+        for (struct list *link = supervisor->allocations.next; link != &supervisor->allocations; link = next) {
                 next = link->next; /* mend() frees no entry but its own, and adds none */
-                mend(supervisor, container_of(link, struct grant_entry, link));
+                mend(supervisor, container_of(link, struct allocation_entry, link));
         }
-        arm(supervisor);
+        allocations_arm(supervisor);
 }
 
 /* What somebody asked for himself he is told, and then it is for him to ask again: there is an entry only for what was made before. */
-void grants_note_outcome(const struct request *request)
+void supervisor_allocations_note_outcome(const struct request *request)
 {
         struct mps_supervisor *supervisor = request->supervisor;
-        struct grant_entry *entry =
+        struct allocation_entry *entry =
                 request->kind == REQUEST_TERMINATE ? NULL : find_entry(supervisor, request->wanted.id);
         uint64_t ms;
 
@@ -540,28 +543,30 @@ void grants_note_outcome(const struct request *request)
         ms = MIN(RETRY_MS << MIN(entry->failures, 6U), RETRY_MAX_MS);
         entry->due_ms = now_ms(supervisor) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
         if (entry->failures++ == 0) {
-                log_warn(request->kind == REQUEST_GRANT ? "a container's partition or namespace is missing, and is "
-                                                          "created later"
-                                                        : "a container's partition or namespace stays for now, and "
-                                                          "is removed later",
+                log_warn(request->kind == REQUEST_ALLOCATION
+                                 ? "a container's partition or namespace is missing, and is "
+                                   "created later"
+                                 : "a container's partition or namespace stays for now, and "
+                                   "is removed later",
                         LOG_STR("daemon", entry->value.request.daemon), LOG_STR("allocation", entry->value.request.id),
                         LOG_ERR(&request->err));
                 supervisor_note(supervisor, true); /* that it is over */
         }
-        if (request->kind == REQUEST_GRANT) {
+        if (request->kind == REQUEST_ALLOCATION) {
                 free(entry->problem);
                 entry->problem = xstrdup(request->err.text);
         }
 }
 
-void grants_describe(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
+void supervisor_allocations_describe(
+        const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
 {
-        const struct grant_entry *first = NULL;
+        const struct allocation_entry *first = NULL;
         size_t n_missing = 0;
         size_t n_void = 0;
 
-        LIST_FOR_EACH(link, &supervisor->grants) {
-                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+        LIST_FOR_EACH(link, &supervisor->allocations) {
+                const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
                 if (entry->value.is_over || strcmp(entry->value.request.daemon, daemon->name) != 0)
                         continue;
@@ -581,52 +586,52 @@ void grants_describe(const struct mps_supervisor *supervisor, struct arena *aren
                         n_missing, first->problem);
 }
 
-static bool has_namespace(const struct grant_entry *entry, const struct mps_run *run)
+static bool has_namespace(const struct allocation_entry *entry, const struct mps_run *run)
 {
-        return entry->value.grant.tier == MPS_TIER_NAMESPACE &&
+        return entry->value.allocation.tier == MPS_TIER_NAMESPACE &&
                strcmp(entry->value.request.daemon, mps_run_name(run)) == 0 && is_current(run, &entry->value);
 }
 
-size_t grants_list_namespaces(
-        const struct mps_run *run, struct arena *arena, struct mps_grant_request **ret, void *data)
+size_t supervisor_allocations_list_namespaces(
+        const struct mps_run *run, struct arena *arena, struct mps_allocation_request **ret, void *data)
 {
         const struct mps_supervisor *supervisor = data;
         size_t count = 0;
 
-        LIST_FOR_EACH(link, &supervisor->grants)
-                count += has_namespace(container_of(link, struct grant_entry, link), run);
-        *ret = ARENA_ARRAY(arena, struct mps_grant_request, count);
+        LIST_FOR_EACH(link, &supervisor->allocations)
+                count += has_namespace(container_of(link, struct allocation_entry, link), run);
+        *ret = ARENA_ARRAY(arena, struct mps_allocation_request, count);
         count = 0;
-        LIST_FOR_EACH(link, &supervisor->grants) {
-                const struct grant_entry *entry = container_of(link, struct grant_entry, link);
+        LIST_FOR_EACH(link, &supervisor->allocations) {
+                const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
                 if (has_namespace(entry, run))
-                        mps_grant_request_copy(&(*ret)[count++], arena, &entry->value.request);
+                        mps_allocation_request_copy(&(*ret)[count++], arena, &entry->value.request);
         }
         return count;
 }
 
 /* ---- life ---- */
 
-void grants_done(struct mps_supervisor *supervisor)
+void supervisor_allocations_done(struct mps_supervisor *supervisor)
 {
-        while (!list_is_empty(&supervisor->grants))
-                free_entry(container_of(supervisor->grants.next, struct grant_entry, link));
+        while (!list_is_empty(&supervisor->allocations))
+                free_entry(container_of(supervisor->allocations.next, struct allocation_entry, link));
 }
 
-void grants_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record)
+void supervisor_allocations_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record)
 {
         size_t count = 0;
 
-        LIST_FOR_EACH(link, &supervisor->grants)
+        LIST_FOR_EACH(link, &supervisor->allocations)
                 count++;
-        record->grants = ARENA_ARRAY(&record->arena, struct mps_record_grant, count);
-        LIST_FOR_EACH(link, &supervisor->grants)
-                record->grants[record->n_grants++] = container_of(link, struct grant_entry, link)->value;
+        record->allocations = ARENA_ARRAY(&record->arena, struct mps_record_allocation, count);
+        LIST_FOR_EACH(link, &supervisor->allocations)
+                record->allocations[record->n_allocations++] = container_of(link, struct allocation_entry, link)->value;
 }
 
-void grants_read_record(struct mps_supervisor *supervisor, const struct mps_record *record)
+void supervisor_allocations_read_record(struct mps_supervisor *supervisor, const struct mps_record *record)
 {
-        for (size_t i = 0; i < record->n_grants; i++)
-                put_entry(supervisor, &record->grants[i]);
+        for (size_t i = 0; i < record->n_allocations; i++)
+                put_entry(supervisor, &record->allocations[i]);
 }

@@ -10,7 +10,7 @@
  * everything goes wrong at once. A new event that finds no token is dropped. A repetition that finds none is counted, and told
  * with the next one that finds some.
  *
- * At most EVENT_BOOK_MAX events are known. For a new one the oldest that is told makes room; if none is told yet, the oldest
+ * At most EVENT_QUEUE_MAX events are known. For a new one the oldest that is told makes room; if none is told yet, the oldest
  * is dropped.
  *
  *         (new) ──► WAITING ──next()──► SENDING ──sent──► TOLD ──again──► WAITING
@@ -29,7 +29,7 @@
 #include "kube/event_tries.h"
 
 #define EVENT_MESSAGE_MAX ((size_t)1024) /* of events.k8s.io/v1 ("note"); longer ones end in "…" */
-#define EVENT_BOOK_MAX ((size_t)128)
+#define EVENT_QUEUE_MAX ((size_t)128)
 #define EVENT_WINDOW_MS (INT64_C(50) * 60 * 1000)
 
 /* Tokens: how many there may be, and how long one takes to come. */
@@ -64,25 +64,25 @@ struct event_entry {
         bool is_new; /* create; else patch count and last */
 };
 
-struct event_book;
+struct event_queue;
 
-struct event_book *event_book_new(uint64_t retry_ms);        /* for tests, after each failure; 0: kube/event_tries.h */
-struct event_book *event_book_free(struct event_book *book); /* accepts NULL, returns NULL */
+struct event_queue *event_queue_new(uint64_t retry_ms); /* for tests, after each failure; 0: kube/event_tries.h */
+struct event_queue *event_queue_free(struct event_queue *queue); /* accepts NULL, returns NULL */
 
 /*
  * Something happened. |now_ms|: milliseconds since the epoch; a clock that goes back costs nothing but tokens that come later.
  * True: there is something new to send.
  */
-bool event_book_tell(struct event_book *book, const struct event *event, int64_t now_ms);
+bool event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms);
 
 /*
  * The next to send: the one whose turn came first, of new ones the oldest. NULL: none now, but perhaps after |*ret_wait_ms|; UINT64_MAX: not
  * before something else happens, since nothing waits, or one is on its way. |clock_ms| is of a clock that only goes forward.
  */
-const struct event_entry *event_book_next(struct event_book *book, uint64_t clock_ms, uint64_t *ret_wait_ms);
+const struct event_entry *event_queue_next(struct event_queue *queue, uint64_t clock_ms, uint64_t *ret_wait_ms);
 
-/* The one that event_book_next() gave has failed so often that with one failure more it is given up. */
-bool event_book_is_last_try(const struct event_book *book);
+/* The one that event_queue_next() gave has failed so often that with one failure more it is given up. */
+bool event_queue_is_last_try(const struct event_queue *queue);
 
 /* What became of it. |failure| counts with EVENT_FAILED only. */
 enum event_outcome {
@@ -92,10 +92,10 @@ enum event_outcome {
         EVENT_REFUSED, /* no use trying again */
         EVENT_GIVEN_UP,
 };
-void event_book_settle(struct event_book *book, enum event_outcome outcome, const struct event_failure *failure);
+void event_queue_settle(struct event_queue *queue, enum event_outcome outcome, const struct event_failure *failure);
 
 /* Nothing that failed waits to be sent again. */
-bool event_book_is_well(const struct event_book *book);
+bool event_queue_is_well(const struct event_queue *queue);
 
 /* How many events nobody will ever see, for want of tokens, of room, or because they were refused or given up. */
-uint64_t event_book_dropped(const struct event_book *book);
+uint64_t event_queue_dropped(const struct event_queue *queue);

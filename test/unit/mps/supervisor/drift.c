@@ -141,7 +141,7 @@ static void test_a_server_of_interface_3_is_set_back(void **state)
         assert_int_equal(rig_status(rig, GPU_A)->restarts, 0);
 }
 
-static void on_granted(const struct error *err, const struct mps_grant *grant UNUSED, void *data)
+static void on_granted(const struct error *err, const struct mps_allocation *allocation UNUSED, void *data)
 {
         assert_null(err);
         *(bool *)data = true;
@@ -154,11 +154,11 @@ static bool is_true(struct rig *rig UNUSED, const void *data)
 
 static void make_namespace(struct rig *rig, const char *id)
 {
-        const struct mps_grant_request request = {
+        const struct mps_allocation_request request = {
                 .id = id, .daemon = GPU_A, .unit = GPU_A, .threads_permille = 500, .limit_mib = 2048};
         bool is_there = false;
 
-        mps_supervisor_grant(rig->supervisor, &request, on_granted, &is_there);
+        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &is_there);
         rig_wait(rig, is_true, &is_there, "the grant is answered");
 }
 

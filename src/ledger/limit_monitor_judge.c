@@ -1,5 +1,5 @@
 /*
- * Whose a process is, and what is wrong with it. Each process is counted to an account: a grant, all grants of a pod on a unit
+ * Whose a process is, and what is wrong with it. Each process is counted to an account: an allocation, all allocations of a pod on a unit
  * together, a pod without any there, or nobody.
  */
 #include <inttypes.h>
@@ -7,36 +7,36 @@
 
 #include "base/map.h"
 #include "base/text.h"
-#include "ledger/guard_parts.h"
+#include "ledger/limit_monitor_parts.h"
 
 #define MIB (UINT64_C(1) << 20)
 
 /* Of one process at most: its two accounts', a limit of threads, one of memory, a claim, a variable. */
-#define FINDINGS_PER_CLIENT 6
+#define VIOLATIONS_PER_CLIENT 6
 
 struct owned {
-        const struct guard_grant *grant;
+        const struct limit_monitor_allocation *allocation;
         const struct owned *next; /* of the same pod */
 };
 
 struct pod {
-        const struct owned *grants;
+        const struct owned *allocations;
         bool is_guess; /* one of them */
 };
 
 struct account {
-        enum { ACCOUNT_GRANT, ACCOUNT_POD, ACCOUNT_STRANGER, ACCOUNT_NOBODY } kind;
+        enum { ACCOUNT_ALLOCATION, ACCOUNT_POD, ACCOUNT_STRANGER, ACCOUNT_NOBODY } kind;
         const char *key;
         const struct mps_daemon_status *daemon;
-        const char *unit;                /* or NULL */
-        const struct guard_grant *grant; /* ACCOUNT_GRANT */
-        bool is_by_claim;                /* nothing but the environment says that it is this grant */
-        uint64_t limit_mib;              /* of all its grants; 0: none */
+        const char *unit;                                  /* or NULL */
+        const struct limit_monitor_allocation *allocation; /* ACCOUNT_ALLOCATION */
+        bool is_by_claim;   /* nothing but the environment says that it is this allocation */
+        uint64_t limit_mib; /* of all its allocations; 0: none */
         unsigned int threads_permille;
-        bool is_by_variable;       /* of all its grants: nothing but the container's variable lowers its threads */
+        bool is_by_variable;       /* of all its allocations: nothing but the container's variable lowers its threads */
         bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
 
-        bool is_on_record;            /* ACCOUNT_NOBODY: kubelet's record has the pod, and no grant of it here */
+        bool is_on_record;            /* ACCOUNT_NOBODY: kubelet's record has the pod, and no allocation of it here */
         bool is_guess;                /* what the pod was granted is not known for certain */
         int64_t seen;                 /* the newest of its processes, for the first time */
         bool is_mixed;                /* it has processes of several containers */
@@ -47,39 +47,39 @@ struct account {
 
 struct judge {
         struct arena *arena;
-        const struct guard_facts *facts;
+        const struct limit_monitor_facts *facts;
         struct map pods;     /* UID → struct pod * */
-        struct map by_id;    /* of grants → const struct guard_grant * */
-        struct map orphans;  /* UUIDs of units with grants whose owner is not known */
+        struct map by_id;    /* of allocations → const struct limit_monitor_allocation * */
+        struct map orphans;  /* UUIDs of units with allocations whose owner is not known */
         struct map accounts; /* key → struct account * */
         struct account **list;
         size_t n_accounts;
-        struct guard_entries *found;
+        struct limit_monitor_entries *found;
 };
 
-/* ---- the grants ---- */
+/* ---- the allocations ---- */
 
-static void index_grants(struct judge *judge)
+static void index_allocations(struct judge *judge)
 {
-        for (size_t i = 0; i < judge->facts->n_grants; i++) {
-                const struct guard_grant *grant = &judge->facts->grants[i];
+        for (size_t i = 0; i < judge->facts->n_allocations; i++) {
+                const struct limit_monitor_allocation *allocation = &judge->facts->allocations[i];
                 struct owned *owned;
                 struct pod *pod;
 
-                map_add(&judge->by_id, grant->id, (void *)(uintptr_t)grant);
-                if (!grant->pod_uid) {
-                        map_add(&judge->orphans, grant->unit, judge);
+                map_add(&judge->by_id, allocation->id, (void *)(uintptr_t)allocation);
+                if (!allocation->pod_uid) {
+                        map_add(&judge->orphans, allocation->unit, judge);
                         continue;
                 }
-                pod = map_find(&judge->pods, grant->pod_uid);
+                pod = map_find(&judge->pods, allocation->pod_uid);
                 if (!pod) {
                         pod = ARENA_NEW(judge->arena, struct pod);
-                        map_add(&judge->pods, grant->pod_uid, pod);
+                        map_add(&judge->pods, allocation->pod_uid, pod);
                 }
                 owned = ARENA_NEW(judge->arena, struct owned);
-                *owned = (struct owned){.grant = grant, .next = pod->grants};
-                pod->grants = owned;
-                pod->is_guess |= grant->is_guess;
+                *owned = (struct owned){.allocation = allocation, .next = pod->allocations};
+                pod->allocations = owned;
+                pod->is_guess |= allocation->is_guess;
         }
 }
 
@@ -92,9 +92,10 @@ static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uui
 }
 
 /* Where the unit of a process is not known, any of the daemon's may be the one. */
-static bool is_on(const struct guard_grant *grant, const struct mps_daemon_status *daemon, const char *unit)
+static bool is_on(
+        const struct limit_monitor_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
 {
-        return unit ? strcmp(grant->unit, unit) == 0 : is_of_daemon(daemon, grant->unit);
+        return unit ? strcmp(allocation->unit, unit) == 0 : is_of_daemon(daemon, allocation->unit);
 }
 
 static bool has_orphans(const struct judge *judge, const struct mps_daemon_status *daemon, const char *unit)
@@ -114,11 +115,11 @@ static bool is_guess(const struct judge *judge, const char *uid)
         return pod && pod->is_guess;
 }
 
-static const struct owned *grants_of_pod(const struct judge *judge, const char *uid)
+static const struct owned *allocations_of_pod(const struct judge *judge, const char *uid)
 {
         const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
 
-        return pod ? pod->grants : NULL;
+        return pod ? pod->allocations : NULL;
 }
 
 /* ---- whose a process is ---- */
@@ -139,62 +140,62 @@ static struct account *get_account(struct judge *judge, const struct account *li
         return account;
 }
 
-static struct account *account_of_grant(
-        struct judge *judge, const struct account *like, const struct guard_grant *grant)
+static struct account *account_of_allocation(
+        struct judge *judge, const struct account *like, const struct limit_monitor_allocation *allocation)
 {
         struct account account = *like;
 
-        account.kind = ACCOUNT_GRANT;
-        account.grant = grant;
-        account.limit_mib = grant->limit_mib;
-        account.threads_permille = grant->threads_permille;
-        account.is_limited_elsewhere = grant->tier != MPS_TIER_DEFAULT;
-        account.is_by_variable = grant->tier == MPS_TIER_VERIFIED;
-        return get_account(judge, &account, "grant", grant->id);
+        account.kind = ACCOUNT_ALLOCATION;
+        account.allocation = allocation;
+        account.limit_mib = allocation->limit_mib;
+        account.threads_permille = allocation->threads_permille;
+        account.is_limited_elsewhere = allocation->tier != MPS_TIER_DEFAULT;
+        account.is_by_variable = allocation->tier == MPS_TIER_VERIFIED;
+        return get_account(judge, &account, "grant", allocation->id);
 }
 
-/* May be the grant of this process: it is on the unit, and not that of another container. */
-static bool is_candidate(
-        const struct guard_grant *grant, const struct account *account, const struct mps_client *client)
+/* May be the allocation of this process: it is on the unit, and not that of another container. */
+static bool is_candidate(const struct limit_monitor_allocation *allocation, const struct account *account,
+        const struct mps_client *client)
 {
-        bool is_of_other =
-                grant->container_id && client->container_id && strcmp(grant->container_id, client->container_id) != 0;
+        bool is_of_other = allocation->container_id && client->container_id &&
+                           strcmp(allocation->container_id, client->container_id) != 0;
 
-        return is_on(grant, account->daemon, account->unit) && !is_of_other;
+        return is_on(allocation, account->daemon, account->unit) && !is_of_other;
 }
 
-/* Adds up what the process may have at most, and finds the grant that it is counted to, or NULL. */
-static const struct guard_grant *match(
+/* Adds up what the process may have at most, and finds the allocation that it is counted to, or NULL. */
+static const struct limit_monitor_allocation *match(
         struct account *sum, size_t *ret_count, const struct owned *owned, const struct mps_client *client)
 {
-        const struct guard_grant *found = NULL;
+        const struct limit_monitor_allocation *found = NULL;
         bool has_own = false;
         bool is_limited = true;
 
         sum->is_by_variable = true;
         *ret_count = 0;
         for (; owned; owned = owned->next) {
-                const struct guard_grant *grant = owned->grant;
+                const struct limit_monitor_allocation *allocation = owned->allocation;
 
-                if (!is_candidate(grant, sum, client))
+                if (!is_candidate(allocation, sum, client))
                         continue;
                 ++*ret_count;
-                is_limited = is_limited && grant->limit_mib > 0;
-                sum->limit_mib += grant->limit_mib;
-                sum->threads_permille = MIN(sum->threads_permille + grant->threads_permille, 1000);
-                sum->is_limited_elsewhere |= grant->tier != MPS_TIER_DEFAULT;
-                sum->is_by_variable &= grant->tier == MPS_TIER_VERIFIED;
-                if (grant->container_id && client->container_id) {
+                is_limited = is_limited && allocation->limit_mib > 0;
+                sum->limit_mib += allocation->limit_mib;
+                sum->threads_permille = MIN(sum->threads_permille + allocation->threads_permille, 1000);
+                sum->is_limited_elsewhere |= allocation->tier != MPS_TIER_DEFAULT;
+                sum->is_by_variable &= allocation->tier == MPS_TIER_VERIFIED;
+                if (allocation->container_id && client->container_id) {
                         has_own = true;
-                        found = grant;
-                } else if (!has_own && (*ret_count == 1 || text_is_same(grant->id, client->grant))) {
-                        found = grant;
+                        found = allocation;
+                } else if (!has_own && (*ret_count == 1 || text_is_same(allocation->id, client->allocation))) {
+                        found = allocation;
                 }
         }
         if (!is_limited)
                 sum->limit_mib = 0;
         sum->is_by_claim = *ret_count > 1 && !has_own;
-        return sum->is_by_claim && !text_is_same(found->id, client->grant) ? NULL : found;
+        return sum->is_by_claim && !text_is_same(found->id, client->allocation) ? NULL : found;
 }
 
 static uint64_t memory_of(const struct mps_client *client)
@@ -205,12 +206,13 @@ static uint64_t memory_of(const struct mps_client *client)
 static int64_t seen_of(
         const struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
-        const int64_t *seen = map_find(judge->facts->seen, guard_client_key(judge->arena, daemon, client));
+        const int64_t *seen = map_find(judge->facts->seen, limit_monitor_client_key(judge->arena, daemon, client));
 
         return seen ? *seen : INT64_MAX;
 }
 
-static void count(const struct judge *judge, struct account *account, const struct mps_client *client)
+static void limit_monitor_judge_count(
+        const struct judge *judge, struct account *account, const struct mps_client *client)
 {
         int64_t seen = seen_of(judge, account->daemon, client);
 
@@ -229,8 +231,8 @@ static struct account *find_account(
 {
         struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(judge, client->pod_uid)};
         struct account *whole;
-        const struct guard_grant *grant;
-        size_t n_grants;
+        const struct limit_monitor_allocation *allocation;
+        size_t n_allocations;
 
         if (!account.unit && daemon->n_units == 1)
                 account.unit = daemon->units[0];
@@ -238,8 +240,8 @@ static struct account *find_account(
                 account.kind = ACCOUNT_NOBODY;
                 return get_account(judge, &account, "unknown", "");
         }
-        grant = match(&account, &n_grants, grants_of_pod(judge, client->pod_uid), client);
-        if (n_grants == 0) {
+        allocation = match(&account, &n_allocations, allocations_of_pod(judge, client->pod_uid), client);
+        if (n_allocations == 0) {
                 bool is_open = has_orphans(judge, daemon, account.unit);
 
                 account.is_on_record = !is_open && judge->facts->pods && map_find(judge->facts->pods, client->pod_uid);
@@ -248,24 +250,24 @@ static struct account *find_account(
                         client->container_id ? client->container_id : client->pod_uid);
         }
         if (!account.is_by_claim)
-                return account_of_grant(judge, &account, grant);
+                return account_of_allocation(judge, &account, allocation);
         account.kind = ACCOUNT_POD;
         account.is_by_claim = false;
         whole = get_account(judge, &account, "pod", client->pod_uid);
-        if (!grant)
+        if (!allocation)
                 return whole;
-        count(judge, whole, client);
+        limit_monitor_judge_count(judge, whole, client);
         account.is_by_claim = true;
-        return account_of_grant(judge, &account, grant);
+        return account_of_allocation(judge, &account, allocation);
 }
 
 /* ---- what is wrong ---- */
 
-/* Whom the finding is about, as far as it is known. */
+/* Whom the violation is about, as far as it is known. */
 static const char *who(const struct judge *judge, const struct account *account, const struct mps_client *client)
 {
-        const struct owned *owned = grants_of_pod(judge, client->pod_uid);
-        const char *pod = owned ? owned->grant->pod : NULL;
+        const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
+        const char *pod = owned ? owned->allocation->pod : NULL;
 
         if (!client->pod_uid)
                 return arena_printf(judge->arena, "process %d", (int)client->pid);
@@ -274,76 +276,79 @@ static const char *who(const struct judge *judge, const struct account *account,
                 account->unit ? account->unit : "an unknown unit", account->daemon->name);
 }
 
-static struct guard_finding *add(struct judge *judge, enum guard_kind kind, const struct account *account,
-        const struct mps_client *client, const char *key)
+static struct limit_violation *limit_monitor_judge_add(struct judge *judge, enum limit_violation_kind kind,
+        const struct account *account, const struct mps_client *client, const char *key)
 {
-        struct guard_entry *entry = &judge->found->entries[judge->found->count++];
-        const struct owned *owned = grants_of_pod(judge, client->pod_uid);
-        bool is_of_account = kind == GUARD_MEMORY || kind == GUARD_STRANGER || kind == GUARD_UNKNOWN;
+        struct limit_monitor_entry *entry = &judge->found->entries[judge->found->count++];
+        const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
+        bool is_of_account =
+                kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER || kind == LIMIT_VIOLATION_UNKNOWN;
 
         entry->key = key;
-        entry->needs_proof = kind != GUARD_UNKNOWN || account->is_on_record;
+        entry->needs_proof = kind != LIMIT_VIOLATION_UNKNOWN || account->is_on_record;
         entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
-        entry->finding = (struct guard_finding){
+        entry->violation = (struct limit_violation){
                 .kind = kind,
-                .is_certain = (kind == GUARD_MEMORY || kind == GUARD_STRANGER) && client->container_id &&
-                              !account->is_by_claim && !account->is_guess &&
-                              !(kind == GUARD_MEMORY && account->is_mixed),
+                .is_certain = (kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER) &&
+                              client->container_id && !account->is_by_claim && !account->is_guess &&
+                              !(kind == LIMIT_VIOLATION_MEMORY && account->is_mixed),
                 .daemon = arena_strdup(judge->arena, account->daemon->name),
                 .unit = arena_strdup(judge->arena, account->unit),
                 .client = client->pid,
                 .pod_uid = arena_strdup(judge->arena, client->pod_uid),
-                .pod = owned ? arena_strdup(judge->arena, owned->grant->pod) : NULL,
+                .pod = owned ? arena_strdup(judge->arena, owned->allocation->pod) : NULL,
                 .container_id = arena_strdup(judge->arena, client->container_id),
-                .grant = account->kind == ACCOUNT_GRANT ? arena_strdup(judge->arena, account->grant->id) : NULL,
+                .allocation = account->kind == ACCOUNT_ALLOCATION ? arena_strdup(judge->arena, account->allocation->id)
+                                                                  : NULL,
         };
-        return &entry->finding;
+        return &entry->violation;
 }
 
-static const char *grant_text(const struct judge *judge, const struct account *account)
+static const char *allocation_text(const struct judge *judge, const struct account *account)
 {
-        return account->kind == ACCOUNT_GRANT ? arena_printf(judge->arena, "allocation %s", account->grant->id)
-                                              : "all allocations of the pod";
+        return account->kind == ACCOUNT_ALLOCATION
+                       ? arena_printf(judge->arena, "allocation %s", account->allocation->id)
+                       : "all allocations of the pod";
 }
 
 static void judge_memory(struct judge *judge, const struct account *account)
 {
-        uint64_t allowed = (account->limit_mib + GUARD_TOLERANCE_MIB * account->n_clients) * MIB;
-        struct guard_finding *finding;
+        uint64_t allowed = (account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB * account->n_clients) * MIB;
+        struct limit_violation *violation;
 
         if (account->limit_mib == 0 || account->memory <= allowed)
                 return;
-        finding =
-                add(judge, GUARD_MEMORY, account, account->top, arena_printf(judge->arena, "memory|%s", account->key));
-        finding->measured = account->memory / MIB;
-        finding->granted = account->limit_mib;
-        finding->text = arena_printf(judge->arena,
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_MEMORY, account, account->top,
+                arena_printf(judge->arena, "memory|%s", account->key));
+        violation->measured = account->memory / MIB;
+        violation->granted = account->limit_mib;
+        violation->text = arena_printf(judge->arena,
                 "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
                 " MiB (%s); process %d uses most, %" PRIu64 " MiB",
-                who(judge, account, account->top), finding->measured, account->n_clients, finding->granted,
-                grant_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
+                who(judge, account, account->top), violation->measured, account->n_clients, violation->granted,
+                allocation_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
 }
 
 static void judge_stranger(struct judge *judge, const struct account *account)
 {
-        struct guard_finding *finding = add(
-                judge, GUARD_STRANGER, account, account->top, arena_printf(judge->arena, "stranger|%s", account->key));
+        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_STRANGER, account,
+                account->top, arena_printf(judge->arena, "stranger|%s", account->key));
 
-        finding->measured = account->memory / MIB;
-        finding->text = arena_printf(judge->arena,
+        violation->measured = account->memory / MIB;
+        violation->text = arena_printf(judge->arena,
                 "%s has no allocation on this unit but %u processes with %" PRIu64
                 " MiB; process %d uses most, %" PRIu64 " MiB",
-                who(judge, account, account->top), account->n_clients, finding->measured, (int)account->top->pid,
+                who(judge, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
                 memory_of(account->top) / MIB);
 }
 
 static void judge_unknown(struct judge *judge, const struct account *account)
 {
-        struct guard_finding *finding = add(
-                judge, GUARD_UNKNOWN, account, account->top, arena_printf(judge->arena, "unknown|%s", account->key));
+        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_UNKNOWN, account,
+                account->top, arena_printf(judge->arena, "unknown|%s", account->key));
 
-        finding->measured = account->n_clients;
-        finding->text = arena_printf(judge->arena,
+        violation->measured = account->n_clients;
+        violation->text = arena_printf(judge->arena,
                 "%u MPS clients of daemon %s with %" PRIu64 " MiB have no known owner, one of them process %d: %s",
                 account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
                 account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
@@ -357,7 +362,7 @@ static void judge_account(struct judge *judge, const struct account *account)
 {
         switch (account->kind) {
         case ACCOUNT_POD:
-        case ACCOUNT_GRANT:
+        case ACCOUNT_ALLOCATION:
                 judge_memory(judge, account);
                 break;
         case ACCOUNT_STRANGER:
@@ -371,34 +376,34 @@ static void judge_account(struct judge *judge, const struct account *account)
 
 static void judge_limits(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
-        struct guard_finding *finding;
+        struct limit_violation *violation;
 
         if (account->is_limited_elsewhere)
                 return;
-        if (client->threads_permille > account->threads_permille + GUARD_TOLERANCE_PERMILLE) {
-                finding = add(judge, GUARD_LIMIT, account, client,
+        if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE) {
+                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
                         arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
-                finding->measured = client->threads_permille;
-                finding->granted = account->threads_permille;
-                finding->text = arena_printf(judge->arena,
+                violation->measured = client->threads_permille;
+                violation->granted = account->threads_permille;
+                violation->text = arena_printf(judge->arena,
                         "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
                         "%u.%u %% (%s)",
                         who(judge, account, client), (int)client->pid, client->threads_permille / 10,
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
-                        grant_text(judge, account));
+                        allocation_text(judge, account));
         }
-        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + GUARD_TOLERANCE_MIB) {
-                finding = add(judge, GUARD_LIMIT, account, client,
+        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB) {
+                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
                         arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
-                finding->measured = client->limit_mib;
-                finding->granted = account->limit_mib;
-                finding->text = arena_printf(judge->arena,
+                violation->measured = client->limit_mib;
+                violation->granted = account->limit_mib;
+                violation->text = arena_printf(judge->arena,
                         "%s: process %d may allocate %" PRIu64
                         " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
                         who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
-                        grant_text(judge, account));
+                        allocation_text(judge, account));
         }
 }
 
@@ -406,39 +411,40 @@ static void judge_limits(struct judge *judge, const struct account *account, con
 static void judge_variable(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
         const unsigned int asked = client->asked_permille;
-        struct guard_finding *finding;
+        struct limit_violation *violation;
         const char *how;
 
         if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
                 (asked && asked <= account->threads_permille + 1))
                 return;
-        finding = add(judge, GUARD_VARIABLE, account, client,
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_VARIABLE, account, client,
                 arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
                         account->unit ? account->unit : "", (int)client->pid));
-        finding->measured = asked;
-        finding->granted = account->threads_permille;
+        violation->measured = asked;
+        violation->granted = account->threads_permille;
         how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
                     : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-        finding->text = arena_printf(judge->arena,
+        violation->text = arena_printf(judge->arena,
                 "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
                 who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
-                account->threads_permille % 10, grant_text(judge, account));
+                account->threads_permille % 10, allocation_text(judge, account));
 }
 
 static void judge_claim(struct judge *judge, const struct account *account, const struct mps_client *client)
 {
-        const struct guard_grant *claimed = client->grant ? map_find(&judge->by_id, client->grant) : NULL;
-        struct guard_finding *finding;
+        const struct limit_monitor_allocation *claimed =
+                client->allocation ? map_find(&judge->by_id, client->allocation) : NULL;
+        struct limit_violation *violation;
 
-        if (!client->grant || !client->pod_uid || (claimed && !claimed->pod_uid) ||
-                (!claimed && is_guess(judge, client->pod_uid)) || /* its grant has another id since */
+        if (!client->allocation || !client->pod_uid || (claimed && !claimed->pod_uid) ||
+                (!claimed && is_guess(judge, client->pod_uid)) || /* its allocation has another id since */
                 (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
                 return;
-        finding = add(judge, GUARD_CLAIM, account, client,
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_CLAIM, account, client,
                 arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
-        finding->grant = arena_strdup(judge->arena, client->grant);
-        finding->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
-                who(judge, account, client), (int)client->pid, client->grant,
+        violation->allocation = arena_strdup(judge->arena, client->allocation);
+        violation->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
+                who(judge, account, client), (int)client->pid, client->allocation,
                 claimed ? "belongs to pod " : "is unknown",
                 !claimed       ? ""
                 : claimed->pod ? claimed->pod
@@ -449,15 +455,16 @@ static void judge_client(struct judge *judge, const struct mps_daemon_status *da
 {
         struct account *account = find_account(judge, daemon, client);
 
-        count(judge, account, client);
-        if (account->kind == ACCOUNT_GRANT || account->kind == ACCOUNT_POD) {
+        limit_monitor_judge_count(judge, account, client);
+        if (account->kind == ACCOUNT_ALLOCATION || account->kind == ACCOUNT_POD) {
                 judge_limits(judge, account, client);
                 judge_variable(judge, account, client);
         }
         judge_claim(judge, account, client);
 }
 
-void guard_judge(struct guard_entries *ret, struct arena *arena, const struct guard_facts *facts)
+void limit_monitor_judge(
+        struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts)
 {
         const struct mps_status *status = facts->status;
         struct judge judge = {.arena = arena, .facts = facts, .found = ret};
@@ -465,9 +472,9 @@ void guard_judge(struct guard_entries *ret, struct arena *arena, const struct gu
 
         for (size_t i = 0; i < status->n_daemons; i++)
                 n_clients += status->daemons[i].n_clients;
-        ret->entries = ARENA_ARRAY(arena, struct guard_entry, n_clients * FINDINGS_PER_CLIENT);
+        ret->entries = ARENA_ARRAY(arena, struct limit_monitor_entry, n_clients * VIOLATIONS_PER_CLIENT);
         judge.list = ARENA_ARRAY(arena, struct account *, n_clients * 2);
-        index_grants(&judge);
+        index_allocations(&judge);
         for (size_t i = 0; i < status->n_daemons; i++)
                 for (size_t j = 0; j < status->daemons[i].n_clients; j++)
                         judge_client(&judge, &status->daemons[i], &status->daemons[i].clients[j]);

@@ -12,12 +12,12 @@
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
 #define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
-#define LOOKS_BETWEEN_VERIFICATIONS 5U
+#define POLLS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
 #define FAILURES                                                                                                       \
         2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
 
-static void on_turn(uv_timer_t *turn);
+static void on_poll_turn(uv_timer_t *turn);
 
 /* True when it was reported. Containers have the directory mounted, not its name. */
 static bool is_lost(struct mps_run *run)
@@ -58,10 +58,10 @@ bool run_is_silent(struct mps_run *run, const struct error *err)
         return false;
 }
 
-void run_look_again(struct mps_run *run, uint64_t ms)
+void run_poll_again(struct mps_run *run, uint64_t ms)
 {
         if (!run->is_closing)
-                uv_timer_start(&run->turn, on_turn, ms, 0);
+                uv_timer_start(&run->turn, on_poll_turn, ms, 0);
 }
 
 bool run_is_looking(const struct mps_run *run)
@@ -80,10 +80,10 @@ void run_on_log(void *data)
         if (!mps_folder_trim_log(&run->folder))
                 return;
         if (run->trimmed_at && now - run->trimmed_at < FLOOD_MS) {
-                run_set_text(&run->tampered,
+                run_set_text(&run->drift,
                         xstrdup("its log is flooded and is truncated again and again: some process queries its "
                                 "control socket without pause"));
-                run->tampered_looks = RUN_TAMPERED_LOOKS;
+                run->drift_polls = RUN_DRIFT_POLLS;
         }
         run->trimmed_at = MAX(now, 1);
 }
@@ -100,10 +100,10 @@ static void note_observation(struct mps_run *run)
                         run->seen->n_clients);
         else if (run->seen->waiting)
                 notice = xstrdup(run->seen->waiting);
-        else if (run->tampered)
-                notice = xstrdup(run->tampered);
-        if (run->tampered && run->tampered_looks-- == 0)
-                run_set_text(&run->tampered, NULL);
+        else if (run->drift)
+                notice = xstrdup(run->drift);
+        if (run->drift && run->drift_polls-- == 0)
+                run_set_text(&run->drift, NULL);
         if (notice && (!run->notice || strcmp(notice, run->notice) != 0))
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", notice));
         run_set_text(&run->notice, notice);
@@ -129,15 +129,15 @@ static void judge_observation(struct mps_run *run)
                 run_report(run, MPS_EVENT_SERVER_ACTIVE, NULL);
 }
 
-static void on_looked(struct mps_observation *observation, const struct error *err, void *data)
+static void on_polled(struct mps_observation *observation, const struct error *err, void *data)
 {
         struct mps_run *run = data;
         bool is_new;
 
-        run->look = NULL;
+        run->poll = NULL;
         if (!observation) {
                 if (run_is_silent(run, err))
-                        run_look_again(run, 0);
+                        run_poll_again(run, 0);
                 return;
         }
         run->misses = 0;
@@ -146,19 +146,19 @@ static void on_looked(struct mps_observation *observation, const struct error *e
         mps_observation_free(run->seen);
         run->seen = observation;
         note_observation(run);
-        run->looks++;
+        run->polls++;
         judge_observation(run);
-        if (run->looks % LOOKS_BETWEEN_VERIFICATIONS == 0)
+        if (run->polls % POLLS_BETWEEN_VERIFICATIONS == 0)
                 run_verify(run);
         if (is_new)
-                run_tell(run, false);
-        if (run_is_looking(run) && !run->look)
-                run_look_again(run, run->context->look_ms);
+                run_notify(run, false);
+        if (run_is_looking(run) && !run->poll)
+                run_poll_again(run, run->context->poll_ms);
 }
 
-static void look(struct mps_run *run)
+static void run_poll(struct mps_run *run)
 {
-        const struct mps_look_options options = {
+        const struct mps_poll_options options = {
                 .control = run->control,
                 .daemon = run->launch ? mps_launch_pid(run->launch) : 0,
                 .daemon_start = run->launch ? mps_launch_start_time(run->launch) : 0,
@@ -167,14 +167,14 @@ static void look(struct mps_run *run)
                 .known = run->seen,
                 .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
                 .system_root = run->context->system_root,
-                .done = on_looked,
+                .done = on_polled,
                 .data = run,
         };
 
         if (is_lost(run) || is_changed(run))
                 return;
-        if (!run->look)
-                run->look = mps_look_start(&options);
+        if (!run->poll)
+                run->poll = mps_poll_start(&options);
 }
 
 /* ---- the first answer ---- */
@@ -199,7 +199,7 @@ static void on_first_answer(const struct error *err, const char *answer, void *d
                 run_report(run, MPS_EVENT_ANSWERED, NULL);
                 return;
         }
-        run_look_again(run, run->ask_ms);
+        run_poll_again(run, run->ask_ms);
         run->ask_ms = MIN(run->ask_ms * 2, LAST_ASK_MS);
 }
 
@@ -216,12 +216,12 @@ static void ask_for_first_answer(struct mps_run *run)
 void run_ask_until_it_answers(struct mps_run *run)
 {
         run->ask_ms = FIRST_ASK_MS;
-        run_look_again(run, FIRST_ASK_MS);
+        run_poll_again(run, FIRST_ASK_MS);
 }
 
 void run_wait(struct mps_run *run, uint64_t ms)
 {
-        run_look_again(run, ms);
+        run_poll_again(run, ms);
 }
 
 void run_wait_for_units(struct mps_run *run, const char *blocker)
@@ -229,10 +229,10 @@ void run_wait_for_units(struct mps_run *run, const char *blocker)
         uv_timer_stop(&run->deadline);
         run_set_text(&run->reason,
                 xasprintf("it waits for the daemon '%s' to end, which still serves one of its units", blocker));
-        run_tell(run, false);
+        run_notify(run, false);
 }
 
-static void on_turn(uv_timer_t *turn)
+static void on_poll_turn(uv_timer_t *turn)
 {
         struct mps_run *run = turn->data;
 
@@ -241,5 +241,5 @@ static void on_turn(uv_timer_t *turn)
         else if (run->machine.state == MPS_STARTING && run->control)
                 ask_for_first_answer(run);
         else if (run_is_looking(run) && run->control)
-                look(run);
+                run_poll(run);
 }

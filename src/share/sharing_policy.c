@@ -1,4 +1,4 @@
-#include "share/mps_terms.h"
+#include "share/sharing_policy.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 
 /* ---- from a plan, and against one ---- */
 
-static struct mps_terms terms_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
+static struct sharing_policy policy_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
         const struct sharing_section *section = unit->shared->section;
 
-        return (struct mps_terms){
+        return (struct sharing_policy){
                 .resource = arena_strdup(arena, resource->name),
                 .base_name = arena_strdup(arena, unit->base_name),
                 .unit = arena_strdup(arena, unit->uuid),
@@ -34,38 +34,39 @@ static struct mps_terms terms_of(struct arena *arena, const struct resource *res
         };
 }
 
-static size_t add_units(struct mps_terms *items, struct arena *arena, const struct resource *resource)
+static size_t add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
 {
         size_t count = 0;
 
         for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++)
                 if (resource->units[i].shared)
-                        items[count++] = terms_of(arena, resource, &resource->units[i]);
+                        items[count++] = policy_of(arena, resource, &resource->units[i]);
         return count;
 }
 
-void mps_terms_of(struct mps_terms_list *ret, struct arena *arena, const struct plan *plan)
+void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, const struct plan *plan)
 {
-        struct mps_terms *items;
+        struct sharing_policy *items;
         size_t most = 0;
 
         for (size_t i = 0; i < plan->n_resources; i++) {
                 most += plan->resources[i].n_units;
-                for (size_t j = 0; j < plan->resources[i].n_leaving; j++)
-                        most += plan->resources[i].leaving[j].n_units;
+                for (size_t j = 0; j < plan->resources[i].n_draining; j++)
+                        most += plan->resources[i].draining[j].n_units;
         }
-        items = ARENA_ARRAY(arena, struct mps_terms, most);
-        *ret = (struct mps_terms_list){.items = items};
+        items = ARENA_ARRAY(arena, struct sharing_policy, most);
+        *ret = (struct sharing_policy_list){.items = items};
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
                 ret->count += add_units(&items[ret->count], arena, resource);
-                for (size_t j = 0; j < resource->n_leaving; j++)
-                        ret->count += add_units(&items[ret->count], arena, &resource->leaving[j]);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        ret->count += add_units(&items[ret->count], arena, &resource->draining[j]);
         }
 }
 
-const struct mps_terms *mps_terms_find(const struct mps_terms_list *list, const char *resource, const char *unit)
+const struct sharing_policy *sharing_policy_find(
+        const struct sharing_policy_list *list, const char *resource, const char *unit)
 {
         for (size_t i = 0; i < list->count; i++)
                 if (strcmp(list->items[i].unit, unit) == 0 && strcmp(list->items[i].resource, resource) == 0)
@@ -73,33 +74,34 @@ const struct mps_terms *mps_terms_find(const struct mps_terms_list *list, const 
         return NULL;
 }
 
-static unsigned int most_of(const struct mps_terms *terms)
+static unsigned int most_of(const struct sharing_policy *policy)
 {
         const struct resource resource = {
-                .max_per_request = terms->max_per_request,
-                .fail_requests_greater_than_one = terms->fail_requests_greater_than_one,
+                .max_per_request = policy->max_per_request,
+                .fail_requests_greater_than_one = policy->fail_requests_greater_than_one,
         };
-        const struct unit unit = {.replicas = terms->replicas};
+        const struct unit unit = {.replicas = policy->replicas};
 
         return share_most(&resource, &unit);
 }
 
-bool mps_terms_are_kept(const struct mps_terms *terms, const struct resource *resource, const struct unit *unit)
+bool sharing_policy_is_kept(
+        const struct sharing_policy *policy, const struct resource *resource, const struct unit *unit)
 {
         const struct sharing_section *section;
 
-        if (!unit->shared || resource->strategy != SHARING_MPS || strcmp(terms->resource, resource->name) != 0)
+        if (!unit->shared || resource->strategy != SHARING_MPS || strcmp(policy->resource, resource->name) != 0)
                 return false;
         section = unit->shared->section;
-        return terms->replicas == unit->replicas && terms->sms == unit->shared->sms &&
-               terms->provisioning == resource->provisioning && terms->daemon_scope == resource->daemon_scope &&
-               terms->tier_limit == resource->tier_limit && most_of(terms) == share_most(resource, unit) &&
-               terms->has_memory_reserve == section->has_memory_reserve &&
-               terms->memory_reserve_mib == section->memory_reserve_mib && terms->max_threads == section->max_threads &&
-               terms->max_memory_mib == section->max_memory_mib;
+        return policy->replicas == unit->replicas && policy->sms == unit->shared->sms &&
+               policy->provisioning == resource->provisioning && policy->daemon_scope == resource->daemon_scope &&
+               policy->tier_limit == resource->tier_limit && most_of(policy) == share_most(resource, unit) &&
+               policy->has_memory_reserve == section->has_memory_reserve &&
+               policy->memory_reserve_mib == section->memory_reserve_mib &&
+               policy->max_threads == section->max_threads && policy->max_memory_mib == section->max_memory_mib;
 }
 
-bool mps_terms_agree(const struct mps_terms *a, const struct mps_terms *b)
+bool sharing_policy_agrees(const struct sharing_policy *a, const struct sharing_policy *b)
 {
         return strcmp(a->resource, b->resource) == 0 && a->provisioning == b->provisioning &&
                a->placement == b->placement && a->daemon_scope == b->daemon_scope && a->tier_limit == b->tier_limit &&
@@ -111,50 +113,50 @@ bool mps_terms_agree(const struct mps_terms *a, const struct mps_terms *b)
 
 /* ---- a resource again ---- */
 
-static const struct shared_resource *entry_of(struct arena *arena, const struct mps_terms *terms)
+static const struct shared_resource *entry_of(struct arena *arena, const struct sharing_policy *policy)
 {
         struct sharing_section *section = ARENA_NEW(arena, struct sharing_section);
         struct shared_resource *entry = ARENA_NEW(arena, struct shared_resource);
 
         *section = (struct sharing_section){
                 .strategy = SHARING_MPS,
-                .fail_requests_greater_than_one = terms->fail_requests_greater_than_one,
-                .provisioning = terms->provisioning,
-                .daemon_scope = terms->daemon_scope,
-                .guard = terms->guard,
-                .tier_limit = terms->tier_limit,
-                .has_memory_reserve = terms->has_memory_reserve,
-                .memory_reserve_mib = terms->memory_reserve_mib,
-                .max_threads = terms->max_threads,
-                .max_memory_mib = terms->max_memory_mib,
-                .max_per_request = terms->max_per_request,
+                .fail_requests_greater_than_one = policy->fail_requests_greater_than_one,
+                .provisioning = policy->provisioning,
+                .daemon_scope = policy->daemon_scope,
+                .guard = policy->guard,
+                .tier_limit = policy->tier_limit,
+                .has_memory_reserve = policy->has_memory_reserve,
+                .memory_reserve_mib = policy->memory_reserve_mib,
+                .max_threads = policy->max_threads,
+                .max_memory_mib = policy->max_memory_mib,
+                .max_per_request = policy->max_per_request,
         };
         *entry = (struct shared_resource){
                 .section = section,
                 .path = "sharing.mps.resources",
-                .name = arena_strdup(arena, terms->base_name),
-                .replicas = terms->replicas,
-                .sms = terms->sms,
+                .name = arena_strdup(arena, policy->base_name),
+                .replicas = policy->replicas,
+                .sms = policy->sms,
         };
         return entry;
 }
 
-static struct unit unit_of(struct arena *arena, const struct inventory *inventory, const struct mps_terms *terms)
+static struct unit unit_of(struct arena *arena, const struct inventory *inventory, const struct sharing_policy *policy)
 {
         const struct mig_device *mig;
-        const struct gpu *gpu = inventory_find_unit(inventory, terms->unit, &mig);
+        const struct gpu *gpu = inventory_find_unit(inventory, policy->unit, &mig);
 
         return (struct unit){
-                .uuid = arena_strdup(arena, terms->unit),
+                .uuid = arena_strdup(arena, policy->unit),
                 .index = mig ? arena_printf(arena, "%u:%u", gpu->index, mig->index)
                              : arena_printf(arena, "%u", gpu->index),
-                .base_name = arena_strdup(arena, terms->base_name),
-                .name = arena_strdup(arena, terms->resource),
+                .base_name = arena_strdup(arena, policy->base_name),
+                .name = arena_strdup(arena, policy->resource),
                 .gpu = gpu,
                 .mig = mig,
-                .shared = entry_of(arena, terms),
+                .shared = entry_of(arena, policy),
                 .memory = mig ? mig->memory : gpu->memory,
-                .replicas = terms->replicas,
+                .replicas = policy->replicas,
                 .position = (size_t)(gpu - inventory->gpus),
         };
 }
@@ -172,44 +174,44 @@ static int compare_units(const void *a, const void *b)
         return (left_index > right_index) - (left_index < right_index);
 }
 
-void mps_terms_resource(struct resource *ret, struct arena *arena, const struct inventory *inventory,
-        const struct mps_terms *const *terms, size_t n_terms)
+void sharing_policy_resource(struct resource *ret, struct arena *arena, const struct inventory *inventory,
+        const struct sharing_policy *const *policy, size_t n_policies)
 {
-        struct unit *units = ARENA_ARRAY(arena, struct unit, n_terms);
+        struct unit *units = ARENA_ARRAY(arena, struct unit, n_policies);
 
-        for (size_t i = 0; i < n_terms; i++)
-                units[i] = unit_of(arena, inventory, terms[i]);
-        qsort(units, n_terms, sizeof(*units), compare_units);
+        for (size_t i = 0; i < n_policies; i++)
+                units[i] = unit_of(arena, inventory, policy[i]);
+        qsort(units, n_policies, sizeof(*units), compare_units);
         *ret = (struct resource){
                 .name = units[0].name,
                 .base_name = units[0].base_name,
                 .strategy = SHARING_MPS,
-                .provisioning = terms[0]->provisioning,
-                .placement = terms[0]->placement,
-                .fail_requests_greater_than_one = terms[0]->fail_requests_greater_than_one,
-                .daemon_scope = terms[0]->daemon_scope,
-                .tier_limit = terms[0]->tier_limit,
-                .max_per_request = terms[0]->max_per_request,
-                .reserves = terms[0]->provisioning != PROVISIONING_UNIFORM,
+                .provisioning = policy[0]->provisioning,
+                .placement = policy[0]->placement,
+                .fail_requests_greater_than_one = policy[0]->fail_requests_greater_than_one,
+                .daemon_scope = policy[0]->daemon_scope,
+                .tier_limit = policy[0]->tier_limit,
+                .max_per_request = policy[0]->max_per_request,
+                .reserves = policy[0]->provisioning != PROVISIONING_UNIFORM,
         };
-        resource_set_units(ret, arena, units, n_terms);
+        resource_set_units(ret, arena, units, n_policies);
 }
 
 /* ---- the file ---- */
 
-static json_t *write_terms(const struct mps_terms *terms)
+static json_t *write_policy(const struct sharing_policy *policy)
 {
         return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I, s:i, s:I}", "resource",
-                terms->resource, "baseName", terms->base_name, "unit", terms->unit, "replicas", (int)terms->replicas,
-                "sms", (int)terms->sms, "provisioning", (int)terms->provisioning, "placement", (int)terms->placement,
-                "daemonScope", (int)terms->daemon_scope, "tierLimit", (int)terms->tier_limit, "guard",
-                (int)terms->guard, "failRequestsGreaterThanOne", (int)terms->fail_requests_greater_than_one,
-                "maxPerRequest", (int)terms->max_per_request, "hasMemoryReserve", (int)terms->has_memory_reserve,
-                "memoryReserveMiB", (json_int_t)terms->memory_reserve_mib, "maxThreads", (int)terms->max_threads,
-                "maxMemoryMiB", (json_int_t)terms->max_memory_mib);
+                policy->resource, "baseName", policy->base_name, "unit", policy->unit, "replicas",
+                (int)policy->replicas, "sms", (int)policy->sms, "provisioning", (int)policy->provisioning, "placement",
+                (int)policy->placement, "daemonScope", (int)policy->daemon_scope, "tierLimit", (int)policy->tier_limit,
+                "guard", (int)policy->guard, "failRequestsGreaterThanOne", (int)policy->fail_requests_greater_than_one,
+                "maxPerRequest", (int)policy->max_per_request, "hasMemoryReserve", (int)policy->has_memory_reserve,
+                "memoryReserveMiB", (json_int_t)policy->memory_reserve_mib, "maxThreads", (int)policy->max_threads,
+                "maxMemoryMiB", (json_int_t)policy->max_memory_mib);
 }
 
-char *mps_terms_write(const struct mps_terms_list *list, const char *const *names, size_t n_names)
+char *sharing_policy_write(const struct sharing_policy_list *list, const char *const *names, size_t n_names)
 {
         json_t *units = json_array();
         json_t *resources = json_array();
@@ -219,7 +221,7 @@ char *mps_terms_write(const struct mps_terms_list *list, const char *const *name
         for (size_t i = 0; i < n_names; i++)
                 json_array_append_new(resources, json_string(names[i]));
         for (size_t i = 0; i < list->count; i++)
-                json_array_append_new(units, write_terms(&list->items[i]));
+                json_array_append_new(units, write_policy(&list->items[i]));
         root = json_pack("{s:i, s:o, s:o}", "version", 1, "resources", resources, "mps", units);
         text = json_dumps(root, JSON_COMPACT);
         json_decref(root);
@@ -234,15 +236,15 @@ static const char *read_text(struct arena *arena, const json_t *json)
 }
 
 /* -1 where it is none from 0 to |most|. */
-static json_int_t read_number(const json_t *terms, const char *key, json_int_t most)
+static json_int_t read_number(const json_t *policy, const char *key, json_int_t most)
 {
-        const json_t *json = json_object_get(terms, key);
+        const json_t *json = json_object_get(policy, key);
         json_int_t value = json_integer_value(json);
 
         return json_is_integer(json) && value >= 0 && value <= most ? value : -1;
 }
 
-static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t *json)
+static bool read_policy(struct sharing_policy *ret, struct arena *arena, const json_t *json)
 {
         json_int_t replicas = read_number(json, "replicas", (json_int_t)PLAN_MAX_DEVICES);
         json_int_t sms = read_number(json, "sms", INT32_MAX);
@@ -254,7 +256,7 @@ static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t 
         json_int_t most = read_number(json, "maxPerRequest", (json_int_t)PLAN_MAX_DEVICES);
         json_int_t reserve = read_number(json, "memoryReserveMiB", INT64_MAX);
 
-        *ret = (struct mps_terms){
+        *ret = (struct sharing_policy){
                 .resource = read_text(arena, json_object_get(json, "resource")),
                 .base_name = read_text(arena, json_object_get(json, "baseName")),
                 .unit = read_text(arena, json_object_get(json, "unit")),
@@ -267,7 +269,7 @@ static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t 
         ret->replicas = (unsigned int)replicas;
         ret->sms = (unsigned int)sms;
         ret->provisioning = (enum provisioning)provisioning;
-        /* Files of before do not have them. */
+        /* files of older versions do not have them. */
         ret->max_threads = (unsigned int)MAX(read_number(json, "maxThreads", 100), 0);
         ret->max_memory_mib = (uint64_t)MAX(read_number(json, "maxMemoryMiB", INT64_MAX), 0);
         ret->placement = (enum placement)placement;
@@ -279,16 +281,16 @@ static bool read_terms(struct mps_terms *ret, struct arena *arena, const json_t 
         return true;
 }
 
-int mps_terms_read(struct mps_terms_list *ret, const char *const **ret_names, size_t *ret_n_names, struct arena *arena,
-        const char *text, size_t length, struct error *err)
+int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret_names, size_t *ret_n_names,
+        struct arena *arena, const char *text, size_t length, struct error *err)
 {
         json_error_t fault;
-        json_t *root = length <= MPS_TERMS_TEXT_MAX ? json_loadb(text, length, 0, &fault) : NULL;
+        json_t *root = length <= SHARING_POLICY_TEXT_MAX ? json_loadb(text, length, 0, &fault) : NULL;
         const json_t *units = json_object_get(root, "mps");
         const json_t *resources = json_object_get(root, "resources");
-        size_t n_units = MIN(json_array_size(units), MPS_TERMS_MAX);
+        size_t n_units = MIN(json_array_size(units), SHARING_POLICY_MAX);
         size_t n_names = MIN(json_array_size(resources), 2 * PLAN_MAX_RESOURCES);
-        struct mps_terms *items;
+        struct sharing_policy *items;
         const char **names;
 
         if (!json_is_array(units) || !json_is_array(resources)) {
@@ -296,16 +298,16 @@ int mps_terms_read(struct mps_terms_list *ret, const char *const **ret_names, si
                 return error_set(
                         err, ERROR_INVALID, "no record of sharing policies: it has no lists 'mps' and 'resources'");
         }
-        items = ARENA_ARRAY(arena, struct mps_terms, n_units);
+        items = ARENA_ARRAY(arena, struct sharing_policy, n_units);
         names = ARENA_ARRAY(arena, const char *, n_names);
-        *ret = (struct mps_terms_list){.items = items};
+        *ret = (struct sharing_policy_list){.items = items};
         *ret_names = names;
         *ret_n_names = 0;
         for (size_t i = 0; i < n_units; i++) {
-                struct mps_terms *next = &items[ret->count];
+                struct sharing_policy *next = &items[ret->count];
 
-                if (read_terms(next, arena, json_array_get(units, i)) &&
-                        !mps_terms_find(ret, next->resource, next->unit))
+                if (read_policy(next, arena, json_array_get(units, i)) &&
+                        !sharing_policy_find(ret, next->resource, next->unit))
                         ret->count++;
         }
         for (size_t i = 0; i < n_names; i++) {

@@ -1,0 +1,66 @@
+/*
+ * How a unit is shared under MPS: what the containers that hold a part of it were promised, without the plan that
+ * promised it. So it can be compared with what a newer plan would promise, be made a resource again while they run, and
+ * survive the agent in a file. Pure.
+ *
+ * Only MPS needs it: what a container has of a unit that is whole or time-sliced follows from the form of its ids.
+ */
+#pragma once
+
+#include "share/plan.h"
+
+/* Of the agent, below the MPS root. */
+#define SHARING_POLICY_FILE "terms.json"
+/* The longest text of sharing_policy_read(): every unit of the largest node several times. */
+#define SHARING_POLICY_TEXT_MAX ((size_t)1024 * 1024)
+#define SHARING_POLICY_MAX ((size_t)4096)
+
+struct sharing_policy {
+        const char *resource; /* as advertised */
+        const char *base_name;
+        const char *unit; /* UUID */
+        unsigned int replicas;
+        unsigned int sms; /* provisioning sm; 0: by the replicas */
+        enum provisioning provisioning;
+        enum placement placement;
+        enum daemon_scope daemon_scope;
+        enum mps_tier tier_limit;
+        enum guard_mode guard;
+        bool fail_requests_greater_than_one;
+        unsigned int max_per_request;
+        bool has_memory_reserve;
+        uint64_t memory_reserve_mib;
+        unsigned int max_threads; /* provisioning declared */
+        uint64_t max_memory_mib;
+};
+
+struct sharing_policy_list {
+        const struct sharing_policy *items;
+        size_t count;
+};
+
+/* Of all units that |plan| shares under MPS, those included that only leave. Everything is copied into |arena|. */
+void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, const struct plan *plan);
+
+const struct sharing_policy *sharing_policy_find(
+        const struct sharing_policy_list *list, const char *resource, const char *unit);
+
+/* Who holds a part of the unit by |policy| has the same by |unit| of |resource|, and so has its daemon. */
+bool sharing_policy_is_kept(
+        const struct sharing_policy *policy, const struct resource *resource, const struct unit *unit);
+
+/* True when both belong into one resource: all that is the resource's is the same. */
+bool sharing_policy_agrees(const struct sharing_policy *a, const struct sharing_policy *b);
+
+/*
+ * The resource again, of units that |inventory| has and whose policies agree; all devices of each are in it. Lives in |arena|, but for
+ * the index, and borrows from |inventory|.
+ */
+void sharing_policy_resource(struct resource *ret, struct arena *arena, const struct inventory *inventory,
+        const struct sharing_policy *const *policy, size_t n_policies);
+
+/* As JSON, with the names of all resources that are advertised; the caller frees. */
+char *sharing_policy_write(const struct sharing_policy_list *list, const char *const *names, size_t n_names);
+/* And back; what is malformed is left out. An error where the text is no such JSON. */
+int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret_names, size_t *ret_n_names,
+        struct arena *arena, const char *text, size_t length, struct error *err) MUST_USE;
