@@ -175,6 +175,10 @@ static int serve_again(struct dra_registration *registration, struct rpc_server 
 
         if (before)
                 rpc_server_close(before, REPLACED_GRACE_MS, on_server_closed, registration);
+        /* Two that replace each other's sockets would do so for ever. */
+        if (reach_socket(path) == 0)
+                return error_set(
+                        err, ERROR_UNAVAILABLE, "socket '%s': another instance of this driver listens on it", path);
         if (rpc_server_new(server, registration->options.loop, path, options, err) < 0)
                 return -1;
         registration->open++;

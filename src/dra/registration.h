@@ -5,7 +5,7 @@
  *     <plugins>/<driver>/dra[-<instance>].sock             what the service serves
  *
  * |instance| is the pod's UID: two instances of a rolling update have sockets of their own, and kubelet (1.33 and later) calls the one
- * that registered last and is connected.
+ * that registered last and is connected. Of two instances with the same names the second waits until nobody accepts on them any more.
  *
  * Sockets that were removed, or whose directory was replaced, are made again, the second before the first: kubelet may call as soon as it
  * has read GetInfo. The directory <plugins>/<driver> is made where it is missing, the registry is kubelet's and is waited for. Sockets

@@ -285,3 +285,22 @@ def test_the_sockets_of_a_killed_instance_go_and_those_of_a_live_one_stay(start)
     wait_for(lambda: accepts(third.first))
     wait_for(lambda: not os.path.exists(killed.first) and not os.path.exists(killed.second))
     assert accepts(live.first) and accepts(live.second)
+
+
+def test_a_second_instance_of_the_same_name_waits_for_the_end_of_the_first(start):
+    first = start()
+    with dial(first.second) as channel:
+        made = os.stat(first.second).st_ctime_ns
+        second = start()
+        time.sleep(0.6)  # three looks of the second
+        assert os.stat(first.second).st_ctime_ns == made
+        answer = prepare(channel, 'u-1')
+        assert first.says() == 'prepare default u-1 c-u-1'
+        first.tell('done u-1')
+        assert results(answer)['u-1'].error == ''
+    assert first.close() == 0
+    with dial(second.second) as channel:
+        answer = prepare(channel, 'u-2')
+        assert second.says() == 'prepare default u-2 c-u-2'
+        second.tell('done u-2')
+        assert results(answer)['u-2'].error == ''
