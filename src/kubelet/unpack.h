@@ -1,5 +1,5 @@
 /*
- * protobuf → struct in an arena, within a limit of memory however the message is made. Private to kubelet/: with it come the
+ * protobuf → struct in an arena, within a limit of memory however the message is made. Private to kubelet/ and dra/: with it come the
  * types of generated code.
  */
 #pragma once

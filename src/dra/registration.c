@@ -1,0 +1,402 @@
+#include "dra/registration.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include <pluginregistration.pb-c.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "io/dirwatch.h"
+#include "io/reach.h"
+#include "kubelet/unpack.h"
+#include "rpc/server.h"
+
+#define POLL_MS UINT64_C(10000)
+#define RETRY_MS UINT64_C(10000)
+#define RETRY_MAX_MS UINT64_C(120000)
+#define STATUS_MEMORY ((size_t)64 * 1024)
+#define STATUS_LIMIT ((size_t)32 * 1024)         /* bytes of a message to the first socket */
+#define REPLACED_GRACE_MS DRA_SERVICE_TIMEOUT_MS /* calls through a socket that was removed end as if it were there */
+
+struct dra_registration {
+        struct dra_registration_options options;
+        char *driver;
+        char *registry;
+        char *directory; /* of |endpoint| */
+        char *registry_socket;
+        char *endpoint;
+        struct rpc_server *first; /* NULL: not there yet */
+        struct rpc_server *second;
+        struct dirwatch *watches[2];
+        uv_timer_t retry;
+        uint64_t pause_ms;
+        char last_failure[sizeof(((struct error *)0)->text)];
+        bool is_registered;
+        bool is_closing;
+        unsigned int open; /* servers, also replaced ones, and the timer */
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+static void look(struct dra_registration *registration);
+
+/* ---- the Registration service ---- */
+
+static void finish_with(struct rpc_call *call, const ProtobufCMessage *answer)
+{
+        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(answer));
+
+        protobuf_c_message_pack(answer, rpc_message_payload(message));
+        rpc_call_send(call, message);
+        rpc_message_unref(message);
+        rpc_call_finish(call, RPC_OK, NULL);
+}
+
+static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
+{
+        struct dra_registration *registration = context;
+        /* The short form, without the package. From 1.34 on kubelet takes the first that it knows. */
+        char v1[] = "v1.DRAPlugin", v1beta1[] = "v1beta1.DRAPlugin", health[] = "v1alpha1.DRAResourceHealth";
+        char type[] = "DRAPlugin";
+        char *versions[] = {v1, v1beta1, health};
+        Pluginregistration__PluginInfo info;
+
+        pluginregistration__plugin_info__init(&info);
+        info.type = type;
+        info.name = registration->driver;
+        info.endpoint = registration->endpoint;
+        info.supported_versions = versions;
+        info.n_supported_versions = ARRAY_SIZE(versions);
+        finish_with(call, &info.base);
+}
+
+static void on_retry(uv_timer_t *timer);
+
+static void refused(struct dra_registration *registration, const char *reason)
+{
+        enum log_level level = strcmp(registration->last_failure, reason) == 0 ? LOG_DEBUG : LOG_WARN;
+
+        snprintf(registration->last_failure, sizeof(registration->last_failure), "%s", reason);
+        registration->is_registered = false;
+        LOG_AT(level, "kubelet refused the DRA driver, will try again", LOG_STR("driver", registration->driver),
+                LOG_STR("error", registration->last_failure));
+        uv_timer_start(&registration->retry, on_retry, registration->pause_ms, 0);
+        registration->pause_ms = MIN(2 * registration->pause_ms, RETRY_MAX_MS);
+}
+
+static void handle_notify(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        struct dra_registration *registration = context;
+        Pluginregistration__RegistrationStatusResponse answer = PLUGINREGISTRATION__REGISTRATION_STATUS_RESPONSE__INIT;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const Pluginregistration__RegistrationStatus *status;
+        struct error err;
+
+        status = (const Pluginregistration__RegistrationStatus *)(const void *)unpack(
+                &pluginregistration__registration_status__descriptor, &arena, STATUS_MEMORY, message, size, &err);
+        if (!status) {
+                rpc_call_finish(call, RPC_INVALID_ARGUMENT, err.text);
+                return;
+        }
+        finish_with(call, &answer.base);
+        if (registration->is_closing)
+                return;
+        if (status->plugin_registered) {
+                LOG_AT(registration->is_registered ? LOG_DEBUG : LOG_INFO, "registered DRA driver with kubelet",
+                        LOG_STR("driver", registration->driver), LOG_STR("socket", registration->endpoint));
+                registration->is_registered = true;
+                registration->last_failure[0] = '\0';
+                registration->pause_ms = registration->options.retry_ms;
+                uv_timer_stop(&registration->retry);
+        } else {
+                refused(registration, status->error[0] ? status->error : "no reason given");
+        }
+        if (registration->options.on_status)
+                registration->options.on_status(
+                        status->plugin_registered ? NULL : registration->last_failure, registration->options.data);
+}
+
+static const struct rpc_method methods[] = {
+        {"/pluginregistration.Registration/GetInfo", handle_get_info},
+        {"/pluginregistration.Registration/NotifyRegistrationStatus", handle_notify},
+};
+
+/* ---- sockets ---- */
+
+static void free_if_closed(struct dra_registration *registration)
+{
+        void (*closed)(void *data) = registration->closed;
+        void *data = registration->closed_data;
+
+        if (--registration->open > 0)
+                return;
+        free(registration->driver);
+        free(registration->registry);
+        free(registration->directory);
+        free(registration->registry_socket);
+        free(registration->endpoint);
+        free(registration);
+        if (closed)
+                closed(data);
+}
+
+static void on_server_closed(void *data)
+{
+        free_if_closed(data);
+}
+
+/* One line when the reason changes. */
+static void report_failure(struct dra_registration *registration, const struct error *err)
+{
+        enum log_level level = strcmp(registration->last_failure, err->text) == 0 ? LOG_DEBUG : LOG_WARN;
+
+        snprintf(registration->last_failure, sizeof(registration->last_failure), "%s", err->text);
+        LOG_AT(level, "DRA driver is not to be found by kubelet, will try again",
+                LOG_STR("driver", registration->driver), LOG_ERR(err));
+}
+
+static bool is_there(const struct rpc_server *server)
+{
+        return server && rpc_server_is_reachable(server);
+}
+
+/* Replaces |*server|, whose socket is gone, if there is one. */
+static int serve_again(struct dra_registration *registration, struct rpc_server **server, const char *path,
+        const struct rpc_server_options *options, struct error *err)
+{
+        struct rpc_server *before = TAKE_PTR(*server);
+
+        if (before)
+                rpc_server_close(before, REPLACED_GRACE_MS, on_server_closed, registration);
+        /* Two that replace each other's sockets would do so for ever. */
+        if (reach_socket(path) == 0)
+                return error_set(
+                        err, ERROR_UNAVAILABLE, "socket '%s': another instance of this driver listens on it", path);
+        if (rpc_server_new(server, registration->options.loop, path, options, err) < 0)
+                return -1;
+        registration->open++;
+        log_debug("serving", LOG_STR("socket", path));
+        return 0;
+}
+
+static int make_sockets(struct dra_registration *registration, struct error *err)
+{
+        if (!is_there(registration->second)) {
+                const struct rpc_server_options options = {.service = dra_service_rpc(registration->options.service)};
+
+                if (file_make_folder(registration->directory, err) < 0 ||
+                        serve_again(registration, &registration->second, registration->endpoint, &options, err) < 0)
+                        return -1;
+        }
+        if (!is_there(registration->first)) {
+                const struct rpc_server_options options = {.service = {.methods = methods,
+                                                                   .n_methods = ARRAY_SIZE(methods),
+                                                                   .context = registration,
+                                                                   .limits = {.message = STATUS_LIMIT}},
+                        .connections = 8};
+
+                registration->is_registered = false;
+                if (serve_again(registration, &registration->first, registration->registry_socket, &options, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* "<begin>[-<instance>]<end>". */
+static bool is_name_of_ours(const char *name, const char *begin, const char *end)
+{
+        size_t length = strlen(name);
+        size_t n_begin = strlen(begin);
+        size_t n_end = strlen(end);
+
+        return length >= n_begin + n_end && strncmp(name, begin, n_begin) == 0 &&
+               strcmp(name + length - n_end, end) == 0 && (length == n_begin + n_end || name[n_begin] == '-');
+}
+
+static void remove_if_stale(const char *path)
+{
+        struct stat status;
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        if (lstat(path, &status) < 0 || !S_ISSOCK(status.st_mode) ||
+                status.st_mtim.tv_sec + DRA_REGISTRATION_STALE_S > now.tv_sec)
+                return;
+        if (reach_socket(path) != ECONNREFUSED)
+                return;
+        if (unlink(path) == 0)
+                log_info("removed the socket of an instance that is gone", LOG_STR("socket", path));
+}
+
+static void remove_stale_sockets(const char *directory, const char *begin, const char *end, const char *own)
+{
+        DIR *opened = opendir(directory);
+        const struct dirent *entry;
+
+        if (!opened)
+                return;
+        while ((entry = readdir(opened))) {
+                _free_ char *path = NULL;
+
+                if (!is_name_of_ours(entry->d_name, begin, end))
+                        continue;
+                path = xasprintf("%s/%s", directory, entry->d_name);
+                if (strcmp(path, own) != 0)
+                        remove_if_stale(path);
+        }
+        closedir(opened);
+}
+
+static void look(struct dra_registration *registration)
+{
+        struct error err;
+
+        if (make_sockets(registration, &err) < 0)
+                report_failure(registration, &err);
+        remove_stale_sockets(registration->registry, registration->driver, "-reg.sock", registration->registry_socket);
+        remove_stale_sockets(registration->directory, "dra", ".sock", registration->endpoint);
+}
+
+static void on_changed(void *data)
+{
+        look(data);
+}
+
+/* A new file is a new plugin for kubelet's watcher. */
+static void on_retry(uv_timer_t *timer)
+{
+        struct dra_registration *registration = container_of(timer, struct dra_registration, retry);
+
+        if (registration->is_registered)
+                return;
+        if (is_there(registration->first))
+                unlink(registration->registry_socket);
+        look(registration);
+}
+
+/* ---- life ---- */
+
+static int check_driver(const char *driver, struct error *err)
+{
+        size_t length = strlen(driver);
+        bool is_start = true; /* of a label */
+
+        if (length == 0 || length > 63)
+                return error_set(
+                        err, ERROR_INVALID, "driver name '%.80s': %zu characters, must be 1 to 63", driver, length);
+        for (size_t i = 0; i < length; i++) {
+                char c = driver[i];
+                bool is_end = i + 1 == length || driver[i + 1] == '.';
+                bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+
+                if (!is_letter && (is_start || (c != '.' && (c != '-' || is_end))))
+                        return error_set(err, ERROR_INVALID,
+                                "driver name '%s': must be a DNS subdomain in lower case, such as gpu.example.com",
+                                driver);
+                is_start = c == '.';
+        }
+        if (is_start)
+                return error_set(err, ERROR_INVALID, "driver name '%s': ends with a dot", driver);
+        return 0;
+}
+
+static int check_instance(const char *instance, struct error *err)
+{
+        size_t length = strlen(instance);
+
+        if (length == 0 || length > 63 ||
+                strspn(instance, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != length)
+                return error_set(
+                        err, ERROR_INVALID, "instance '%.80s': must be 1 to 63 letters, digits and '-'", instance);
+        return 0;
+}
+
+static int check_path(const char *path, struct error *err)
+{
+        size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
+
+        if (path[0] != '/')
+                return error_set(err, ERROR_INVALID, "socket '%s': must be an absolute path", path);
+        if (strlen(path) > most)
+                return error_set(err, ERROR_INVALID, "socket '%s': the path has %zu bytes, at most %zu are possible",
+                        path, strlen(path), most);
+        return 0;
+}
+
+char *dra_registration_directory(const char *plugins, const char *driver)
+{
+        return xasprintf("%s/%s", plugins, driver);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        free_if_closed(container_of((uv_timer_t *)(void *)handle, struct dra_registration, retry));
+}
+
+int dra_registration_new(
+        struct dra_registration **ret, const struct dra_registration_options *options, struct error *err)
+{
+        const char *dash = options->instance ? "-" : "";
+        const char *instance = options->instance ? options->instance : "";
+        struct dra_registration *registration;
+        bool is_watching;
+
+        if (check_driver(options->driver, err) < 0 || (options->instance && check_instance(instance, err) < 0))
+                return -1;
+        registration = xcalloc(1, sizeof(*registration));
+        registration->options = *options;
+        if (!registration->options.retry_ms)
+                registration->options.retry_ms = RETRY_MS;
+        registration->pause_ms = registration->options.retry_ms;
+        registration->driver = xstrdup(options->driver);
+        registration->registry = xstrdup(options->registry);
+        registration->directory = dra_registration_directory(options->plugins, options->driver);
+        registration->registry_socket =
+                xasprintf("%s/%s%s%s-reg.sock", options->registry, options->driver, dash, instance);
+        registration->endpoint = xasprintf("%s/dra%s%s.sock", registration->directory, dash, instance);
+        registration->open = 1;
+        uv_timer_init(options->loop, &registration->retry);
+        is_watching =
+                check_path(registration->registry_socket, err) == 0 && check_path(registration->endpoint, err) == 0;
+        for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches) && is_watching; i++)
+                is_watching =
+                        dirwatch_new(&registration->watches[i], options->loop,
+                                i == 0 ? registration->registry : registration->directory,
+                                options->poll_ms ? options->poll_ms : POLL_MS, on_changed, registration, err) == 0;
+        if (!is_watching) {
+                for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
+                        dirwatch_close(registration->watches[i]);
+                uv_close((uv_handle_t *)&registration->retry, on_timer_closed);
+                return -1;
+        }
+        look(registration);
+        *ret = registration;
+        return 0;
+}
+
+void dra_registration_close(
+        struct dra_registration *registration, uint64_t grace_ms, void (*closed)(void *data), void *data)
+{
+        struct rpc_server *first = TAKE_PTR(registration->first);
+        struct rpc_server *second = TAKE_PTR(registration->second);
+
+        assert(!registration->is_closing);
+        registration->is_closing = true;
+        registration->closed = closed;
+        registration->closed_data = data;
+        for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
+                registration->watches[i] = dirwatch_close(registration->watches[i]);
+        uv_close((uv_handle_t *)&registration->retry, on_timer_closed);
+        if (first)
+                rpc_server_close(first, grace_ms, on_server_closed, registration);
+        dra_health_stream_end_all(dra_service_health(registration->options.service));
+        if (second)
+                rpc_server_close(second, grace_ms, on_server_closed, registration);
+}
