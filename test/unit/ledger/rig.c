@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "fake_events.h"
 #include "io/loop.h"
 #include "share/sharing_policy.h"
 
@@ -194,6 +195,7 @@ void rig_start(void)
                 .config = &rig.node.config,
                 .on_change = on_change,
                 .on_held = on_held,
+                .events = fake_events_begin(),
                 .repeat = fake_kubelet_repeat,
                 .is_healthy = is_healthy,
                 .now = read_clocks,
@@ -264,6 +266,7 @@ int rig_end(void **state UNUSED)
         assert_int_equal(uv_loop_close(&rig.loop), 0);
         fake_supervisor_end();
         fake_kubelet_end();
+        fake_events_end();
         unlink(rig.file);
         assert_int_equal(rmdir(rig.mps), 0);
         assert_int_equal(rmdir(rig.folder), 0);

@@ -1,0 +1,14 @@
+/*
+ * The events of the node as the ledger reports them (the functions of kube/node_events.h are these here): nothing is sent.
+ */
+#pragma once
+
+#include "kube/node_events.h"
+
+/* To pass as options: who passes NULL has no events. */
+struct node_events *fake_events_begin(void);
+
+/* "team/train MPSNotice: text" a line of each event for a pod, in the order in which they came; forgotten at the next call. */
+const char *fake_events_of_pods(void);
+
+void fake_events_end(void);
