@@ -52,7 +52,7 @@ static void check(const struct dra_layout *layout)
                         assert_true(!capacity->step || (capacity->max - capacity->min) % capacity->step == 0);
                 }
                 assert_int_equal(device->counter_set != NULL, device->n_consumes > 0);
-                for (size_t j = 0; j < device->n_consumes; j++)
+                for (size_t j = 0; device->counter_set && j < device->n_consumes; j++)
                         for (size_t k = 0; k < device->counter_set->n_counters; k++)
                                 if (strcmp(device->consumes[j].name, device->counter_set->counters[k].name) == 0)
                                         consumed += device->consumes[j].value <= device->counter_set->counters[k].value;
