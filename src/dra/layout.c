@@ -49,7 +49,7 @@ static void *grow(struct arena *arena, void *items, size_t count, size_t *room, 
                 return items;
         *room = MAX(*room * 2, (size_t)16);
         larger = arena_alloc(arena, *room, size);
-        if (count > 0)
+        if (items)
                 memcpy(larger, items, count * size);
         return larger;
 }

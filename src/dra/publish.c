@@ -242,11 +242,16 @@ static uint64_t version_of(const json_t *object)
         return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* The server refused a slice as it is: 422. */
+/* The server refused a slice as it is: 422. Where something else is wanted meanwhile, that may be another matter. */
 static void refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
 {
-        bool was_safe = publisher->is_refused || publisher->layout->is_safe;
+        bool was_safe;
 
+        if (!publisher->wanted) {
+                arm(publisher, 0);
+                return;
+        }
+        was_safe = publisher->is_refused || publisher->layout->is_safe;
         publisher->is_refused = true;
         if (was_safe) {
                 put_off(publisher, answer->error, answer->retry_after_ms);
@@ -262,6 +267,8 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
         struct dra_features features = publisher->features;
         json_t *kept = json_object_get(object, "spec");
 
+        if (!kept) /* no ResourceSlice: the watch will say what there is */
+                return;
         json_object_set(publisher->there, publisher->sent_name, object);
         json_object_set_new(publisher->accepted, publisher->sent_name,
                 json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));

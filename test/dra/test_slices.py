@@ -101,6 +101,10 @@ def gpu_of(name):
     return name.split('-')[1]
 
 
+def unit_of(name):
+    return name.removesuffix('-shared').removesuffix('-timeslice')
+
+
 def check_nothing_is_promised_twice(scheduler):
     kinds = {}
     for name, shares in scheduler.shares.items():
@@ -114,6 +118,8 @@ def check_nothing_is_promised_twice(scheduler):
     for gpu, names in kinds.items():
         whole_gpu = {name for name in names if 'mig' not in name}
         assert not whole_gpu or names == whole_gpu and len(names) == 1, f'GPU {gpu} has {names} at once'
+        units = [unit_of(name) for name in names]
+        assert len(units) == len(set(units)), f'GPU {gpu} has a unit in two forms: {names}'
         mig = [name for name in names if '-at-' in name]
         slices = [key for name in mig for key in scheduler.devices[name]['consumesCounters'][0]['counters']
                   if key.startswith('memory-slice-')]
@@ -142,7 +148,7 @@ def fits_by_sum(scheduler, request):
         others = [n for n, shares in scheduler.shares.items() if shares and n != name and gpu_of(n) == gpu_of(name)]
         if any('mig' not in n for n in others) or ('mig' not in name and others):
             continue
-        if 'mig' in name and any(n in (name.removesuffix('-shared'), name.removesuffix('-shared') + '-timeslice') for n in others):
+        if any(unit_of(n) == unit_of(name) for n in others):
             continue
         left = {key: quantity(c['value']) - sum(s.consumed[key] for s in scheduler.shares[name])
                 for key, c in device['capacity'].items()}

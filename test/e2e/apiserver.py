@@ -676,6 +676,21 @@ class ApiServer:
             for taint in resourceslices.basic(device).get('taints', []):
                 taint.setdefault('timeAdded', now())
 
+    def admit_claim_status(self, request):
+        """Who may change status.devices: the resource 'resourceclaims/driver', which no path leads to, by the name of each driver."""
+        verbs = [f'{where}-node:{request.verb}' for where in ('associated', 'arbitrary')]
+        for driver in {device['driver'] for device in (request.body.get('status') or {}).get('devices', [])}:
+            if self.rules is None or any(
+                    set(verbs) & set(rule['verbs']) and 'resource.k8s.io' in rule['apiGroups'] and
+                    'resourceclaims/driver' in rule['resources'] and driver in rule.get('resourceNames', [driver]) for rule in self.rules):
+                continue
+            text = (f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission: '
+                    f'resourceclaims.resource.k8s.io "{driver}" is forbidden: User "{request.user}" cannot {verbs[0]} resource '
+                    f'"resourceclaims/driver" in API group "resource.k8s.io" in the namespace "{request.namespace}"')
+            raise Refused(422, 'Invalid', f'ResourceClaim.resource.k8s.io "{request.name}" is invalid: status.devices: Forbidden: {text}',
+                          details={'name': request.name, 'group': 'resource.k8s.io', 'kind': 'ResourceClaim', 'causes': [
+                              {'reason': 'FieldValueForbidden', 'message': f'Forbidden: {text}', 'field': 'status.devices'}]})
+
     def carry_out(self, request):
         """(status, answer) of all but watches."""
         manager = request.query.get('fieldManager') or request.headers.get('User-Agent', '').partition('/')[0]
@@ -683,6 +698,8 @@ class ApiServer:
             return 200, self.list(request)
         if request.verb == 'get':
             return 200, self.store.find(request.collection, request.name)
+        if request.resource == 'resourceclaims' and request.subresource == 'status' and request.verb in ('update', 'patch'):
+            self.admit_claim_status(request)
         if request.resource == 'resourceslices' and request.verb in ('create', 'update'):
             self.admit_slice(request)
         if request.verb == 'create':

@@ -15,7 +15,7 @@ KEYED_LISTS = {'conditions': 'type', 'ownerReferences': 'uid', 'addresses': 'typ
 # Whose writes to the object itself leave its status alone, and the other way round.
 WITH_STATUS = {'nodes', 'pods', 'resourceclaims'}
 # Whose metadata.generation counts the changes of their spec.
-WITH_GENERATION = {'resourceslices', 'resourceclaims', 'deviceclasses'}
+WITH_GENERATION = {'resourceslices', 'deviceclasses'}
 # What managers do not own.
 UNOWNED = {('apiVersion',), ('kind',)} | {('metadata', key) for key in (
     'name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp', 'managedFields', 'generation', 'selfLink',

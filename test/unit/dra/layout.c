@@ -52,7 +52,7 @@ static void check(const struct dra_layout *layout)
                         assert_true(!capacity->step || (capacity->max - capacity->min) % capacity->step == 0);
                 }
                 assert_int_equal(device->counter_set != NULL, device->n_consumes > 0);
-                for (size_t j = 0; j < device->n_consumes; j++)
+                for (size_t j = 0; device->counter_set && j < device->n_consumes; j++)
                         for (size_t k = 0; k < device->counter_set->n_counters; k++)
                                 if (strcmp(device->consumes[j].name, device->counter_set->counters[k].name) == 0)
                                         consumed += device->consumes[j].value <= device->counter_set->counters[k].value;
@@ -198,6 +198,23 @@ static void test_what_is_offered_is_what_there_is(void **state UNUSED)
                 fixture.options.time_slicing = table[i].time_slicing;
                 assert_string_equal(names_of(&fixture), table[i].names);
                 assert_int_equal(fixture.layout->n_counter_sets, table[i].n_counter_sets);
+        }
+}
+
+static void test_forms_of_one_mig_device_exclude_each_other_and_no_other(void **state UNUSED)
+{
+        static const char *const names[] = {"gpu-2-mig-2g-12gb-gi1-ci0", "gpu-2-mig-2g-12gb-gi1-ci0-shared"};
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("mixed");
+
+        names_of(&fixture);
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                const struct dra_device *device = dra_layout_find(fixture.layout, names[i]);
+
+                assert_non_null(device);
+                assert_string_equal(device->counter_set->name, "gpu-2-counters");
+                assert_int_equal(device->counter_set->n_counters, 3);
+                assert_int_equal(device->n_consumes, 1);
+                assert_string_equal(device->consumes[0].name, "gi1-ci0");
         }
 }
 
@@ -357,8 +374,8 @@ static void test_candidates_go_from_small_to_large_and_first_where_they_are_in_t
         assert_int_equal(consumed_of(device, "ofa-engines"), 1);
 }
 
-/* Of A100: 3g at memory slice 4 is there. */
-static void add_instance(struct fixture *fixture, bool is_ours)
+/* Of A100: what |profile_id| makes, at memory slice |start|, is there, as if it had one MIG device of 3g. */
+static void add_instance_of(struct fixture *fixture, unsigned int profile_id, unsigned int start, bool is_ours)
 {
         struct dra_mig_instance *instance = ARENA_NEW(&fixture->arena, struct dra_mig_instance);
         struct dra_mig_gpu *gpu = ARENA_NEW(&fixture->arena, struct dra_mig_gpu);
@@ -372,11 +389,17 @@ static void add_instance(struct fixture *fixture, bool is_ours)
         fixture->inventory->gpus[0].mig_enabled = true;
         fixture->inventory->gpus[0].mig_devices = mig;
         fixture->inventory->gpus[0].n_mig_devices = 1;
-        *instance = (struct dra_mig_instance){.gpu_instance = 1, .profile_id = 9, .start = 4, .is_ours = is_ours};
+        *instance = (struct dra_mig_instance){
+                .gpu_instance = 1, .profile_id = profile_id, .start = start, .is_ours = is_ours};
         *gpu = fixture->options.mig_gpus[0];
         gpu->instances = instance;
         gpu->n_instances = 1;
         fixture->options.mig_gpus = gpu;
+}
+
+static void add_instance(struct fixture *fixture, bool is_ours)
+{
+        add_instance_of(fixture, 9, 4, is_ours);
 }
 
 static void test_what_prepare_made_stays_a_candidate(void **state UNUSED)
@@ -412,6 +435,30 @@ static void test_what_others_made_is_a_device_and_its_place_is_nobodys(void **st
         assert_int_equal(consumed_of(device, "memory-slice-4"), 0);
 }
 
+static void test_what_others_made_takes_its_engines_from_all_places(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("a100-mig");
+        const char *names;
+
+        fixture.inventory->n_gpus = 1;
+        simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
+        add_instance_of(&fixture, 20, 6, false); /* 1g.5gb+me: it has the only OFA */
+        names = names_of(&fixture);
+        assert_null(strstr(names, "-me-at-"));
+        assert_non_null(strstr(names, "-mig-3g-20gb-at-0"));
+        assert_null(strstr(names, "-mig-3g-20gb-at-4"));
+}
+
+static void test_an_instance_of_an_unknown_profile_has_all_of_its_gpu(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("a100-mig");
+
+        fixture.inventory->n_gpus = 1;
+        simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
+        add_instance_of(&fixture, 4711, 6, false);
+        assert_string_equal(names_of(&fixture), "gpu-0-mig-3g-20gb-gi1-ci0-shared gpu-0-mig-3g-20gb-gi1-ci0");
+}
+
 static void test_profiles_with_and_without_media_engines_have_names_of_their_own(void **state UNUSED)
 {
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("rtx-pro-mig");
@@ -431,6 +478,7 @@ int main(void)
                 cmocka_unit_test(test_what_is_shared_is_the_usable_memory_all_threads_and_the_drivers_clients),
                 cmocka_unit_test(test_presets_stay_within_what_there_is),
                 cmocka_unit_test(test_what_is_offered_is_what_there_is),
+                cmocka_unit_test(test_forms_of_one_mig_device_exclude_each_other_and_no_other),
                 cmocka_unit_test(test_compute_instances_of_one_gpu_instance_share_its_memory),
                 cmocka_unit_test(test_only_gpus_of_dra_are_offered),
                 cmocka_unit_test(test_without_a_feature_it_is_whole_units_or_static_shares_and_never_both),
@@ -441,6 +489,8 @@ int main(void)
                 cmocka_unit_test(test_candidates_go_from_small_to_large_and_first_where_they_are_in_the_way_of_least),
                 cmocka_unit_test(test_what_prepare_made_stays_a_candidate),
                 cmocka_unit_test(test_what_others_made_is_a_device_and_its_place_is_nobodys),
+                cmocka_unit_test(test_what_others_made_takes_its_engines_from_all_places),
+                cmocka_unit_test(test_an_instance_of_an_unknown_profile_has_all_of_its_gpu),
                 cmocka_unit_test(test_profiles_with_and_without_media_engines_have_names_of_their_own),
         };
 
