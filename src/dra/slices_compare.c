@@ -3,34 +3,8 @@
  */
 #include <string.h>
 
-#include "base/macro.h"
-#include "base/text.h"
+#include "dra/quantity.h"
 #include "dra/slices.h"
-
-/* Of a whole number with or without a suffix. */
-static bool quantity_value(const char *text, uint64_t *ret)
-{
-        static const struct {
-                const char *suffix;
-                uint64_t factor;
-        } suffixes[] = {{"", 1}, {"Ki", UINT64_C(1) << 10}, {"Mi", UINT64_C(1) << 20}, {"Gi", UINT64_C(1) << 30},
-                {"Ti", UINT64_C(1) << 40}, {"Pi", UINT64_C(1) << 50}, {"k", 1000}, {"M", 1000000}, {"G", 1000000000},
-                {"T", UINT64_C(1000000000000)}, {"P", UINT64_C(1000000000000000)}};
-        char digits[24];
-        size_t length = strspn(text, "0123456789");
-
-        if (length == 0 || length >= sizeof(digits))
-                return false;
-        memcpy(digits, text, length);
-        digits[length] = '\0';
-        for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
-                if (strcmp(text + length, suffixes[i].suffix) == 0 &&
-                        text_to_uint(digits, UINT64_MAX / suffixes[i].factor, ret)) {
-                        *ret *= suffixes[i].factor;
-                        return true;
-                }
-        return false;
-}
 
 static const json_t *basic_of(const json_t *device)
 {

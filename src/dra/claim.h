@@ -1,0 +1,85 @@
+/*
+ * A ResourceClaim as the API server has it (v1, v1beta2 and v1beta1 say the same here): what of it is ours, for Prepare. Pure.
+ *
+ * A pod's claim asks for 10 GiB and 30 % of a shared GPU, and the scheduler put it on gpu-0 of node n1:
+ *
+ *   spec.devices.requests           name "main"                            not read: what was asked for is the scheduler's matter
+ *   status.allocation.devices
+ *     results                       request "main", driver ours, pool "n1", device "gpu-0-shared", shareID "15eb…",
+ *                                   consumedCapacity memory 10Gi, threadPercentage 30, clients 1
+ *     config                        what class and claim say besides, for our driver
+ *
+ * is one result with those three capacities as whole numbers. Results of other drivers, and of our driver in the pool of another node,
+ * are not ours. Whatever stands there was written by others: a name that could not be part of a file's or a CDI device's name, a
+ * number that is none, or more than the API allows, is an error that names field, value and bound.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* Bounds of the API. */
+#define DRA_CLAIM_RESULTS_MAX ((size_t)32)
+#define DRA_CLAIM_CONFIGS_MAX ((size_t)64)
+#define DRA_CLAIM_CAPACITIES_MAX ((size_t)32)
+#define DRA_CLAIM_PODS_MAX ((size_t)256)
+
+struct dra_claim_capacity {
+        const char *name; /* "memory" */
+        uint64_t value;
+};
+
+struct dra_claim_result {
+        const char *request;    /* "main" */
+        const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
+        const char *device;
+        const char *share_id; /* a UUID; NULL: nobody else can have the device */
+        bool admin_access;    /* the device counts as free, and may be somebody else's */
+        const struct dra_claim_capacity *capacities;
+        size_t n_capacities;
+};
+
+struct dra_claim_config {
+        bool is_of_class;
+        const char *const *requests; /* "main", "main/small" */
+        size_t n_requests;           /* 0: for all */
+        const json_t *parameters;    /* an object; borrowed from the claim's JSON */
+};
+
+struct dra_claim {
+        const char *namespace;
+        const char *name;
+        const char *uid;
+        const struct dra_claim_result *results; /* at least one */
+        size_t n_results;
+        const struct dra_claim_config *configs; /* those of classes first: what comes later counts more */
+        size_t n_configs;
+        const char *const *pods; /* UIDs of those that it is reserved for */
+        size_t n_pods;
+};
+
+/* Whose claim is wanted, and what is ours. */
+struct dra_claim_asked {
+        const char *namespace;
+        const char *name;
+        const char *uid;
+        const char *driver;
+        const char *pool;
+};
+
+/*
+ * Texts are copied to |arena|. ERROR_NOT_FOUND: the claim of that name is another one now. ERROR_UNAVAILABLE: it is not allocated.
+ * ERROR_INVALID: it has nothing of ours, or cannot be read.
+ */
+int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
+        const struct dra_claim_asked *asked, struct error *err) MUST_USE;
+
+bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result);
+
+/* What |result| takes of that capacity, or |otherwise|. */
+uint64_t dra_claim_capacity(const struct dra_claim_result *result, const char *name, uint64_t otherwise);
