@@ -64,7 +64,7 @@ struct agent {
         struct complaint bad_plan;
         uv_timer_t retry;
         uint64_t retry_ms; /* of the last wait; 0: nothing is refused */
-        uv_signal_t signals[4];
+        struct signals signals;
         uv_timer_t deadline;
         bool stopping;
         int status;
@@ -129,8 +129,7 @@ static void agent_stop(struct agent *agent, int status)
         agent->stopping = true;
         agent->status = status;
         agent->leaves_threads = gpu_monitor_hangs(agent->monitor, hangs) > 0;
-        for (size_t i = 0; i < ARRAY_SIZE(agent->signals); i++)
-                uv_close((uv_handle_t *)&agent->signals[i], NULL);
+        signals_close(&agent->signals);
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
         agent->configs = agent_config_close(agent->configs);
@@ -689,23 +688,6 @@ void agent_setup_log(const struct option_set *options)
         log_setup((enum log_level)log_choice(options, "log-level"), (enum log_format)log_choice(options, "log-format"));
 }
 
-static int listen_to_signals(struct agent *agent, struct error *err)
-{
-        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                int rc = uv_signal_init(&agent->loop, &agent->signals[i]);
-
-                agent->signals[i].data = agent;
-                if (rc == 0)
-                        rc = uv_signal_start(&agent->signals[i], on_agent_signal, numbers[i]);
-                if (rc < 0)
-                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
-        }
-        signals_release();
-        return 0;
-}
-
 /* All else that speaks to the API server has requests that were waiting for this. */
 static void on_agent_connected(void *data)
 {
@@ -839,7 +821,8 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.restart);
         /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
-        if (listen_to_signals(&agent, &err) < 0 || agent_config_new(&agent.configs, &configs, &err) < 0)
+        if (signals_listen(&agent.signals, &agent.loop, on_agent_signal, &agent, &err) < 0 ||
+                agent_config_new(&agent.configs, &configs, &err) < 0)
                 return give_up(&agent, "cannot start", &err);
         if (agent_config_begin(agent.configs, &agent.settings, &err) < 0)
                 return give_up(&agent, "configuration refused", &err);

@@ -4,8 +4,24 @@
  */
 #pragma once
 
+#include <uv.h>
+
+#include "base/error.h"
+
 /* From here on they wait, in the threads that are made from here on for good. A program that is executed inherits that. */
 void signals_hold(void);
 
-/* They are listened to: those that waited come now. */
+/* They end the process, or do what else is set, again: those that waited come now. */
 void signals_release(void);
+
+struct signals {
+        uv_signal_t handles[4];
+        size_t count;
+};
+
+/* |on_signal| is called for each from the loop, with |data| in the handle; those that waited come now. */
+int signals_listen(
+        struct signals *signals, uv_loop_t *loop, uv_signal_cb on_signal, void *data, struct error *err) MUST_USE;
+
+/* After signals_listen(), also one that failed, or of a zeroed |signals|. */
+void signals_close(struct signals *signals);

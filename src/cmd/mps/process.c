@@ -157,8 +157,7 @@ void mps_process_stop(struct mps_process *process)
         process->is_stopping = true;
         process->metrics = metrics_http_close(process->metrics);
         set_ready(process, false);
-        for (size_t i = 0; i < ARRAY_SIZE(process->signals); i++)
-                uv_close((uv_handle_t *)&process->signals[i], NULL);
+        signals_close(&process->signals);
         if (process->options.on_stop)
                 process->options.on_stop(process->options.data);
         mps_supervisor_close(process->supervisor, process->options.grace_ms, on_supervisor_closed, process);
@@ -204,23 +203,6 @@ static const char **pick_environment(struct arena *arena)
         return picked;
 }
 
-static int listen_to_signals(struct mps_process *process, struct error *err)
-{
-        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                int rc = uv_signal_init(&process->loop, &process->signals[i]);
-
-                process->signals[i].data = process;
-                if (rc == 0)
-                        rc = uv_signal_start(&process->signals[i], on_process_signal, numbers[i]);
-                if (rc < 0)
-                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
-        }
-        signals_release();
-        return 0;
-}
-
 static int take_root(struct mps_process *process, struct error *err)
 {
         const char *root = process->root;
@@ -255,7 +237,8 @@ static int process_start(struct mps_process *process, struct error *err)
         struct mps_listener_options listener = {
                 .loop = &process->loop, .root = process->root, .own_plan = process->options.own_plan};
 
-        if (listen_to_signals(process, err) < 0 || take_root(process, err) < 0 || serve_metrics(process, err) < 0 ||
+        if (signals_listen(&process->signals, &process->loop, on_process_signal, process, err) < 0 ||
+                take_root(process, err) < 0 || serve_metrics(process, err) < 0 ||
                 mps_supervisor_new(&process->supervisor, &supervisor, err) < 0)
                 return -1;
         listener.supervisor = process->supervisor;

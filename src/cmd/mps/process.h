@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/lock.h"
+#include "io/signals.h"
 #include "mps/supervisor/listener.h"
 #include "mps/supervisor/supervisor.h"
 
@@ -43,7 +44,7 @@ struct mps_process {
         struct mps_listener *listener;
         struct mps_echo *echo;
         struct metrics_http *metrics;
-        uv_signal_t signals[4];
+        struct signals signals;
         uv_timer_t deadline; /* for what the owner has on the loop, when all else is closed */
         bool is_stopping;
         bool is_ready;       /* .ready is there */

@@ -105,7 +105,7 @@ struct manager {
         struct node_watch *node;
         struct node_label *label;
         struct config_source *source;
-        uv_signal_t signals[4];
+        struct signals signals;
         uv_timer_t retry;
 
         char *applied; /* the name that lies in its place; "" for the empty one; NULL: not settled yet */
@@ -125,8 +125,7 @@ static void config_manager_stop(struct manager *manager, int status)
                 return;
         manager->is_stopping = true;
         manager->status = status;
-        for (size_t i = 0; i < ARRAY_SIZE(manager->signals); i++)
-                uv_close((uv_handle_t *)&manager->signals[i], NULL);
+        signals_close(&manager->signals);
         uv_close((uv_handle_t *)&manager->retry, NULL);
         manager->label = node_label_close(manager->label);
         manager->node = node_watch_close(manager->node);
@@ -360,24 +359,6 @@ static void on_config_manager_signal(uv_signal_t *handle, int number)
 
 /* ---- start ---- */
 
-static int listen_to_signals(struct manager *manager, struct error *err)
-{
-        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                uv_signal_init(&manager->loop, &manager->signals[i]);
-                manager->signals[i].data = manager;
-        }
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                int rc = uv_signal_start(&manager->signals[i], on_config_manager_signal, numbers[i]);
-
-                if (rc < 0)
-                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
-        }
-        signals_release();
-        return 0;
-}
-
 static int config_manager_start(struct manager *manager, const struct option_set *set, struct error *err)
 {
         struct node_label_options label = {
@@ -390,7 +371,7 @@ static int config_manager_start(struct manager *manager, const struct option_set
                 .loop = &manager->loop, .folder = manager->values[SOURCE], .changed = on_source, .data = manager};
 
         /* Without credentials it ends, as NVIDIA's does, and its container is started again. */
-        if (listen_to_signals(manager, err) < 0 ||
+        if (signals_listen(&manager->signals, &manager->loop, on_config_manager_signal, manager, err) < 0 ||
                 kube_client_open(&manager->client, &manager->loop, command_line_get(set, "kubeconfig"), err) != 0 ||
                 config_source_new(&manager->source, &source, err) < 0)
                 return -1;

@@ -164,7 +164,7 @@ struct discovery {
         struct complaint bad_plan;
         struct complaint trouble;
         int64_t loaded; /* when the configuration was read */
-        uv_signal_t signals[4];
+        struct signals signals;
         uv_timer_t deadline;
         bool is_stopping;
         int status;
@@ -258,8 +258,7 @@ static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
                 return;
         discovery->is_stopping = true;
         discovery->status = status;
-        for (size_t i = 0; i < ARRAY_SIZE(discovery->signals); i++)
-                uv_close((uv_handle_t *)&discovery->signals[i], NULL);
+        signals_close(&discovery->signals);
         discovery->config_file = filewatch_close(discovery->config_file);
         discovery->publisher = labels_publisher_close(discovery->publisher);
         discovery->client = kube_client_close(discovery->client, NULL, NULL);
@@ -457,23 +456,6 @@ static void on_gpu_feature_discovery_signal(uv_signal_t *signal, int number)
 
 /* ---- start ---- */
 
-static int listen_to_signals(struct discovery *discovery, struct error *err)
-{
-        static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-                int rc = uv_signal_init(&discovery->loop, &discovery->signals[i]);
-
-                discovery->signals[i].data = discovery;
-                if (rc == 0)
-                        rc = uv_signal_start(&discovery->signals[i], on_gpu_feature_discovery_signal, numbers[i]);
-                if (rc < 0)
-                        return error_errno(err, -rc, "listen to signal %d", numbers[i]);
-        }
-        signals_release();
-        return 0;
-}
-
 static int watch_file(struct discovery *discovery, struct error *err)
 {
         const struct filewatch_options options = {
@@ -507,8 +489,9 @@ static int gpu_feature_discovery_start(struct discovery *discovery, struct error
                 .data = discovery,
         };
 
-        if (listen_to_signals(discovery, err) < 0 || watch_file(discovery, err) < 0 ||
-                gpu_feature_discovery_load(discovery, err) < 0)
+        if (signals_listen(&discovery->signals, &discovery->loop, on_gpu_feature_discovery_signal, discovery, err) <
+                        0 ||
+                watch_file(discovery, err) < 0 || gpu_feature_discovery_load(discovery, err) < 0)
                 return -1;
         config = discovery->settings->config;
         monitor.library = config->nvml_library;
