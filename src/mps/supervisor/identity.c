@@ -29,32 +29,21 @@ static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *
         return pid > 0 && file_read(path, limit, content, &err) == 0;
 }
 
-/* State and start of a process: fields 3 and 22 of stat, counted from the end of the name, which may hold anything. */
-static bool read_stat(pid_t pid, char *ret_state, unsigned long long *ret_start)
+/* False: there is no such process. */
+static bool read_stat(pid_t pid, struct process_stat *ret)
 {
-        struct strbuf content = STRBUF_INIT;
-        const char *end;
-        bool is_good = false;
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
 
-        if (read_proc(pid, "stat", STAT_MAX, &content)) {
-                end = strrchr(content.data, ')');
-                is_good = end &&
-                          sscanf(end + 1,
-                                  " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                                  ret_state, ret_start) == 2;
-        }
-        strbuf_done(&content);
-        return is_good;
+        return read_proc(pid, "stat", STAT_MAX, &content) && process_parse_stat(content.data, ret);
 }
 
 uint64_t identity_start_time(pid_t pid)
 {
-        unsigned long long start;
-        char state;
+        struct process_stat stat;
 
-        if (!read_stat(pid, &state, &start) || state == 'Z' || state == 'X')
+        if (!read_stat(pid, &stat) || stat.state == 'Z' || stat.state == 'X')
                 return 0;
-        return start;
+        return stat.start_time;
 }
 
 bool identity_is_alive(pid_t pid, uint64_t start_time)
@@ -109,40 +98,18 @@ void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *
 
 /* ---- whose process it is ---- */
 
-/* 0 where it cannot be read. */
-static void read_parents(pid_t pid, pid_t *ret_parent, pid_t *ret_group)
-{
-        struct strbuf content = STRBUF_INIT;
-        const char *end;
-        int parent = 0;
-        int group = 0;
-
-        if (read_proc(pid, "stat", STAT_MAX, &content)) {
-                end = strrchr(content.data, ')');
-                if (!end || sscanf(end + 1, " %*c %d %d", &parent, &group) != 2)
-                        parent = group = 0;
-        }
-        strbuf_done(&content);
-        *ret_parent = parent;
-        *ret_group = group;
-}
-
 pid_t identity_parent(pid_t pid)
 {
-        pid_t parent;
-        pid_t group;
+        struct process_stat stat;
 
-        read_parents(pid, &parent, &group);
-        return parent;
+        return read_stat(pid, &stat) ? stat.parent : 0;
 }
 
 static pid_t group_of(pid_t pid)
 {
-        pid_t parent;
-        pid_t group;
+        struct process_stat stat;
 
-        read_parents(pid, &parent, &group);
-        return group;
+        return read_stat(pid, &stat) ? stat.group : 0;
 }
 
 static bool has_same_cgroups(pid_t a, pid_t b)
@@ -160,17 +127,16 @@ static bool has_same_cgroups(pid_t a, pid_t b)
 int identity_open_server(pid_t pid, pid_t daemon, uint64_t start_time)
 {
         _close_ int pidfd = -1;
-        pid_t parent;
-        pid_t group;
+        struct process_stat stat;
 
         if (pid <= 1 || daemon <= 1 || pid == daemon || pid == getpid())
                 return -1;
         pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (pidfd < 0)
                 return -1;
-        read_parents(pid, &parent, &group);
-        if ((parent != daemon && group != daemon) || !has_same_cgroups(pid, daemon) ||
-                identity_start_time(pid) < start_time || !identity_is_alive(daemon, start_time))
+        if (!read_stat(pid, &stat) || (stat.parent != daemon && stat.group != daemon) ||
+                !has_same_cgroups(pid, daemon) || identity_start_time(pid) < start_time ||
+                !identity_is_alive(daemon, start_time))
                 return -1;
         return TAKE_FD(pidfd);
 }

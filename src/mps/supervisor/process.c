@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,24 +155,23 @@ static void read_start(int folder, const char *name, size_t limit, struct strbuf
         }
 }
 
-/* The 22nd field of stat. The second is the program's name, in parentheses, and may have anything in it. */
+/* Fields 3, 4, 5 and 22, counted from the end of the name. */
+bool process_parse_stat(const char *text, struct process_stat *ret)
+{
+        const char *end = strrchr(text, ')');
+
+        return end &&
+               sscanf(end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+                       &ret->state, &ret->parent, &ret->group, &ret->start_time) == 4;
+}
+
 static uint64_t read_start_time(int folder)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        char number[24] = "";
-        const char *at;
-        uint64_t value;
+        struct process_stat stat;
 
         read_start(folder, "stat", 4096, &text);
-        at = strrchr(text.data, ')');
-        for (int field = 3; at && field <= 22; field++) {
-                at = strchr(at, ' ');
-                at = at ? at + 1 : NULL;
-        }
-        if (!at || strcspn(at, " \n") >= sizeof(number))
-                return 0;
-        memcpy(number, at, strcspn(at, " \n"));
-        return text_to_uint(number, UINT64_MAX, &value) ? value : 0;
+        return process_parse_stat(text.data, &stat) ? stat.start_time : 0;
 }
 
 /* The second number of "Uid:". Not the owner of the folder: a process can make that root by not being dumpable. */

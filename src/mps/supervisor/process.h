@@ -47,6 +47,15 @@ struct process {
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 
+/* From the text of a stat file (proc(5)); false: it is none. The name in it may hold anything, ')' and blanks too. */
+struct process_stat {
+        char state; /* 'Z': a zombie; 'X': gone */
+        pid_t parent;
+        pid_t group;
+        uint64_t start_time; /* ticks since boot */
+};
+bool process_parse_stat(const char *text, struct process_stat *ret);
+
 /*
  * From the text of a cgroup file: pod_uid, container_id and cgroup of |ret|, NULL where it is no pod's. A path with ".." is that of
  * a reader in a cgroup namespace of its own: it cannot be opened here, so |cgroup| is NULL.
