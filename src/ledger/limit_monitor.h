@@ -60,7 +60,6 @@ struct limit_monitor_allocation {
         const char *unit;              /* UUID */
         const char *pod_uid;           /* NULL: not known (yet) */
         const char *pod;               /* "namespace/name", for people, or NULL */
-        const char *container_id;      /* NULL: not known */
         uint64_t limit_mib;            /* 0: none */
         unsigned int threads_permille; /* 1000: no limit */
         enum mps_tier tier;

@@ -154,22 +154,11 @@ static struct account *account_of_allocation(
         return get_account(judge, &account, "grant", allocation->id);
 }
 
-/* May be the allocation of this process: it is on the unit, and not that of another container. */
-static bool is_candidate(const struct limit_monitor_allocation *allocation, const struct account *account,
-        const struct mps_client *client)
-{
-        bool is_of_other = allocation->container_id && client->container_id &&
-                           strcmp(allocation->container_id, client->container_id) != 0;
-
-        return is_on(allocation, account->daemon, account->unit) && !is_of_other;
-}
-
 /* Adds up what the process may have at most, and finds the allocation that it is counted to, or NULL. */
 static const struct limit_monitor_allocation *match(
         struct account *sum, size_t *ret_count, const struct owned *owned, const struct mps_client *client)
 {
         const struct limit_monitor_allocation *found = NULL;
-        bool has_own = false;
         bool is_limited = true;
 
         sum->is_by_variable = true;
@@ -177,7 +166,7 @@ static const struct limit_monitor_allocation *match(
         for (; owned; owned = owned->next) {
                 const struct limit_monitor_allocation *allocation = owned->allocation;
 
-                if (!is_candidate(allocation, sum, client))
+                if (!is_on(allocation, sum->daemon, sum->unit))
                         continue;
                 ++*ret_count;
                 is_limited = is_limited && allocation->limit_mib > 0;
@@ -185,16 +174,12 @@ static const struct limit_monitor_allocation *match(
                 sum->threads_permille = MIN(sum->threads_permille + allocation->threads_permille, 1000);
                 sum->is_limited_elsewhere |= allocation->tier != MPS_TIER_DEFAULT;
                 sum->is_by_variable &= allocation->tier == MPS_TIER_VERIFIED;
-                if (allocation->container_id && client->container_id) {
-                        has_own = true;
+                if (*ret_count == 1 || text_is_same(allocation->id, client->allocation))
                         found = allocation;
-                } else if (!has_own && (*ret_count == 1 || text_is_same(allocation->id, client->allocation))) {
-                        found = allocation;
-                }
         }
         if (!is_limited)
                 sum->limit_mib = 0;
-        sum->is_by_claim = *ret_count > 1 && !has_own;
+        sum->is_by_claim = *ret_count > 1;
         return sum->is_by_claim && !text_is_same(found->id, client->allocation) ? NULL : found;
 }
 

@@ -124,7 +124,7 @@ static void test_processes_of_one_container_are_added_up(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", 4096, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 2200 * MIB});
         assert_found(&scene, "memory! 12 g1");
@@ -150,8 +150,8 @@ static void test_what_the_driver_rounds_up_is_let_pass(void **state UNUSED)
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
-                        {"g2", "GPU-a", "p2", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
+                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 4096, 500, MPS_TIER_DEFAULT},
+                        {"g2", "GPU-a", "p2", NULL, 0, 1000, MPS_TIER_DEFAULT});
                 set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = rows[i].memory},
                         {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 9000 * MIB});
                 assert_found(&scene, rows[i].expected);
@@ -163,8 +163,8 @@ static void test_another_pod_is_not_counted(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT},
-                {"g2", "GPU-a", "p2", NULL, NULL, 4096, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 4096, 500, MPS_TIER_DEFAULT},
+                {"g2", "GPU-a", "p2", NULL, 4096, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 4000 * MIB},
                 /* says that it is the other, and is not believed */
                 {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 4000 * MIB, .allocation = "g1"});
@@ -180,8 +180,8 @@ static void test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothi
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
-                {"g2", "GPU-a", "p1", NULL, NULL, 3000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT},
+                {"g2", "GPU-a", "p1", NULL, 3000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .allocation = "g1"},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g2"});
         assert_found(&scene, "memory 11 g1");
@@ -200,8 +200,8 @@ static void test_without_a_claim_the_allocations_of_a_pod_count_together(void **
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT},
-                        {"g2", "GPU-a", "p1", NULL, NULL, 3000, 500, MPS_TIER_DEFAULT});
+                set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT},
+                        {"g2", "GPU-a", "p1", NULL, 3000, 500, MPS_TIER_DEFAULT});
                 set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB},
                         {.pid = 12,
                                 .pod_uid = "p1",
@@ -211,26 +211,12 @@ static void test_without_a_claim_the_allocations_of_a_pod_count_together(void **
         }
 }
 
-static void test_a_container_that_is_known_has_its_own_allocation_only(void **state UNUSED)
-{
-        _cleanup_(scene_done) struct scene scene;
-
-        scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, C1, 1000, 500, MPS_TIER_DEFAULT},
-                {"g2", "GPU-a", "p1", NULL, C2, 3000, 500, MPS_TIER_DEFAULT});
-        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB, .allocation = "g2"},
-                {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2900 * MIB},
-                {.pid = 13, .pod_uid = "p1", .container_id = "c3", .memory = 10 * MIB});
-        assert_found(&scene, "memory! 11 g1;unallocated! 13 -");
-        assert_ending(&scene, "memory! 11 g1;unallocated! 13 -");
-}
-
 static void test_of_two_containers_on_one_allocation_neither_is_ended(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 800 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 700 * MIB});
         assert_found(&scene, "memory 11 g1");
@@ -244,9 +230,9 @@ static void test_a_server_that_allows_more_than_the_allocation_is_found_where_no
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT},
-                {"g2", "GPU-a", "p2", NULL, NULL, 4096, 333, MPS_TIER_PARTITION},
-                {"g3", "GPU-a", "p3", NULL, NULL, 4096, 333, MPS_TIER_VERIFIED});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 4096, 333, MPS_TIER_DEFAULT},
+                {"g2", "GPU-a", "p2", NULL, 4096, 333, MPS_TIER_PARTITION},
+                {"g3", "GPU-a", "p3", NULL, 4096, 333, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 1000},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 333, .limit_mib = 4096},
                 {.pid = 13, .pod_uid = "p1", .container_id = C1, .limit_mib = 8192},
@@ -270,7 +256,7 @@ static void test_a_pod_without_an_allocation_on_the_unit_is_a_stranger(void **st
 
         scene_init(&scene);
         scene.n_units = 2;
-        set_allocations(&scene, {"g1", "GPU-b", "p1", "default/a", NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-b", "p1", "default/a", 4096, 333, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 300 * MIB},
                 {.pid = 12, .unit = "GPU-a", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB},
                 {.pid = 13, .unit = "GPU-b", .pod_uid = "p1", .container_id = C1, .memory = 500 * MIB});
@@ -286,7 +272,7 @@ static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state U
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", NULL, NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 9000 * MIB, .allocation = "g1"});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
@@ -313,7 +299,7 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1, 1, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1, 1, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .memory = 9000 * MIB, .allocation = "g1", .threads_permille = 1000});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
@@ -327,7 +313,7 @@ static void test_an_allocation_that_nobody_knows_is_a_claim(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 0, 1000, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 0, 1000, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .allocation = "g7"},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .allocation = "g1"});
         assert_found(&scene, "claim 11 g7");
@@ -340,7 +326,7 @@ static void test_a_finding_is_told_once_and_once_more_when_it_is_gone(void **sta
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "memory! 11 g1");
         assert_int_equal(scene.report.appeared[0]->since, 2000);
@@ -360,7 +346,7 @@ static void test_what_was_there_at_one_look_only_is_nothing(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         for (unsigned int i = 0; i < 3; i++) {
                 scene.n_clients = 1;
@@ -388,7 +374,7 @@ static void test_one_process_is_ended_at_a_time_and_the_next_later(void **state 
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .memory = 1800 * MIB}};
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         scene.clients = clients;
         scene.n_clients = 2;
         poll(&scene);
@@ -408,7 +394,7 @@ static void test_the_mode_decides_what_is_done(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 1500 * MIB});
         poll_as(&scene, GUARD_REPORT);
         poll_as(&scene, GUARD_REPORT);
@@ -425,7 +411,7 @@ static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .memory = 1500 * MIB});
         assert_found(&scene, "memory 11 g1");
         assert_ending(&scene, "");
@@ -440,7 +426,7 @@ static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_c
         scene_init(&scene);
         scene.is_silent = true;
         scene.proof.listed_at = 1999; /* the process is seen at 2000: its pod may have come since */
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB},
                 {.pid = 12, .pod_uid = "p1", .container_id = C2, .memory = 2000 * MIB, .allocation = "g7"});
         for (size_t i = 0; i < 4; i++) {
@@ -461,7 +447,7 @@ static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
 
         scene_init(&scene);
         map_add(&scene.pods, "p2", &scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p2", .container_id = C1, .memory = 2000 * MIB});
         assert_found(&scene, "unknown 11 -");
         assert_text(&scene,
@@ -476,7 +462,7 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
 
         scene_init(&scene);
         scene.is_silent = true;
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
         scene.proof.listed_at = 2000;
         poll(&scene);
@@ -503,8 +489,7 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
 static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
-        struct limit_monitor_allocation allocations[] = {
-                {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT}};
+        struct limit_monitor_allocation allocations[] = {{"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT}};
 
         scene_init(&scene);
         scene.is_silent = true;
@@ -527,8 +512,8 @@ static void test_what_was_granted_is_a_guess_where_its_record_was_lost(void **st
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
-                {"g2", "GPU-b", "p2", NULL, NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true},
+                {"g2", "GPU-b", "p2", NULL, 1000, 500, MPS_TIER_DEFAULT, .is_guess = true});
         set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB, .allocation = "g7"},
                 {.pid = 12, .pod_uid = "p2", .container_id = C2, .memory = 2000 * MIB});
         map_add(&scene.pods, "p2", &scene);
@@ -541,7 +526,7 @@ static void test_a_limit_that_was_rounded_is_no_violation(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, NULL, 4095, 333, MPS_TIER_DEFAULT});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 4095, 333, MPS_TIER_DEFAULT});
         set_clients(&scene,
                 {.pid = 11, .pod_uid = "p1", .container_id = C1, .threads_permille = 340, .limit_mib = 4096},
                 {.pid = 12, .pod_uid = "p1", .container_id = C1, .threads_permille = 344, .limit_mib = 4095},
@@ -577,8 +562,7 @@ static void test_a_program_that_was_started_without_its_thread_variable_is_told_
                 _cleanup_(scene_done) struct scene scene;
 
                 scene_init(&scene);
-                set_allocations(
-                        &scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, rows[i].granted, rows[i].tier});
+                set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", 4096, rows[i].granted, rows[i].tier});
                 set_clients(&scene, {.pid = 11,
                                             .pod_uid = "p1",
                                             .container_id = C1,
@@ -595,7 +579,7 @@ static void test_what_a_variable_was_and_should_be_is_said(void **state UNUSED)
         _cleanup_(scene_done) struct scene scene;
 
         scene_init(&scene);
-        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", NULL, 4096, 350, MPS_TIER_VERIFIED});
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", 4096, 350, MPS_TIER_VERIFIED});
         set_clients(&scene, {.pid = 11,
                                     .pod_uid = "p1",
                                     .container_id = C1,
@@ -617,7 +601,6 @@ int main(void)
                 cmocka_unit_test(test_another_pod_is_not_counted),
                 cmocka_unit_test(test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothing),
                 cmocka_unit_test(test_without_a_claim_the_allocations_of_a_pod_count_together),
-                cmocka_unit_test(test_a_container_that_is_known_has_its_own_allocation_only),
                 cmocka_unit_test(test_of_two_containers_on_one_allocation_neither_is_ended),
                 cmocka_unit_test(test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits),
                 cmocka_unit_test(test_a_pod_without_an_allocation_on_the_unit_is_a_stranger),
