@@ -60,11 +60,6 @@ const char *node_event_reason(enum node_event event)
         return vocabulary[event].reason;
 }
 
-bool node_event_is_warning(enum node_event event)
-{
-        return vocabulary[event].is_warning;
-}
-
 /* Events are a service to people; that they cannot be had is said once, and stops nothing. */
 static void on_node_events_answer(const struct error *err, void *data)
 {

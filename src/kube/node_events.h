@@ -51,7 +51,6 @@ enum node_event {
 #define NODE_EVENT_COUNT ((size_t)NODE_EVENT_AGENT_RESTARTED + 1)
 
 const char *node_event_reason(enum node_event event); /* "GPUUnhealthy", … */
-bool node_event_is_warning(enum node_event event);
 
 struct node_event_pod {
         const char *namespace;

@@ -136,19 +136,6 @@ void object_escape(struct strbuf *url, const char *text)
         }
 }
 
-static char *print_time(int64_t unix_us, bool with_us)
-{
-        time_t seconds = (time_t)(unix_us / 1000000);
-        char text[40];
-        struct tm parts;
-
-        gmtime_r(&seconds, &parts);
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-        if (with_us)
-                return xasprintf("%s.%06uZ", text, (unsigned int)(unix_us % 1000000));
-        return xasprintf("%sZ", text);
-}
-
 char *object_collection(const char *group, const char *scope, const char *kinds)
 {
         struct strbuf path = STRBUF_INIT;
@@ -170,10 +157,11 @@ char *object_path(const char *collection, const char *name)
 
 char *object_time(int64_t unix_us)
 {
-        return print_time(unix_us, false);
-}
+        time_t seconds = (time_t)(unix_us / 1000000);
+        char text[40];
+        struct tm parts;
 
-char *object_micro_time(int64_t unix_us)
-{
-        return print_time(unix_us, true);
+        gmtime_r(&seconds, &parts);
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+        return xstrdup(text);
 }

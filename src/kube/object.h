@@ -44,6 +44,5 @@ char *object_collection(const char *group, const char *scope, const char *kinds)
 /* "<collection>/<name>", the name escaped: the path of one object, for the caller to free. */
 char *object_path(const char *collection, const char *name);
 
-/* A time as metav1.Time ("2026-11-22T13:00:00Z"), for the caller to free, and as metav1.MicroTime ("….000000Z"). */
+/* A time as metav1.Time ("2026-11-22T13:00:00Z"), for the caller to free. */
 char *object_time(int64_t unix_us);
-char *object_micro_time(int64_t unix_us);

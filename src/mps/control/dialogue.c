@@ -49,16 +49,6 @@ static bool next_line(struct arena *arena, const char **at, const char **ret)
         return true;
 }
 
-/* The next word of |*at|, or NULL. */
-static const char *next_word(struct arena *arena, const char **at)
-{
-        const char *start = *at + strspn(*at, " \t");
-        size_t length = strcspn(start, " \t");
-
-        *at = start + length;
-        return length ? arena_strndup(arena, start, length) : NULL;
-}
-
 static bool read_number(const char *word, uint64_t max, uint64_t *ret)
 {
         return word && text_to_uint(word, max, ret);
@@ -137,45 +127,6 @@ int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, siz
                 pids[count++] = (pid_t)pid;
         }
         *ret = pids;
-        *ret_n = count;
-        return 0;
-}
-
-static bool read_process(struct arena *arena, const char *line, struct dialogue_process *ret)
-{
-        const char *at = line;
-        uint64_t pid;
-        uint64_t id;
-        uint64_t server;
-        uint64_t inode;
-
-        if (!read_number(next_word(arena, &at), INT_MAX, &pid) || !read_number(next_word(arena, &at), UINT_MAX, &id) ||
-                !read_number(next_word(arena, &at), INT_MAX, &server))
-                return false;
-        ret->device = next_word(arena, &at);
-        if (!ret->device || !read_number(next_word(arena, &at), UINT64_MAX, &inode))
-                return false;
-        ret->pid = (pid_t)pid;
-        ret->id = (unsigned int)id;
-        ret->server = (pid_t)server;
-        ret->pid_namespace = inode;
-        ret->command = arena_strdup(arena, at + strspn(at, " \t"));
-        return true;
-}
-
-int dialogue_read_ps(
-        const char *answer, struct arena *arena, struct dialogue_process **ret, size_t *ret_n, struct error *err)
-{
-        struct dialogue_process *processes = ARENA_ARRAY(arena, struct dialogue_process, count_lines(answer));
-        const char *at = answer;
-        const char *line;
-        size_t count = 0;
-
-        if (*answer && (!next_line(arena, &at, &line) || !text_starts_with(line, "PID ")))
-                return dialogue_fail("list of clients", answer, err);
-        while (next_line(arena, &at, &line))
-                count += read_process(arena, line, &processes[count]);
-        *ret = processes;
         *ret_n = count;
         return 0;
 }

@@ -37,22 +37,6 @@ uint64_t dialogue_limit_shown(uint64_t mib);
 /* One PID a line; an empty answer is an empty list. 0 is a client without a number in the daemon's PID namespace. */
 int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct error *err) MUST_USE;
 
-/*
- * One line of "ps". The command is argv[0] of the tenant, as it is, so a tenant can write lines of its own here, with
- * any PID: believe a line only for PIDs that get_client_list has, and nothing that hurts anybody. Lines that are none
- * are left out.
- */
-struct dialogue_process {
-        pid_t pid;
-        unsigned int id;
-        pid_t server;
-        const char *device;     /* the first part of the UUID: "GPU-1e2f3a4b" */
-        uint64_t pid_namespace; /* inode */
-        const char *command;
-};
-int dialogue_read_ps(const char *answer, struct arena *arena, struct dialogue_process **ret, size_t *ret_n,
-        struct error *err) MUST_USE;
-
 /* get_device_client_list: each device's UUID with its clients. */
 struct dialogue_device {
         const char *uuid;

@@ -75,7 +75,3 @@ char *mps_status_metrics(const struct mps_status *status);
 /* The same families as a part of a larger page. */
 struct exposition;
 void mps_status_expose(struct exposition *to, const struct mps_status *status);
-/* Wanted daemons as JSON text, and back: for the record in state.json. */
-char *mps_wanted_write(const struct mps_wanted *wanted);
-int mps_wanted_read(
-        struct mps_wanted *ret, struct arena *arena, const char *text, size_t length, struct error *err) MUST_USE;

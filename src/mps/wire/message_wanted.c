@@ -57,14 +57,6 @@ json_t *message_of_wanted(const struct mps_wanted *wanted)
         return daemons;
 }
 
-char *mps_wanted_write(const struct mps_wanted *wanted)
-{
-        json_t *object = json_object();
-
-        json_object_set_new(object, "daemons", message_of_wanted(wanted));
-        return message_print(object, JSON_COMPACT);
-}
-
 /* ---- reading ---- */
 
 static void to_unit(struct message_in *in, const json_t *object, struct mps_unit *unit)
@@ -122,19 +114,4 @@ void message_to_wanted(struct message_in *in, const json_t *object, struct mps_w
                 message_bad_item(in, "daemons", i);
         }
         *ret = (struct mps_wanted){daemons, count};
-}
-
-int mps_wanted_read(struct mps_wanted *ret, struct arena *arena, const char *text, size_t length, struct error *err)
-{
-        struct message_in in = {.arena = arena, .err = err};
-        json_t *object = message_load(&in, text, length);
-        struct mps_wanted wanted = {NULL, 0};
-
-        if (object)
-                message_to_wanted(&in, object, &wanted);
-        json_decref(object);
-        if (in.is_bad)
-                return -1;
-        *ret = wanted;
-        return 0;
 }

@@ -38,7 +38,6 @@ static void read_values(const char *answer, struct arena *arena)
 
 static void read_lists(const char *answer, struct arena *arena)
 {
-        struct dialogue_process *processes;
         struct dialogue_device *devices;
         struct error err;
         size_t count;
@@ -47,9 +46,6 @@ static void read_lists(const char *answer, struct arena *arena)
         if (dialogue_read_pids(answer, arena, &pids, &count, &err) == 0)
                 for (size_t i = 0; i < count; i++)
                         need(pids[i] >= 0);
-        if (dialogue_read_ps(answer, arena, &processes, &count, &err) == 0)
-                for (size_t i = 0; i < count; i++)
-                        need(processes[i].pid >= 0 && processes[i].device && !strchr(processes[i].command, '\n'));
         if (dialogue_read_device_clients(answer, arena, &devices, &count, &err) == 0)
                 for (size_t i = 0; i < count; i++)
                         for (size_t j = 0; j < devices[i].n_clients; j++)

@@ -54,25 +54,12 @@ static void try_answer(struct arena *arena, const char *line, size_t length)
         }
 }
 
-static void try_record(struct arena *arena, const char *text, size_t length)
-{
-        struct mps_wanted wanted;
-        struct error err;
-
-        if (mps_wanted_read(&wanted, arena, text, length, &err) == 0) {
-                _free_ char *written = mps_wanted_write(&wanted);
-
-                check(mps_wanted_read(&wanted, arena, written, strlen(written), &err));
-        }
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct arena arena = ARENA_INIT;
 
         try_request(&arena, (const char *)data, size);
         try_answer(&arena, (const char *)data, size);
-        try_record(&arena, (const char *)data, size);
         arena_done(&arena);
         return 0;
 }

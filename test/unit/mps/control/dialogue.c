@@ -150,56 +150,6 @@ static void test_pids_that_are_none_are_shown(void **state UNUSED)
         }
 }
 
-#define PS_HEADER "PID       ID        SERVER         DEVICE         NAMESPACE      COMMAND        \n"
-
-static void test_ps_is_read_with_commands_of_several_words(void **state UNUSED)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dialogue_process *processes = NULL;
-        size_t count = 9;
-        struct error err;
-
-        assert_ok(dialogue_read_ps(PS_HEADER
-                          "4711      1         4700           GPU-1e2f3a4b   4026531836     ./train me\n"
-                          "4712      2         4700           MIG-1e2f3a4b   4026532999     \n",
-                          &arena, &processes, &count, &err),
-                &err);
-        assert_int_equal(count, 2);
-        assert_int_equal(processes[0].pid, 4711);
-        assert_int_equal(processes[0].id, 1);
-        assert_int_equal(processes[0].server, 4700);
-        assert_string_equal(processes[0].device, "GPU-1e2f3a4b");
-        assert_true(processes[0].pid_namespace == 4026531836U);
-        assert_string_equal(processes[0].command, "./train me");
-        assert_string_equal(processes[1].device, "MIG-1e2f3a4b");
-        assert_string_equal(processes[1].command, "");
-        assert_ok(dialogue_read_ps("", &arena, &processes, &count, &err), &err);
-        assert_int_equal(count, 0);
-}
-
-/* argv[0] of a tenant may have line breaks: what follows them must not make the answer useless. */
-static void test_lines_of_ps_that_a_tenant_wrote_do_not_hide_the_others(void **state UNUSED)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dialogue_process *processes = NULL;
-        size_t count = 0;
-        struct error err;
-
-        assert_ok(dialogue_read_ps(PS_HEADER "4711 1 4700 GPU-1 4026531836 x\n"
-                                             "\n"
-                                             "PID ID\n"
-                                             "99999999999999999999 1 4700 GPU-1 4026531836 x\n"
-                                             "-1 1 4700 GPU-1 4026531836 x\n"
-                                             "4713 1 4700 GPU-1\n"
-                                             "4712 2 4700 GPU-1 4026531836 y",
-                          &arena, &processes, &count, &err),
-                &err);
-        assert_int_equal(count, 2);
-        assert_int_equal(processes[1].pid, 4712);
-        assert_fails(dialogue_read_ps("Server not found", &arena, &processes, &count, &err), &err, ERROR_INVALID,
-                "MPS control daemon: 'Server not found' is no list of clients");
-}
-
 static void test_the_clients_of_each_device_are_told_apart(void **state UNUSED)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -275,7 +225,7 @@ static void test_refusals_are_recognised_by_their_beginning(void **state UNUSED)
         assert_false(dialogue_is_not_found("Server 4711 is not found"));
         assert_false(dialogue_is_not_found("Servers not found"));
         assert_false(dialogue_is_not_found("ACTIVE"));
-        assert_false(dialogue_is_not_found(PS_HEADER "1 1 1 GPU-1 1 Server 1 not found"));
+        assert_false(dialogue_is_not_found("PID ID SERVER DEVICE NAMESPACE COMMAND\n1 1 1 GPU-1 1 Server 1 not found"));
         assert_true(dialogue_is_unknown_option(1, "Cannot find MPS control daemon process"));
         assert_false(dialogue_is_unknown_option(0, "Cannot find MPS control daemon process"));
         assert_false(dialogue_is_unknown_option(1, "An instance of this daemon is already running"));
@@ -343,8 +293,6 @@ int main(void)
                 cmocka_unit_test(test_a_limit_is_shown_in_whole_gib),
                 cmocka_unit_test(test_pids_are_read_line_by_line),
                 cmocka_unit_test(test_pids_that_are_none_are_shown),
-                cmocka_unit_test(test_ps_is_read_with_commands_of_several_words),
-                cmocka_unit_test(test_lines_of_ps_that_a_tenant_wrote_do_not_hide_the_others),
                 cmocka_unit_test(test_the_clients_of_each_device_are_told_apart),
                 cmocka_unit_test(test_a_partition_is_found_in_each_spelling),
                 cmocka_unit_test(test_a_partition_that_is_none_is_shown),

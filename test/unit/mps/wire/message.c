@@ -121,16 +121,6 @@ static void test_what_is_granted_arrives_with_what_is_wanted(void **state UNUSED
         assert_false(read_request("{\"do\":\"apply\",\"daemons\":[]}").has_allocations);
 }
 
-static void test_what_is_wanted_is_kept_on_record_as_it_was(void **state UNUSED)
-{
-        _free_ char *text = mps_wanted_write(&wanted);
-        struct mps_wanted back;
-        struct error err;
-
-        assert_ok(mps_wanted_read(&back, &arena, text, strlen(text), &err), &err);
-        assert_same_wanted(&back, &wanted);
-}
-
 static void test_nothing_may_be_wanted(void **state UNUSED)
 {
         assert_int_equal(read_request("{\"do\":\"apply\",\"daemons\":[]}").wanted.n_daemons, 0);
@@ -517,7 +507,6 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_what_is_wanted_arrives_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_what_is_granted_arrives_with_what_is_wanted, empty_arena),
-                cmocka_unit_test_teardown(test_what_is_wanted_is_kept_on_record_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_nothing_may_be_wanted, empty_arena),
                 cmocka_unit_test_teardown(test_an_allocation_arrives_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_the_other_requests_arrive_as_they_were, empty_arena),
