@@ -2,7 +2,6 @@
 
 Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the supervisor's log.
 """
-import ctypes
 import json
 import os
 import shutil
@@ -22,8 +21,6 @@ UUIDS = ['GPU-%d1111111-2222-3333-4444-555555555555' % i for i in range(4)]
 LINK = os.path.join(os.path.dirname(WARPSHARE), 'mps-control-daemon')
 
 
-CLONE_NEWNS = 0x20000
-MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 
 def wait(is_true, what, timeout=DEADLINE):
@@ -48,17 +45,13 @@ def daemon(position, **more):
 
 
 def with_shm(folder):
-    """For subprocess: the program has |folder| as /dev/shm, as a container runtime mounts it; None: ours stays."""
+    """The beginning of a command: the program has |folder| as /dev/shm, as a container runtime mounts it; None: ours stays.
+
+    No preexec_fn: where a thread of gRPC runs, a child between fork and exec may wait for a lock that nobody gives back.
+    """
     if not folder:
-        return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    arguments = ((None, b'/', None, MS_REC | MS_PRIVATE, None), (os.fsencode(folder), b'/dev/shm', None, MS_BIND, None))
-
-    def enter():
-        if libc.unshare(CLONE_NEWNS) or any(libc.mount(*one) for one in arguments):
-            raise OSError(ctypes.get_errno(), 'mount %s at /dev/shm' % folder)
-
-    return enter
+        return []
+    return ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', 'mount --bind "$0" /dev/shm && exec "$@"', folder]
 
 
 class Socket:
@@ -235,9 +228,8 @@ class Mps:
     def client(self, name, *arguments):
         """A CUDA program of a tenant; returns when it is connected."""
         process = subprocess.Popen(
-            [os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe')},
-            preexec_fn=with_shm(self.shm_of(name)))
+            [*with_shm(self.shm_of(name)), os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe')})
         self.clients.append(process)
         said = ''
         while 'connected' not in said:

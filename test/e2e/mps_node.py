@@ -37,8 +37,8 @@ class Client:
         self._lines = queue.Queue()
         self.said = ''
         self.process = subprocess.Popen(
-            [os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env=environment, preexec_fn=with_shm(shm))
+            [*with_shm(shm), os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=environment)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

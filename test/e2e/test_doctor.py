@@ -2,7 +2,6 @@
 import json
 import os
 import re
-import resource
 import shutil
 import socket
 import stat
@@ -111,9 +110,9 @@ class Site:
 
     # ---- the doctor ----
 
-    def run(self, *arguments, **more):
+    def run(self, *arguments, prefix=(), **more):
         done = subprocess.run(
-            [WARPSHARE, 'doctor', '--system-root', self.path('root'), '--kubelet-socket', self.path('kubelet/kubelet.sock'),
+            [*prefix, WARPSHARE, 'doctor', '--system-root', self.path('root'), '--kubelet-socket', self.path('kubelet/kubelet.sock'),
              '--pod-resources-socket', self.path('pods/kubelet.sock'), '--mps-directory', self.path('mps'),
              '--driver-root-ctr-path', self.path('driver'), '--cdi-root', self.path('cdi'),
              '--config-file', self.path('config.yaml'), '--nvml-library', SIMULATOR, *self.arguments, *arguments],
@@ -510,7 +509,7 @@ def test_a_pid_namespace_of_its_own_is_noted(site):
 
 def test_few_open_files_are_noted(site):
     expect(site, 'open-files', 'at most 4096 files', verdict='note',
-           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096)))
+           prefix=['prlimit', '--nofile=4096:4096'])
 
 
 def test_an_old_cgroup_is_noted(site):

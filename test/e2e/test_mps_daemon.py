@@ -431,7 +431,7 @@ def test_uninstall_unmounts_what_daemons_had(mps):
     peer.wait_ready(UUIDS[0])
     folder = mps.path(UUIDS[0], 'shm')
     supervisor.kill()
-    in_use = subprocess.Popen(['sleep', 'infinity'], preexec_fn=mps_module.with_shm(folder))
+    in_use = subprocess.Popen([*mps_module.with_shm(folder), 'sleep', 'infinity'])
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 1 and 'process %d has it as /dev/shm' % in_use.pid in done.stderr + done.stdout
     assert os.path.ismount(folder)

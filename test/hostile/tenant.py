@@ -38,11 +38,11 @@ class Tenants:
     def __init__(self):
         self.processes = []
 
-    def start(self, uid, body, *arguments, environment=None, prefix=(), preexec_fn=None):
+    def start(self, uid, body, *arguments, environment=None, prefix=()):
         """A tenant that does |body|; sys.argv[1:] are |arguments|."""
         process = subprocess.Popen(
             [*prefix, *as_tenant(uid), sys.executable, '-c', PROLOGUE + body, *map(str, arguments)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}, start_new_session=True, preexec_fn=preexec_fn)
+            stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}, start_new_session=True)
         self.processes.append(process)
         return process
 

@@ -130,9 +130,8 @@ def is_served(served):  # noqa: F811
     """Whether whoever comes now is; what it comes to may be a door of the tenant's yet. pytest shows with a failure what it said."""
     if served.program != SIMULATED:
         return answer_to_a_user(served) == THREADS
-    client = subprocess.Popen([os.path.join(BIN, 'warpshare-mps-sim-client')], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              env={**served.environment, 'CUDA_MPS_PIPE_DIRECTORY': served.path(FIRST, 'pipe')},
-                              preexec_fn=with_shm(served.shm_of(FIRST)))
+    client = subprocess.Popen([*with_shm(served.shm_of(FIRST)), os.path.join(BIN, 'warpshare-mps-sim-client')], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, env={**served.environment, 'CUDA_MPS_PIPE_DIRECTORY': served.path(FIRST, 'pipe')})
     try:
         said = b''
         while b'connected' not in said and select.select([client.stdout], [], [], 3)[0]:

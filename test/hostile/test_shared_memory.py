@@ -75,12 +75,12 @@ def test_who_fills_it_harms_nobody_on_another_gpu(mps, tenants, uid):  # noqa: F
     agent.apply(daemon(0), daemon(1))
     pids = [agent.wait_ready(uuid)['pid'] for uuid in UUIDS[:2]]
     neighbour = mps.client(FIRST)  # a container that was there before
-    hears(tenants.start(uid, FILL['bytes'], '/dev/shm', preexec_fn=with_shm(mps.shm_of(FIRST))), 'full')
+    hears(tenants.start(uid, FILL['bytes'], '/dev/shm', prefix=with_shm(mps.shm_of(FIRST))), 'full')
     told = agent.wait_daemon(FIRST, lambda one: one['sharedMemory']['full'], 'it is full')['sharedMemory']
     assert told['owners'][0]['uid'] == uid and told['usedBytes'] == told['sizeBytes'] == 16 * MIB
     said = subprocess.run(
-        ['warpshare-mps-sim-client'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False, timeout=60,
-        env={**mps.environment, 'CUDA_MPS_PIPE_DIRECTORY': mps.path(FIRST, 'pipe')}, preexec_fn=with_shm(mps.shm_of(FIRST)))
+        [*with_shm(mps.shm_of(FIRST)), 'warpshare-mps-sim-client'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False, timeout=60,
+        env={**mps.environment, 'CUDA_MPS_PIPE_DIRECTORY': mps.path(FIRST, 'pipe')})
     assert 'error 805 CUDA_ERROR_MPS_CONNECTION_FAILED' in said.stdout
     other = mps.client(UUIDS[1])  # connects
     assert neighbour.poll() is None and other.poll() is None
