@@ -7,7 +7,7 @@
  *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
- *   started    something may have been made for it. Its results have no limits and no edits
+ *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
  * Each change writes the whole file durably (base/file.h), mode 0600, and is in memory only once it is on disk. After a reboot nothing
