@@ -335,3 +335,28 @@ size_t dra_prepare_calls(const struct dra_prepare *prepare)
         }
         return count;
 }
+
+/* ---- kubelet's ---- */
+
+static void answer_work(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
+{
+        if (err)
+                dra_work_fail(data, err);
+        else
+                dra_work_succeed(data, devices, n_devices);
+}
+
+static void prepare_work(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+{
+        dra_prepare_claim(data, claim, answer_work, work);
+}
+
+static void unprepare_work(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+{
+        dra_unprepare_claim(data, claim, answer_work, work);
+}
+
+struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare)
+{
+        return (struct dra_service_backend){.prepare = prepare_work, .unprepare = unprepare_work, .data = prepare};
+}

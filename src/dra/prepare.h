@@ -96,3 +96,6 @@ void dra_unprepare_claim(
 
 /* Calls that are not answered. */
 size_t dra_prepare_calls(const struct dra_prepare *prepare);
+
+/* Its two calls as kubelet's: for dra_service_new(). It must live as long as works of the service run. */
+struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare);
