@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,14 +95,15 @@ static char *temporary_beside(const char *path)
         return xasprintf("%.*s.%.200s.XXXXXX", (int)folder, path, path + folder);
 }
 
-static int replace(const char *path, const void *content, size_t size, mode_t mode, struct error *err)
+static int replace(const char *path, const void *content, size_t size, mode_t mode, bool is_durable, struct error *err)
 {
         _free_ char *temporary = temporary_beside(path);
         _close_ int fd = mkostemp(temporary, O_CLOEXEC);
 
         if (fd < 0)
                 return error_errno(err, errno, "create a file beside '%s'", path); /* the same text each time */
-        if (write_all(fd, content, size) < 0 || fchmod(fd, mode) < 0 || rename(temporary, path) < 0) {
+        if (write_all(fd, content, size) < 0 || fchmod(fd, mode) < 0 || (is_durable && fsync(fd) < 0) ||
+                rename(temporary, path) < 0) {
                 int saved = errno;
 
                 unlink(temporary);
@@ -112,12 +114,12 @@ static int replace(const char *path, const void *content, size_t size, mode_t mo
 
 int file_write(const char *path, const void *content, size_t size, struct error *err)
 {
-        return replace(path, content, size, 0644, err);
+        return replace(path, content, size, 0644, false, err);
 }
 
 int file_write_private(const char *path, const void *content, size_t size, struct error *err)
 {
-        return replace(path, content, size, 0600, err);
+        return replace(path, content, size, 0600, false, err);
 }
 
 char *file_folder(const char *path)
@@ -134,6 +136,20 @@ const char *file_base_name(const char *path)
         const char *slash = strrchr(path, '/');
 
         return slash ? slash + 1 : path;
+}
+
+int file_write_durable(const char *path, const void *content, size_t size, struct error *err)
+{
+        _free_ char *folder = file_folder(path);
+        _close_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", folder);
+        if (replace(path, content, size, 0600, true, err) < 0)
+                return -1;
+        if (fsync(fd) < 0)
+                return error_errno(err, errno, "write '%s'", folder);
+        return 0;
 }
 
 int file_make_folder(const char *path, struct error *err)

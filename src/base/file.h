@@ -24,6 +24,8 @@ int file_make_folder(const char *path, struct error *err) MUST_USE;
 int file_write(const char *path, const void *content, size_t size, struct error *err) MUST_USE;
 /* The same for what nobody else has to read: 0600, also where the file before had another mode. */
 int file_write_private(const char *path, const void *content, size_t size, struct error *err) MUST_USE;
+/* As file_write_private(), and on the disk when it returns: file and folder are synced. */
+int file_write_durable(const char *path, const void *content, size_t size, struct error *err) MUST_USE;
 /*
  * Reads it as file_read(), and takes from others the right to read what an older release left to them, where that can be done. A link in
  * the place of the file is an error.

@@ -73,6 +73,24 @@ static void test_a_private_file_is_its_owner_s_alone(void **state)
         unlink(other);
 }
 
+/* Whether it is on the disk no test can see; that it replaces a file with another mode and fails without the folder, it can. */
+static void test_a_durable_file_is_private_and_replaces_what_was_there(void **state)
+{
+        _free_ char *path = xasprintf("%s/f", (char *)*state);
+        struct strbuf content = STRBUF_INIT;
+        struct error err;
+
+        assert_ok(file_write(path, "longer", 6, &err), &err);
+        assert_ok(file_write_durable(path, "two", 3, &err), &err);
+        assert_int_equal(mode_of(path), 0600);
+        assert_ok(file_read(path, 6, &content, &err), &err);
+        assert_string_equal(content.data, "two");
+        assert_fails(file_write_durable("/nonexistent/f", "x", 1, &err), &err, ERROR_NOT_FOUND,
+                "open '/nonexistent': No such file or directory");
+        strbuf_done(&content);
+        unlink(path);
+}
+
 static void test_a_file_beyond_the_limit_is_refused(void **state)
 {
         _free_ char *path = xasprintf("%s/f", (char *)*state);
@@ -134,6 +152,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_was_written_is_read),
                 cmocka_unit_test(test_a_private_file_is_its_owner_s_alone),
+                cmocka_unit_test(test_a_durable_file_is_private_and_replaces_what_was_there),
                 cmocka_unit_test(test_a_file_beyond_the_limit_is_refused),
                 cmocka_unit_test(test_a_missing_file_is_named),
                 cmocka_unit_test(test_each_path_has_a_folder),

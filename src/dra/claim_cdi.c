@@ -1,0 +1,95 @@
+#include "dra/claim_cdi.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "cdi/spec.h"
+
+#define CLASS "claim"
+
+const char *dra_claim_cdi_id(
+        struct arena *arena, const char *driver, const char *uid, const char *device, const char *share_id)
+{
+        return arena_printf(
+                arena, "%s/" CLASS "=%s-%s%s%s", driver, uid, device, share_id ? "-" : "", share_id ? share_id : "");
+}
+
+static char *path_of(const char *root, const char *driver, const char *uid)
+{
+        return xasprintf("%s/%s-" CLASS "_%s.json", root, driver, uid);
+}
+
+static void add_edits(struct spec_edits *to, const struct dra_edits *edits)
+{
+        static const char *const read_only[] = {"ro", "nosuid", "nodev", "rbind", "rprivate", NULL};
+        static const char *const writable[] = {"rw", "nosuid", "nodev", "rbind", "rprivate", NULL};
+
+        for (size_t i = 0; i < edits->n_env; i++)
+                spec_add_env(to, edits->env[i]);
+        for (size_t i = 0; i < edits->n_nodes; i++) {
+                const struct dra_edit_node *node = &edits->nodes[i];
+
+                spec_add_node(to, &(struct spec_node){.path = node->path,
+                                          .host_path = node->host_path,
+                                          .mode = node->mode,
+                                          .gid = node->gid,
+                                          .needs_group = true});
+        }
+        for (size_t i = 0; i < edits->n_mounts; i++) {
+                const struct dra_edit_mount *mount = &edits->mounts[i];
+
+                spec_add_mount(to, mount->host_path, mount->path, mount->is_writable ? writable : read_only);
+        }
+}
+
+static int print_claim(
+        struct strbuf *ret, const char *driver, const struct dra_prepared_claim *claim, struct error *err)
+{
+        _cleanup_(spec_freep) struct spec *spec = spec_new(driver, CLASS);
+
+        for (size_t i = 0; i < claim->n_results; i++) {
+                const struct dra_prepared_result *result = &claim->results[i];
+                const struct dra_edits *edits = &result->edits;
+                const char *name = strchr(result->cdi_id, '=');
+                struct spec_edits *device = name ? spec_device(spec, name + 1) : NULL;
+
+                if (!device)
+                        return error_set(err, ERROR_INVALID, "'%s' can be no name of a CDI device", result->cdi_id);
+                if (edits->n_env + edits->n_nodes + edits->n_mounts == 0)
+                        return error_set(err, ERROR_INVALID, "device '%s' has nothing for a container", result->device);
+                add_edits(device, edits);
+        }
+        return spec_print(spec, ret, err);
+}
+
+int dra_claim_cdi_write(const char *root, const char *driver, const struct dra_prepared_claim *claim, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
+        _free_ char *path = path_of(root, driver, claim->uid);
+
+        if (print_claim(&content, driver, claim, err) < 0 || file_make_folder(root, err) < 0)
+                return error_prefix(err, "CDI");
+        if (file_read(path, DRA_CLAIM_CDI_BYTES_MAX, &previous, err) == 0) {
+                if (previous.size == content.size && memcmp(previous.data, content.data, content.size) == 0)
+                        return 0;
+                return error_set(err, ERROR_INVALID,
+                        "CDI: '%s' is there with other content, which a container may have; it goes with the claim",
+                        path);
+        }
+        if (err->kind != ERROR_NOT_FOUND || file_write(path, content.data, content.size, err) < 0)
+                return error_prefix(err, "CDI");
+        return 0;
+}
+
+int dra_claim_cdi_remove(const char *root, const char *driver, const char *uid, struct error *err)
+{
+        _free_ char *path = path_of(root, driver, uid);
+
+        if (unlink(path) < 0 && errno != ENOENT)
+                return error_errno(err, errno, "CDI: remove '%s'", path);
+        return 0;
+}

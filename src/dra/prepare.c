@@ -1,0 +1,362 @@
+#include "dra/prepare.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "dra/claim_cdi.h"
+
+enum preparing_state { PREPARING_BEGUN, PREPARING_READING, PREPARING_ALLOCATING, PREPARING_RELEASING };
+
+struct dra_preparing {
+        struct list link;
+        struct dra_prepare *prepare;
+        struct arena arena;
+        enum preparing_state state;
+        struct dra_service_claim claim;
+        struct dra_prepared_claim made; /* once it is checked: what is or will be recorded */
+        struct error failure; /* why a Prepare is taken back; kind ERROR_NONE: it is an Unprepare, or goes well */
+        dra_prepare_done_fn *done;
+        void *data;
+};
+
+struct dra_prepare {
+        struct dra_prepare_options options; /* its texts are in the arena */
+        struct arena arena;
+        struct dra_wanted_rules rules;
+        struct list calls;
+};
+
+static const struct dra_prepare_node *node_of(const struct dra_preparing *preparing)
+{
+        return &preparing->prepare->options.node;
+}
+
+static void preparing_free(struct dra_preparing *preparing)
+{
+        list_remove(&preparing->link);
+        arena_done(&preparing->arena);
+        free(preparing);
+}
+
+/* The answer: it is out of the list before, since the next call of its claim may come out of it. */
+static void finish(struct dra_preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
+        const struct error *err)
+{
+        list_remove(&preparing->link);
+        preparing->done(devices, n_devices, err, preparing->data);
+        preparing_free(preparing);
+}
+
+/* What was the reason before |err|, if anything, is what kubelet hears. */
+static void fail(struct dra_preparing *preparing, const struct error *err)
+{
+        finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
+}
+
+static void succeed(struct dra_preparing *preparing, const struct dra_prepared_claim *claim)
+{
+        struct dra_service_device *devices =
+                ARENA_ARRAY(&preparing->arena, struct dra_service_device, claim->n_results);
+
+        for (size_t i = 0; i < claim->n_results; i++) {
+                const struct dra_prepared_result *result = &claim->results[i];
+
+                devices[i] = (struct dra_service_device){
+                        .request_names = &result->request,
+                        .n_request_names = 1,
+                        .pool_name = preparing->prepare->options.pool,
+                        .device_name = result->device,
+                        .cdi_device_ids = &result->cdi_id,
+                        .n_cdi_device_ids = 1,
+                        .share_id = result->share_id,
+                };
+        }
+        finish(preparing, devices, claim->n_results, NULL);
+}
+
+/* ---- to nothing ---- */
+
+/*
+ * From the record only when all else is gone. Until then it says started, so that nobody takes what is half gone for prepared; that is
+ * written even where it is so in memory, since a write that failed may have come to the disk.
+ */
+static void take_back(struct dra_preparing *preparing)
+{
+        const struct dra_prepare_node *node = node_of(preparing);
+        struct dra_record *record = preparing->prepare->options.record;
+        const struct dra_prepared_claim *recorded = dra_record_find(record, preparing->claim.uid);
+        struct error err;
+
+        if (recorded) {
+                struct dra_prepared_claim started = *recorded;
+
+                started.state = DRA_PREPARED_STARTED;
+                if (dra_record_put(record, &started, &err) < 0) {
+                        fail(preparing, &err);
+                        return;
+                }
+        }
+        if (node->remove_cdi(preparing->claim.uid, node->data, &err) < 0) {
+                fail(preparing, &err);
+                return;
+        }
+        preparing->state = PREPARING_RELEASING;
+        node->release(preparing, preparing->claim.uid, node->data);
+}
+
+static void take_back_for(struct dra_preparing *preparing, const struct error *err)
+{
+        preparing->failure = *err;
+        take_back(preparing);
+}
+
+void dra_prepare_released(struct dra_preparing *preparing)
+{
+        struct error err;
+
+        assert(preparing->state == PREPARING_RELEASING);
+        if (dra_record_remove(preparing->prepare->options.record, preparing->claim.uid, &err) < 0)
+                fail(preparing, &err);
+        else if (preparing->failure.kind != ERROR_NONE)
+                fail(preparing, &preparing->failure);
+        else
+                finish(preparing, NULL, 0, NULL);
+}
+
+void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err)
+{
+        switch (preparing->state) {
+        case PREPARING_READING:
+        case PREPARING_RELEASING:
+                fail(preparing, err);
+                return;
+        case PREPARING_ALLOCATING:
+                take_back_for(preparing, err);
+                return;
+        case PREPARING_BEGUN:
+                break;
+        }
+        assert(!"nothing was asked for");
+}
+
+/* ---- to prepared ---- */
+
+void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_allocated *allocated)
+{
+        const struct dra_prepare_node *node = node_of(preparing);
+        struct dra_prepared_claim *made = &preparing->made;
+        struct dra_prepared_result *results =
+                ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, made->n_results);
+        struct error err;
+
+        assert(preparing->state == PREPARING_ALLOCATING);
+        for (size_t i = 0; i < made->n_results; i++) {
+                results[i] = made->results[i];
+                results[i].memory_bytes = allocated[i].memory_bytes;
+                results[i].thread_percentage = allocated[i].thread_percentage;
+                results[i].tier = allocated[i].tier;
+                results[i].daemon = allocated[i].daemon;
+                results[i].edits = allocated[i].edits;
+        }
+        made->results = results;
+        made->state = DRA_PREPARED_DONE;
+        if (dra_record_put(preparing->prepare->options.record, made, &err) < 0 ||
+                node->write_cdi(made, node->data, &err) < 0)
+                take_back_for(preparing, &err);
+        else
+                succeed(preparing, made);
+}
+
+static void set_made(struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
+{
+        struct dra_prepared_result *results =
+                ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, claim->n_results);
+
+        for (size_t i = 0; i < claim->n_results; i++)
+                results[i] = (struct dra_prepared_result){
+                        .request = claim->results[i].request,
+                        .device = claim->results[i].device,
+                        .unit = arena_strdup(&preparing->arena, wanted[i].device->uuid),
+                        .share_id = claim->results[i].share_id,
+                        .cdi_id = dra_claim_cdi_id(&preparing->arena, preparing->prepare->options.driver, claim->uid,
+                                claim->results[i].device, claim->results[i].share_id),
+                };
+        preparing->made = (struct dra_prepared_claim){
+                .uid = claim->uid,
+                .namespace = claim->namespace,
+                .name = claim->name,
+                .state = DRA_PREPARED_STARTED,
+                .results = results,
+                .n_results = claim->n_results,
+        };
+}
+
+static int check(struct dra_preparing *preparing, const json_t *object, struct dra_claim *ret_claim,
+        const struct dra_wanted **ret_wanted, struct error *err)
+{
+        const struct dra_prepare *prepare = preparing->prepare;
+        const struct dra_claim_asked asked = {
+                .namespace = preparing->claim.namespace,
+                .name = preparing->claim.name,
+                .uid = preparing->claim.uid,
+                .driver = prepare->options.driver,
+                .pool = prepare->options.pool,
+        };
+
+        if (dra_claim_read(ret_claim, &preparing->arena, object, &asked, err) < 0)
+                return -1;
+        if (dra_wanted_read(ret_wanted, &preparing->arena, ret_claim, &prepare->rules, err) < 0)
+                return error_prefix(err, "ResourceClaim %s/%s", asked.namespace, asked.name);
+        return 0;
+}
+
+void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
+{
+        const struct dra_prepare_node *node = node_of(preparing);
+        const struct dra_wanted *wanted;
+        struct dra_claim claim;
+        struct error err;
+
+        assert(preparing->state == PREPARING_READING);
+        if (check(preparing, object, &claim, &wanted, &err) < 0) {
+                fail(preparing, &err);
+                return;
+        }
+        set_made(preparing, &claim, wanted);
+        if (node->remove_cdi(claim.uid, node->data, &err) < 0 ||
+                dra_record_put(preparing->prepare->options.record, &preparing->made, &err) < 0) {
+                fail(preparing, &err);
+                return;
+        }
+        preparing->state = PREPARING_ALLOCATING;
+        node->allocate(preparing, &claim, wanted, node->data);
+}
+
+/* ---- calls ---- */
+
+/*
+ * While a call of ours runs this process has the lock, and nobody else changes the record (dra/service.h). NULL, and the call is answered,
+ * when the record cannot be read.
+ */
+static struct dra_preparing *begin(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+{
+        struct dra_preparing *preparing = xcalloc(1, sizeof(*preparing));
+        bool is_alone = list_is_empty(&prepare->calls);
+        struct error err;
+        int result;
+
+        LIST_FOR_EACH(link, &prepare->calls) {
+                assert(strcmp(container_of(link, struct dra_preparing, link)->claim.uid, claim->uid) != 0);
+        }
+        preparing->prepare = prepare;
+        preparing->claim.namespace = arena_strdup(&preparing->arena, claim->namespace);
+        preparing->claim.uid = arena_strdup(&preparing->arena, claim->uid);
+        preparing->claim.name = arena_strdup(&preparing->arena, claim->name);
+        preparing->done = done;
+        preparing->data = data;
+        list_append(&prepare->calls, &preparing->link);
+        result = is_alone ? dra_record_refresh(prepare->options.record, &err) : 0;
+        if (result == DRA_RECORD_BROKEN)
+                log_error("what is prepared for DRA claims is unknown; kubelet asks again for what it needs",
+                        LOG_ERR(&err));
+        if (result < 0) {
+                fail(preparing, &err);
+                return NULL;
+        }
+        return preparing;
+}
+
+void dra_prepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+{
+        const struct dra_prepare_node *node = &prepare->options.node;
+        struct dra_preparing *preparing = begin(prepare, claim, done, data);
+        const struct dra_prepared_claim *recorded;
+        struct error err;
+
+        if (!preparing)
+                return;
+        recorded = dra_record_find(prepare->options.record, preparing->claim.uid);
+        if (!recorded || recorded->state != DRA_PREPARED_DONE) {
+                preparing->state = PREPARING_READING;
+                node->read_claim(preparing, &preparing->claim, node->data);
+        } else if (node->write_cdi(recorded, node->data, &err) < 0)
+                fail(preparing, &err);
+        else
+                succeed(preparing, recorded);
+}
+
+void dra_unprepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+{
+        struct dra_preparing *preparing = begin(prepare, claim, done, data);
+
+        if (preparing)
+                take_back(preparing);
+}
+
+struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options)
+{
+        struct dra_prepare *prepare = xcalloc(1, sizeof(*prepare));
+
+        prepare->options = *options;
+        prepare->options.driver = arena_strdup(&prepare->arena, options->driver);
+        prepare->options.pool = arena_strdup(&prepare->arena, options->pool);
+        list_init(&prepare->calls);
+        return prepare;
+}
+
+struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare)
+{
+        if (!prepare)
+                return NULL;
+        while (!list_is_empty(&prepare->calls))
+                preparing_free(container_of(prepare->calls.next, struct dra_preparing, link));
+        arena_done(&prepare->arena);
+        free(prepare);
+        return NULL;
+}
+
+void dra_prepare_set_rules(struct dra_prepare *prepare, const struct dra_wanted_rules *rules)
+{
+        prepare->rules = *rules;
+}
+
+size_t dra_prepare_calls(const struct dra_prepare *prepare)
+{
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &prepare->calls) {
+                count++;
+        }
+        return count;
+}
+
+/* ---- kubelet's ---- */
+
+static void answer_work(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
+{
+        if (err)
+                dra_work_fail(data, err);
+        else
+                dra_work_succeed(data, devices, n_devices);
+}
+
+static void prepare_work(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+{
+        dra_prepare_claim(data, claim, answer_work, work);
+}
+
+static void unprepare_work(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+{
+        dra_unprepare_claim(data, claim, answer_work, work);
+}
+
+struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare)
+{
+        return (struct dra_service_backend){.prepare = prepare_work, .unprepare = unprepare_work, .data = prepare};
+}

@@ -1,0 +1,101 @@
+/*
+ * Prepare and Unprepare of claims: what is done in which order, so that who is killed anywhere finishes or undoes it later.
+ *
+ *                      prepared in the record                             ┌──────────► CDI file ──► answer
+ *   Prepare ──► refresh ──┬───────────────────────────────────────────────┤
+ *                         └──► READING ──► check ──► CDI file removed ──► recorded as started ──► ALLOCATING ──► recorded as prepared
+ *                                 │ error    │ error                                                 │ refused        │ no CDI file
+ *                                 ▼          ▼                                                       ▼                ▼
+ *                               answer     answer                                                 take back: the same as Unprepare
+ *
+ *   Unprepare ──► refresh ──► recorded as started ──► CDI file removed ──► RELEASING ──► removed from the record ──► answer
+ *
+ * The record knows of whatever is being made before it is made, and until it is gone. A claim is recorded as prepared as long as all is
+ * allocated, and only then: its CDI file is made of the record, so it can be made again, and always the same. A claim that is recorded as
+ * started was told to nobody, so its CDI file, if any, has no reader. Nothing of a claim that is not in the record is trusted either:
+ * Unprepare takes back what may be there, as after a reboot or when the record was lost.
+ *
+ * Claims are independent of each other. For one claim one call runs at a time: dra/service.h sees to that. It does not know HTTP, the
+ * ledger, the supervisor, or how CDI files are written.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "dra/claim.h"
+#include "dra/prepared_record.h"
+#include "dra/service.h"
+#include "dra/wanted.h"
+
+struct dra_preparing; /* one call that is not answered */
+
+/* How one wanted device was allocated. */
+struct dra_allocated {
+        uint64_t memory_bytes;          /* 0: no limit */
+        unsigned int thread_percentage; /* 0: no limit */
+        const char *tier;               /* how limits are enforced; NULL: not */
+        const char *daemon;             /* NULL: none */
+        struct dra_edits edits;         /* at least one */
+};
+
+/*
+ * What the node does. The first three are answered by the functions below, exactly once, at once or later. What they are given is borrowed
+ * until they return.
+ */
+struct dra_prepare_node {
+        /* The claim of that name as the API server has it: dra_prepare_read(). */
+        void (*read_claim)(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
+        /*
+         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). What the claim had before is replaced. Once this was
+         * called something may be held, whatever comes of it: release() follows a refusal.
+         */
+        void (*allocate)(struct dra_preparing *preparing, const struct dra_claim *claim,
+                const struct dra_wanted *wanted, void *data);
+        /* Frees whatever is held for that claim, perhaps nothing: dra_prepare_released(). */
+        void (*release)(struct dra_preparing *preparing, const char *uid, void *data);
+        int (*write_cdi)(const struct dra_prepared_claim *claim, void *data, struct error *err);
+        int (*remove_cdi)(const char *uid, void *data, struct error *err);
+        void *data;
+};
+
+void dra_prepare_read(struct dra_preparing *preparing, const json_t *object);
+void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_allocated *allocated);
+void dra_prepare_released(struct dra_preparing *preparing);
+
+/* Any of the three has failed. */
+void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err);
+
+struct dra_prepare_options {
+        struct dra_record *record; /* borrowed */
+        const char *driver;
+        const char *pool; /* name of the node */
+        struct dra_prepare_node node;
+};
+
+struct dra_prepare;
+
+/* The rules have no layout until dra_prepare_set_rules(). */
+struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options);
+
+/* Forgets calls that are not answered: the node must not answer them any more, and nor are they. Accepts NULL, returns NULL. */
+struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare);
+
+/* For claims that are checked from now on; the layout is borrowed until the next. */
+void dra_prepare_set_rules(struct dra_prepare *prepare, const struct dra_wanted_rules *rules);
+
+/* |err| is NULL when it succeeded; an Unprepare has no devices. All is borrowed until it returns. */
+typedef void dra_prepare_done_fn(
+        const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data);
+
+/* |done| is called exactly once, perhaps before they return. */
+void dra_prepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
+void dra_unprepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
+
+/* Calls that are not answered. */
+size_t dra_prepare_calls(const struct dra_prepare *prepare);
+
+/* Its two calls as kubelet's: for dra_service_new(). It must live as long as works of the service run. */
+struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare);

@@ -1,0 +1,112 @@
+/*
+ * What is prepared, on disk: one JSON file, so that who was killed at any moment knows afterwards what to go on with and what to undo.
+ *
+ *   {"version": 1, "nodeBootID": "6f1c…", "claims": [
+ *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
+ *          {"request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
+ *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
+ *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
+ *
+ *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
+ *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
+ *
+ * Each change writes the whole file durably (base/file.h), mode 0600, and is in memory only once it is on disk. After a reboot nothing
+ * is held any more: the record of another boot is empty. A file that cannot be understood is moved aside to "<path>.broken".
+ *
+ * It knows no claims of the API server, no ledger, and what nothing in it is for.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "dra/claim.h"
+
+#define DRA_RECORD_BYTES_MAX ((size_t)16 * 1024 * 1024)
+#define DRA_RECORD_CLAIMS_MAX ((size_t)1024)
+#define DRA_RECORD_EDITS_MAX ((size_t)256) /* of each kind, for one result */
+#define DRA_RECORD_TEXT_MAX ((size_t)4096)
+#define DRA_RECORD_UID_MAX ((size_t)63) /* letters, digits and '-': it is part of file names */
+
+struct dra_edit_node {
+        const char *path;
+        const char *host_path;
+        unsigned int mode;
+        unsigned int gid; /* 0: none */
+};
+
+struct dra_edit_mount {
+        const char *host_path;
+        const char *path;
+        bool is_writable;
+};
+
+/* What a container gets with one device. */
+struct dra_edits {
+        const char *const *env; /* "NAME=value" */
+        size_t n_env;
+        const struct dra_edit_node *nodes;
+        size_t n_nodes;
+        const struct dra_edit_mount *mounts;
+        size_t n_mounts;
+};
+
+struct dra_prepared_result {
+        const char *request;
+        const char *device;
+        const char *unit;               /* UUID */
+        const char *share_id;           /* NULL: none */
+        uint64_t memory_bytes;          /* 0: no limit */
+        unsigned int thread_percentage; /* 0: no limit */
+        const char *tier;               /* how the limits are enforced; NULL: not */
+        const char *daemon;             /* NULL: none */
+        const char *cdi_id;
+        struct dra_edits edits;
+};
+
+enum dra_prepared_state { DRA_PREPARED_STARTED, DRA_PREPARED_DONE };
+
+struct dra_prepared_claim {
+        const char *uid;
+        const char *namespace;
+        const char *name;
+        enum dra_prepared_state state;
+        const struct dra_prepared_result *results;
+        size_t n_results; /* at most DRA_CLAIM_RESULTS_MAX */
+};
+
+struct dra_record;
+
+/* Of this boot: "6f1c3d3e-…" in the file |path|, /proc/sys/kernel/random/boot_id; for the caller to free. */
+int dra_record_boot_id(char **ret, const char *path, struct error *err) MUST_USE;
+
+/* Reads nothing yet: the record is empty. Both texts are copied; the folder of |path| must be there. */
+struct dra_record *dra_record_new(const char *path, const char *boot_id);
+struct dra_record *dra_record_free(struct dra_record *record); /* accepts NULL, returns NULL */
+
+static inline void dra_record_freep(struct dra_record **record)
+{
+        dra_record_free(*record);
+}
+
+/*
+ * Reads the file where it is another one than was read or written last: an instance of the driver that runs beside this one writes it,
+ * too. To be called by who has just got the lock (dra/service.h). DRA_RECORD_BROKEN: it could not be understood, |err| says why and
+ * where it is now, and the record is empty. After -1 the record is as before.
+ */
+#define DRA_RECORD_BROKEN 1
+int dra_record_refresh(struct dra_record *record, struct error *err) MUST_USE;
+
+size_t dra_record_count(const struct dra_record *record);
+
+/* In the order in which they came. Borrowed until the record changes. */
+const struct dra_prepared_claim *dra_record_at(const struct dra_record *record, size_t i);
+const struct dra_prepared_claim *dra_record_find(const struct dra_record *record, const char *uid);
+
+/* Adds the claim, or replaces the one with its UID, by a copy. Fails, and changes nothing, beyond the bounds above. */
+int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err) MUST_USE;
+
+/* Succeeds, and writes nothing, where there is none with this UID. */
+int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;

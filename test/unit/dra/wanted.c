@@ -1,0 +1,158 @@
+#include "unit.h"
+
+#include <string.h>
+
+#include "base/macro.h"
+#include "dra/wanted.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define SHARE "e7a17ed6-d8c3-4e50-8bf1-502a38e8773d"
+#define BIT(kind) (1U << DRA_DEVICE_##kind)
+
+static const struct dra_capacity of_shared[] = {{.name = "memory", .value = 79 * GIB, .has_policy = true},
+        {.name = "threadPercentage", .value = 100, .has_policy = true},
+        {.name = "clients", .value = 60, .has_policy = true}};
+static const struct dra_capacity of_share[] = {
+        {.name = "memory", .value = 20 * GIB}, {.name = "threadPercentage", .value = 25}};
+static const struct dra_capacity of_whole[] = {{.name = "memory", .value = 80 * GIB}};
+
+static const struct dra_device devices[] = {
+        {.name = "gpu-0-shared",
+                .kind = DRA_DEVICE_SHARED,
+                .uuid = "GPU-0",
+                .allows_multiple = true,
+                .capacities = of_shared,
+                .n_capacities = 3},
+        {.name = "gpu-1-shared",
+                .kind = DRA_DEVICE_SHARED,
+                .uuid = "GPU-1",
+                .allows_multiple = true,
+                .capacities = of_shared,
+                .n_capacities = 3},
+        {.name = "gpu-1-share-2", .kind = DRA_DEVICE_SHARE, .uuid = "GPU-1", .capacities = of_share, .n_capacities = 2},
+        {.name = "gpu-0", .kind = DRA_DEVICE_WHOLE, .uuid = "GPU-0", .capacities = of_whole, .n_capacities = 1},
+        {.name = "gpu-1", .kind = DRA_DEVICE_WHOLE, .uuid = "GPU-1", .capacities = of_whole, .n_capacities = 1},
+        {.name = "gpu-1-timeslice", .kind = DRA_DEVICE_TIMESLICE, .uuid = "GPU-1", .allows_multiple = true},
+};
+static const struct dra_layout layout = {.devices = devices, .n_devices = ARRAY_SIZE(devices)};
+static const struct dra_wanted_rules rules = {.layout = &layout, .kinds = BIT(SHARED) | BIT(SHARE) | BIT(WHOLE)};
+
+static const struct dra_claim_capacity ten_gib[] = {{"clients", 2}, {"memory", 10 * GIB}, {"threadPercentage", 30}};
+
+#define SHARED(name)                                                                                                   \
+        {                                                                                                              \
+                .request = "a", .device = name, .share_id = SHARE, .capacities = ten_gib, .n_capacities = 3            \
+        }
+
+static void test_limits_are_what_the_scheduler_counted(void **state UNUSED)
+{
+        static const struct dra_claim_result results[] = {SHARED("gpu-1-shared"),
+                {.request = "b", .device = "gpu-1-share-2"}, {.request = "c", .device = "gpu-0"}};
+        static const struct {
+                uint64_t memory_bytes;
+                unsigned int thread_percentage;
+                unsigned int clients;
+        } expected[] = {{10 * GIB, 30, 2}, {20 * GIB, 25, 0}, {0, 0, 0}};
+        const struct dra_claim claim = {.results = results, .n_results = 3};
+        const struct dra_wanted *wanted;
+        struct arena arena = ARENA_INIT;
+        struct error err;
+
+        assert_ok(dra_wanted_read(&wanted, &arena, &claim, &rules, &err), &err);
+        for (size_t i = 0; i < 3; i++) {
+                assert_ptr_equal(wanted[i].result, &results[i]);
+                assert_string_equal(wanted[i].device->name, results[i].device);
+                assert_int_equal(wanted[i].memory_bytes, expected[i].memory_bytes);
+                assert_int_equal(wanted[i].thread_percentage, expected[i].thread_percentage);
+                assert_int_equal(wanted[i].clients, expected[i].clients);
+        }
+        arena_done(&arena);
+}
+
+static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state UNUSED)
+{
+        static const struct dra_claim_capacity no_memory[] = {{"threadPercentage", 30}, {"clients", 1}};
+        static const struct dra_claim_capacity no_threads[] = {
+                {"memory", GIB}, {"threadPercentage", 0}, {"clients", 1}};
+        static const struct dra_claim_capacity too_much[] = {
+                {"memory", 80 * GIB}, {"threadPercentage", 30}, {"clients", 1}};
+        static const struct {
+                struct dra_claim_result result;
+                enum error_kind kind;
+                const char *text;
+        } cases[] = {
+                {{.device = "gpu-7"}, ERROR_UNAVAILABLE, "device 'gpu-7': this node does not offer it now"},
+                {{.device = "gpu-1-timeslice", .share_id = SHARE}, ERROR_UNSUPPORTED,
+                        "device 'gpu-1-timeslice': devices of kind 'timeslice' cannot be prepared"},
+                {{.device = "gpu-0", .admin_access = true}, ERROR_UNSUPPORTED,
+                        "device 'gpu-0': admin access is not supported"},
+                {{.device = "gpu-0-shared", .capacities = ten_gib, .n_capacities = 3}, ERROR_INVALID,
+                        "device 'gpu-0-shared': it is shared, and the result has no shareID"},
+                {{.device = "gpu-0-shared", .share_id = SHARE, .capacities = no_memory, .n_capacities = 2},
+                        ERROR_INVALID, "device 'gpu-0-shared': consumedCapacity has no memory"},
+                {{.device = "gpu-0-shared", .share_id = SHARE, .capacities = no_threads, .n_capacities = 3},
+                        ERROR_INVALID, "device 'gpu-0-shared': consumedCapacity has no threadPercentage"},
+                {{.device = "gpu-0-shared", .share_id = SHARE, .capacities = too_much, .n_capacities = 3},
+                        ERROR_INVALID,
+                        "device 'gpu-0-shared': consumedCapacity memory: 85899345920, the device has 84825604096"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                const struct dra_claim claim = {.results = &cases[i].result, .n_results = 1};
+                const struct dra_wanted *wanted;
+                struct arena arena = ARENA_INIT;
+                struct error err;
+
+                assert_fails(
+                        dra_wanted_read(&wanted, &arena, &claim, &rules, &err), &err, cases[i].kind, cases[i].text);
+                arena_done(&arena);
+        }
+}
+
+static void test_without_a_layout_it_is_to_be_tried_again(void **state UNUSED)
+{
+        static const struct dra_claim_result result = SHARED("gpu-0-shared");
+        const struct dra_claim claim = {.results = &result, .n_results = 1};
+        const struct dra_wanted_rules none = {.kinds = BIT(SHARED)};
+        const struct dra_wanted *wanted;
+        struct arena arena = ARENA_INIT;
+        struct error err;
+
+        assert_fails(dra_wanted_read(&wanted, &arena, &claim, &none, &err), &err, ERROR_UNAVAILABLE,
+                "the GPUs of this node are not known yet");
+        arena_done(&arena);
+}
+
+static void test_shares_of_two_units_need_one_daemon(void **state UNUSED)
+{
+        static const struct dra_claim_result two_units[] = {
+                {.request = "w", .device = "gpu-0"}, SHARED("gpu-0-shared"), SHARED("gpu-1-shared")};
+        static const struct dra_claim_result one_unit[] = {SHARED("gpu-1-shared"),
+                {.request = "b", .device = "gpu-1-share-2"}, {.request = "w", .device = "gpu-0"}};
+        struct dra_wanted_rules with_one_daemon = rules;
+        struct dra_claim claim = {.results = two_units, .n_results = 3};
+        const struct dra_wanted *wanted;
+        struct arena arena = ARENA_INIT;
+        struct error err;
+
+        assert_fails(dra_wanted_read(&wanted, &arena, &claim, &rules, &err), &err, ERROR_UNSUPPORTED,
+                "devices 'gpu-0-shared' and 'gpu-1-shared' are shared by different MPS daemons, and a process can use only one; use "
+                "a claim for each, or one daemon for the node (daemonScope: node)");
+        with_one_daemon.one_daemon = true;
+        assert_ok(dra_wanted_read(&wanted, &arena, &claim, &with_one_daemon, &err), &err);
+        claim.results = one_unit;
+        assert_ok(dra_wanted_read(&wanted, &arena, &claim, &rules, &err), &err);
+        arena_done(&arena);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_limits_are_what_the_scheduler_counted),
+                cmocka_unit_test(test_what_cannot_be_prepared_is_refused_with_the_reason),
+                cmocka_unit_test(test_without_a_layout_it_is_to_be_tried_again),
+                cmocka_unit_test(test_shares_of_two_units_need_one_daemon),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
