@@ -56,9 +56,11 @@ static struct dra_features features_without(enum dra_api api, const char *key)
 
         if (api == DRA_API_V1BETA1)
                 device = json_object_get(device, "basic");
+        json_incref(device); /* |key| may be that of what it is in */
         json_object_del(answered, key);
         json_object_del(device, key);
         json_object_del(json_object_get(json_object_get(device, "capacity"), "slots"), key);
+        json_decref(device);
         dra_slices_dropped(&features, spec, answered);
         json_decref(answered);
         json_decref(probe);
