@@ -6,7 +6,7 @@
 #include <dra.pb-c.h>
 
 #include "base/text.h"
-#include "kubelet/unpack.h"
+#include "kubelet/protobuf.h"
 
 #define REQUEST_MEMORY ((size_t)256 * 1024) /* DRA_SERVICE_CLAIMS_MAX claims with the longest names take half of it */
 
@@ -47,7 +47,7 @@ static int check_claim(const Dra__Claim *claim, struct error *err)
 int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
         const uint8_t *bytes, size_t size, struct error *err)
 {
-        const Dra__ClaimsRequest *request = (const Dra__ClaimsRequest *)(const void *)unpack(
+        const Dra__ClaimsRequest *request = (const Dra__ClaimsRequest *)(const void *)protobuf_unpack(
                 &dra__claims_request__descriptor, arena, REQUEST_MEMORY, bytes, size, err);
         struct dra_service_claim *claims;
 
@@ -70,14 +70,6 @@ int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret
         *ret_claims = claims;
         *ret_count = request->n_claims;
         return 0;
-}
-
-static struct rpc_message *pack(const ProtobufCMessage *message)
-{
-        struct rpc_message *packed = rpc_message_new(protobuf_c_message_get_packed_size(message));
-
-        protobuf_c_message_pack(message, rpc_message_payload(packed));
-        return packed;
 }
 
 static char *to_utf8(struct arena *arena, const char *text)
@@ -134,7 +126,7 @@ struct rpc_message *dra_messages_prepared(const struct dra_messages_answer *answ
                 for (size_t k = 0; k < result->n_devices; k++)
                         result->devices[k] = make_device(&arena, &answers[i].devices[k], has_share_ids);
         }
-        return pack(&response.base);
+        return protobuf_pack(&response.base);
 }
 
 struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *answers, size_t count)
@@ -154,7 +146,7 @@ struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *an
                 entry->value = result;
                 result->error = to_utf8(&arena, answers[i].error);
         }
-        return pack(&response.base);
+        return protobuf_pack(&response.base);
 }
 
 /* As kubelet would cut it, but not inside a character. */
@@ -191,5 +183,5 @@ struct rpc_message *dra_messages_health(const struct dra_health_device *devices,
                 health->health_check_timeout_seconds = devices[i].timeout_s;
                 health->message = cut_message(&arena, devices[i].message);
         }
-        return pack(&response.base);
+        return protobuf_pack(&response.base);
 }

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "io/dirwatch.h"
 #include "io/reach.h"
-#include "kubelet/unpack.h"
+#include "kubelet/protobuf.h"
 #include "rpc/server.h"
 
 #define POLL_MS UINT64_C(10000)
@@ -51,9 +51,8 @@ static void look(struct dra_registration *registration);
 
 static void finish_with(struct rpc_call *call, const ProtobufCMessage *answer)
 {
-        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(answer));
+        struct rpc_message *message = protobuf_pack(answer);
 
-        protobuf_c_message_pack(answer, rpc_message_payload(message));
         rpc_call_send(call, message);
         rpc_message_unref(message);
         rpc_call_finish(call, RPC_OK, NULL);
@@ -99,7 +98,7 @@ static void handle_notify(struct rpc_call *call, const uint8_t *message, size_t 
         const Pluginregistration__RegistrationStatus *status;
         struct error err;
 
-        status = (const Pluginregistration__RegistrationStatus *)(const void *)unpack(
+        status = (const Pluginregistration__RegistrationStatus *)(const void *)protobuf_unpack(
                 &pluginregistration__registration_status__descriptor, &arena, STATUS_MEMORY, message, size, &err);
         if (!status) {
                 rpc_call_finish(call, RPC_INVALID_ARGUMENT, err.text);

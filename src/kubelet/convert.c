@@ -6,16 +6,8 @@
 
 #include "base/base64.h"
 #include "base/strbuf.h"
-#include "kubelet/unpack.h"
+#include "kubelet/protobuf.h"
 #include "share/cdi_name.h"
-
-static struct rpc_message *pack(const ProtobufCMessage *source)
-{
-        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(source));
-
-        protobuf_c_message_pack(source, rpc_message_payload(message));
-        return message;
-}
 
 /* protobuf-c's structs have char * where they only read; it never writes through them when packing. */
 static char *borrow(const char *text)
@@ -32,7 +24,7 @@ struct rpc_message *convert_empty(void)
 {
         V1beta1__Empty empty = V1BETA1__EMPTY__INIT;
 
-        return pack(&empty.base);
+        return protobuf_pack(&empty.base);
 }
 
 static V1beta1__DevicePluginOptions make_options(bool asks_at_start)
@@ -48,7 +40,7 @@ struct rpc_message *convert_options(bool asks_at_start)
 {
         V1beta1__DevicePluginOptions options = make_options(asks_at_start);
 
-        return pack(&options.base);
+        return protobuf_pack(&options.base);
 }
 
 struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name, bool asks_at_start)
@@ -61,7 +53,7 @@ struct rpc_message *convert_register_request(const char *endpoint, const char *r
         request.endpoint = borrow(endpoint);
         request.resource_name = borrow(resource_name);
         request.options = &options;
-        return pack(&request.base);
+        return protobuf_pack(&request.base);
 }
 
 /* One NUMA node as kubelet wants it; all replicas of a unit point to the same one. */
@@ -116,7 +108,7 @@ struct rpc_message *convert_device_list(const struct resource *resource, const b
                         devices[i].health = say_health(retired_usable[i - resource->n_devices]);
                 }
         }
-        message = pack(&response.base);
+        message = protobuf_pack(&response.base);
         arena_done(&scratch);
         return message;
 }
@@ -132,7 +124,7 @@ static int check_containers(size_t count, struct error *err)
 int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err)
 {
-        const V1beta1__AllocateRequest *request = (const V1beta1__AllocateRequest *)unpack(
+        const V1beta1__AllocateRequest *request = (const V1beta1__AllocateRequest *)protobuf_unpack(
                 &v1beta1__allocate_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
         struct container_ids *containers;
 
@@ -251,7 +243,7 @@ struct rpc_message *convert_allocate_response(
                 fill_container(&containers[i], &answers[i], scratch);
                 response.container_responses[i] = &containers[i];
         }
-        return pack(&response.base);
+        return protobuf_pack(&response.base);
 }
 
 /* The CDI device that is called by the allocation, alone or among others: no UUID begins with a small letter. */
@@ -298,7 +290,7 @@ void convert_read_answer(const char *base64, struct arena *arena, const char **r
 
         if (!base64_decode(base64, length, bytes, &size))
                 return;
-        answer = (const V1beta1__ContainerAllocateResponse *)unpack(
+        answer = (const V1beta1__ContainerAllocateResponse *)protobuf_unpack(
                 &v1beta1__container_allocate_response__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, &err);
         if (!answer)
                 return;
@@ -309,7 +301,7 @@ void convert_read_answer(const char *base64, struct arena *arena, const char **r
 int convert_start_request(
         struct container_ids *ret, struct arena *arena, const uint8_t *bytes, size_t size, struct error *err)
 {
-        const V1beta1__PreStartContainerRequest *request = (const V1beta1__PreStartContainerRequest *)unpack(
+        const V1beta1__PreStartContainerRequest *request = (const V1beta1__PreStartContainerRequest *)protobuf_unpack(
                 &v1beta1__pre_start_container_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
 
         if (!request)
@@ -322,8 +314,10 @@ int convert_start_request(
 int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err)
 {
-        const V1beta1__PreferredAllocationRequest *request = (const V1beta1__PreferredAllocationRequest *)unpack(
-                &v1beta1__preferred_allocation_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
+        const V1beta1__PreferredAllocationRequest *request =
+                (const V1beta1__PreferredAllocationRequest *)protobuf_unpack(
+                        &v1beta1__preferred_allocation_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size,
+                        err);
         struct prefer_request *containers;
 
         if (!request || check_containers(request->n_container_requests, err) < 0)
@@ -364,5 +358,5 @@ struct rpc_message *convert_prefer_response(const struct container_ids *containe
                         answers[i].deviceids[j] = borrow(containers[i].ids[j]);
                 response.container_responses[i] = &answers[i];
         }
-        return pack(&response.base);
+        return protobuf_pack(&response.base);
 }

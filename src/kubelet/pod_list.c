@@ -7,7 +7,7 @@
 #include <podresources.pb-c.h>
 
 #include "kubelet/pod_resources.h"
-#include "kubelet/unpack.h"
+#include "kubelet/protobuf.h"
 
 /* About 300 bytes for each of 100,000 devices, and enough for anything else that is not made to cost memory. */
 #define MEMORY_LIMIT ((size_t)64 * 1024 * 1024)
@@ -108,7 +108,7 @@ static void count_out(const struct flat *flat, struct arena *arena)
 int pod_list_read(struct pod_list *ret, struct arena *arena, const char *prefix, const uint8_t *message, size_t size,
         struct error *err)
 {
-        const V1__ListPodResourcesResponse *response = (const V1__ListPodResourcesResponse *)unpack(
+        const V1__ListPodResourcesResponse *response = (const V1__ListPodResourcesResponse *)protobuf_unpack(
                 &v1__list_pod_resources_response__descriptor, arena, MEMORY_LIMIT, message, size, err);
         struct flat flat = {0};
         size_t kept = 0;

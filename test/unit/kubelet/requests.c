@@ -13,6 +13,7 @@
 #include <deviceplugin.pb-c.h>
 
 #include "base/log.h"
+#include "kubelet/protobuf.h"
 #include "kubelet/requests.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -180,14 +181,6 @@ static char **split(struct arena *arena, const char *ids, size_t *ret_count)
         return list;
 }
 
-static struct rpc_message *pack(const ProtobufCMessage *source)
-{
-        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(source));
-
-        protobuf_c_message_pack(source, rpc_message_payload(message));
-        return message;
-}
-
 /* One container for each of |containers|, up to NULL. */
 static struct rpc_call *call_allocate(struct fixture *f, struct outcome *outcome, const char *const *containers)
 {
@@ -206,7 +199,7 @@ static struct rpc_call *call_allocate(struct fixture *f, struct outcome *outcome
                 part->devices_ids = split(&arena, containers[request.n_container_requests], &part->n_devices_ids);
                 parts[request.n_container_requests] = part;
         }
-        message = pack(&request.base);
+        message = protobuf_pack(&request.base);
         memset(outcome, 0, sizeof(*outcome));
         rpc_client_call(f->client, &call, "/v1beta1.DevicePlugin/Allocate", message, 0, &handlers, outcome);
         rpc_message_unref(message);
@@ -236,7 +229,7 @@ static void call_prefer(
         container.available_deviceids = split(&arena, available, &container.n_available_deviceids);
         container.must_include_deviceids = split(&arena, required, &container.n_must_include_deviceids);
         container.allocation_size = size;
-        message = pack(&request.base);
+        message = protobuf_pack(&request.base);
         memset(outcome, 0, sizeof(*outcome));
         rpc_client_call(
                 f->client, NULL, "/v1beta1.DevicePlugin/GetPreferredAllocation", message, 0, &handlers, outcome);

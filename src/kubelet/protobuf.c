@@ -1,4 +1,4 @@
-#include "kubelet/unpack.h"
+#include "kubelet/protobuf.h"
 
 /*
  * protobuf-c asks for memory field by field. An arena answers, so that a request of 10,000 ids costs a few large
@@ -24,7 +24,7 @@ static void budget_free(void *data UNUSED, void *pointer UNUSED)
 {
 }
 
-ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, size_t limit,
+ProtobufCMessage *protobuf_unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, size_t limit,
         const uint8_t *bytes, size_t size, struct error *err)
 {
         struct budget budget = {.arena = arena, .left = limit};
@@ -34,5 +34,13 @@ ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *descriptor, struct ar
         if (!message)
                 error_set(err, ERROR_INVALID, "%s of %zu bytes: cannot be decoded within %zu bytes of memory",
                         descriptor->short_name, size, limit);
+        return message;
+}
+
+struct rpc_message *protobuf_pack(const ProtobufCMessage *source)
+{
+        struct rpc_message *message = rpc_message_new(protobuf_c_message_get_packed_size(source));
+
+        protobuf_c_message_pack(source, rpc_message_payload(message));
         return message;
 }
