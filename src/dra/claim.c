@@ -2,10 +2,10 @@
 
 #include <string.h>
 
+#include "dra/name.h"
 #include "dra/quantity.h"
 #include "kube/object.h"
 
-#define LABEL_MAX ((size_t)63) /* of a DNS label */
 #define CAPACITY_NAME_MAX ((size_t)(63 + 1 + 32))
 #define SHOWN 64 /* bytes of a value in an error */
 
@@ -14,24 +14,6 @@ struct reading {
         const struct dra_claim_asked *asked;
         struct error *err;
 };
-
-#define LOWER_ALNUM "abcdefghijklmnopqrstuvwxyz0123456789"
-
-static bool is_label(const char *text, size_t length)
-{
-        return length > 0 && length <= LABEL_MAX && strspn(text, LOWER_ALNUM "-") >= length && text[0] != '-' &&
-               text[length - 1] != '-';
-}
-
-static bool is_uuid(const char *text)
-{
-        static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-        for (size_t i = 0; i < sizeof(form); i++)
-                if (form[i] == 'x' ? !text[i] || !strchr("0123456789abcdef", text[i]) : text[i] != form[i])
-                        return false;
-        return true;
-}
 
 /* The array at |key|; NULL and no error where it is missing. */
 static int claim_read_list(
@@ -58,10 +40,10 @@ static int read_request(const struct reading *reading, const char *text, const c
         const size_t length = text ? strcspn(text, "/") : 0;
         const char *sub = text && text[length] ? text + length + 1 : NULL;
 
-        if (!text || !is_label(text, length) || (sub && !is_label(sub, strlen(sub))))
+        if (!text || !dra_name_is_label(text, length) || (sub && !dra_name_is_label(sub, strlen(sub))))
                 return error_set(reading->err, ERROR_INVALID,
                         "request: '%.*s', must be a DNS label of at most %zu characters, or two with a '/' between",
-                        SHOWN, text ? text : "", LABEL_MAX);
+                        SHOWN, text ? text : "", DRA_NAME_MAX);
         *ret_name = arena_strndup(reading->arena, text, length);
         *ret_sub = arena_strdup(reading->arena, sub);
         return 0;
@@ -105,11 +87,11 @@ static int read_result(const struct reading *reading, const json_t *object, stru
 
         if (read_request(reading, object_text(object, "request", NULL), &ret->request, &ret->subrequest) < 0)
                 return -1;
-        if (!device || !is_label(device, strlen(device)))
+        if (!device || !dra_name_is_label(device, strlen(device)))
                 return error_set(reading->err, ERROR_INVALID,
                         "device: '%.*s', must be a DNS label of at most %zu characters", SHOWN, device ? device : "",
-                        LABEL_MAX);
-        if (share && !json_is_null(share) && (!share_id || !is_uuid(share_id)))
+                        DRA_NAME_MAX);
+        if (share && !json_is_null(share) && (!share_id || !dra_name_is_uuid(share_id)))
                 return error_set(reading->err, ERROR_INVALID, "shareID: '%.*s', must be a UUID in lower case", SHOWN,
                         share_id ? share_id : "");
         ret->device = arena_strdup(reading->arena, device);

@@ -1,44 +1,25 @@
 #include "dra/messages.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include <dra.pb-c.h>
 
 #include "base/text.h"
+#include "dra/name.h"
+#include "kube/object.h"
 #include "kubelet/protobuf.h"
 
 #define REQUEST_MEMORY ((size_t)256 * 1024) /* DRA_SERVICE_CLAIMS_MAX claims with the longest names take half of it */
 
-static bool is_plain(const char *text)
-{
-        for (const char *p = text; *p; p++)
-                if (!isascii(*p) || (!isalnum(*p) && *p != '-'))
-                        return false;
-        return true;
-}
-
-/* The letters of DNS names, not their grammar: what matters is that nothing else gets into a path of the API server. */
-static bool is_name(const char *text, size_t limit)
-{
-        size_t length = strlen(text);
-
-        if (length == 0 || length > limit || text[0] == '.')
-                return false;
-        return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == length;
-}
-
 static int check_claim(const Dra__Claim *claim, struct error *err)
 {
-        size_t length = strlen(claim->uid);
-
-        if (length == 0 || length > DRA_SERVICE_UID_MAX || !is_plain(claim->uid))
+        if (!dra_name_is_uid(claim->uid))
                 return error_set(err, ERROR_INVALID, "claim UID '%.80s': must be 1 to %zu letters, digits and '-'",
-                        claim->uid, DRA_SERVICE_UID_MAX);
-        if (!is_name(claim->namespace_, 63))
+                        claim->uid, DRA_NAME_MAX);
+        if (!dra_name_is_label(claim->namespace_, strlen(claim->namespace_)))
                 return error_set(err, ERROR_INVALID, "claim %s: namespace '%.80s' is no name of a namespace",
                         claim->uid, claim->namespace_);
-        if (!is_name(claim->name, 253))
+        if (!object_is_name(claim->name))
                 return error_set(
                         err, ERROR_INVALID, "claim %s: name '%.80s' is no name of a claim", claim->uid, claim->name);
         return 0;

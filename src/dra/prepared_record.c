@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "dra/name.h"
 
 #define VERSION 1
 #define BOOT_ID_MAX ((size_t)64)
@@ -251,13 +252,6 @@ static int read_prepared_result(
         return 0;
 }
 
-static bool is_uid(const char *text)
-{
-        size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-
-        return length > 0 && length <= DRA_RECORD_UID_MAX && !text[length];
-}
-
 static int read_prepared_claim(
         const struct record_reading *reading, const json_t *json, struct dra_prepared_claim *claim)
 {
@@ -267,9 +261,9 @@ static int read_prepared_claim(
 
         if (take_text(reading, json, "uid", true, &claim->uid) < 0)
                 return -1;
-        if (!is_uid(claim->uid))
+        if (!dra_name_is_uid(claim->uid))
                 return error_set(reading->err, ERROR_INVALID, "uid: must be of letters, digits and '-', at most %zu",
-                        DRA_RECORD_UID_MAX);
+                        DRA_NAME_MAX);
         if (take_text(reading, json, "namespace", true, &claim->namespace) < 0 ||
                 take_text(reading, json, "name", true, &claim->name) < 0 ||
                 take_text(reading, json, "state", true, &state) < 0 ||

@@ -28,7 +28,6 @@
 #define DRA_RECORD_CLAIMS_MAX ((size_t)1024)
 #define DRA_RECORD_EDITS_MAX ((size_t)256) /* of each kind, for one result */
 #define DRA_RECORD_TEXT_MAX ((size_t)4096)
-#define DRA_RECORD_UID_MAX ((size_t)63) /* letters, digits and '-': it is part of file names */
 
 struct dra_edit_node {
         const char *path;

@@ -13,8 +13,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "dra/name.h"
 #include "io/dirwatch.h"
 #include "io/reach.h"
+#include "kube/object.h"
 #include "kubelet/protobuf.h"
 #include "rpc/server.h"
 
@@ -285,35 +287,23 @@ static void on_retry(uv_timer_t *timer)
 static int check_driver(const char *driver, struct error *err)
 {
         size_t length = strlen(driver);
-        bool is_start = true; /* of a label */
 
-        if (length == 0 || length > 63)
-                return error_set(
-                        err, ERROR_INVALID, "driver name '%.80s': %zu characters, must be 1 to 63", driver, length);
-        for (size_t i = 0; i < length; i++) {
-                char c = driver[i];
-                bool is_end = i + 1 == length || driver[i + 1] == '.';
-                bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-
-                if (!is_letter && (is_start || (c != '.' && (c != '-' || is_end))))
-                        return error_set(err, ERROR_INVALID,
-                                "driver name '%s': must be a DNS subdomain in lower case, such as gpu.example.com",
-                                driver);
-                is_start = c == '.';
-        }
-        if (is_start)
+        if (length == 0 || length > DRA_NAME_MAX)
+                return error_set(err, ERROR_INVALID, "driver name '%.80s': %zu characters, must be 1 to %zu", driver,
+                        length, DRA_NAME_MAX);
+        if (object_is_name(driver))
+                return 0;
+        if (length > 1 && driver[length - 1] == '.' && driver[length - 2] != '.')
                 return error_set(err, ERROR_INVALID, "driver name '%s': ends with a dot", driver);
-        return 0;
+        return error_set(err, ERROR_INVALID,
+                "driver name '%s': must be a DNS subdomain in lower case, such as gpu.example.com", driver);
 }
 
 static int check_instance(const char *instance, struct error *err)
 {
-        size_t length = strlen(instance);
-
-        if (length == 0 || length > 63 ||
-                strspn(instance, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != length)
-                return error_set(
-                        err, ERROR_INVALID, "instance '%.80s': must be 1 to 63 letters, digits and '-'", instance);
+        if (!dra_name_is_uid(instance))
+                return error_set(err, ERROR_INVALID, "instance '%.80s': must be 1 to %zu letters, digits and '-'",
+                        instance, DRA_NAME_MAX);
         return 0;
 }
 

@@ -33,7 +33,6 @@
 
 #define DRA_SERVICE_TIMEOUT_MS UINT64_C(40000)  /* below kubelet's 45 s */
 #define DRA_SERVICE_CLAIMS_MAX ((size_t)128)    /* of one request */
-#define DRA_SERVICE_UID_MAX ((size_t)63)        /* bytes; the API server's have 36 */
 #define DRA_SERVICE_REQUESTS_MAX ((size_t)1024) /* not answered yet; one more is refused */
 #define DRA_SERVICE_WORKS_MAX ((size_t)4096)    /* not done yet; a request that needs more is refused */
 

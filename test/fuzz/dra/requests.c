@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dra/messages.h"
+#include "dra/name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 answers = ARENA_ARRAY(&arena, struct dra_messages_answer, count);
                 assert(count <= DRA_SERVICE_CLAIMS_MAX);
                 for (size_t i = 0; i < count; i++) {
-                        assert(strlen(claims[i].uid) <= DRA_SERVICE_UID_MAX && !strpbrk(claims[i].uid, "./"));
+                        assert(strlen(claims[i].uid) <= DRA_NAME_MAX && !strpbrk(claims[i].uid, "./"));
                         assert(!strchr(claims[i].namespace, '/') && !strchr(claims[i].name, '/'));
                         answers[i].uid = claims[i].uid;
                         answers[i].error = claims[i].name;
