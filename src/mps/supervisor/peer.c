@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/process.h"
 
@@ -70,7 +71,7 @@ static bool may_be_closed(int fd, pid_t daemon, uint64_t start_time, struct ucre
         return server < 0;
 }
 
-/* "pod <UID>", or "user <uid>, of no pod". */
+/* "pod <UID>", or "user <uid>" where it is of no pod. */
 static char *owner_of(const struct ucred *peer)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -78,17 +79,14 @@ static char *owner_of(const struct ucred *peer)
         struct error err;
 
         if (process_read(&process, &arena, "", peer->pid, &err) < 0 || !process.pod_uid)
-                return xasprintf("user %d, of no pod", (int)peer->uid);
+                return xasprintf("user %d", (int)peer->uid);
         return xasprintf("pod %s", process.pod_uid);
 }
 
 static char *describe(const struct ucred *peer, const char *owner, const char *what)
 {
-        const bool is_pod = strncmp(owner, "pod ", strlen("pod ")) == 0;
-
-        return is_pod ? xasprintf("process %d (user %d, %s) %s; that connection was closed", (int)peer->pid,
-                                (int)peer->uid, owner, what)
-                      : xasprintf("process %d (%s) %s; that connection was closed", (int)peer->pid, owner, what);
+        return xasprintf("process %d (user %d, %s) %s; that connection was closed", (int)peer->pid, (int)peer->uid,
+                text_starts_with(owner, "pod ") ? owner : "of no pod", what);
 }
 
 /* ---- the one that blocks the daemon ---- */
@@ -98,7 +96,6 @@ enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_t
 {
         _close_ int copy = copy_descriptor(daemon, start_time, descriptor_waited_for(daemon));
         const ino_t socket = socket_of(copy);
-        _free_ char *owner = NULL;
         struct ucred peer;
         bool is_again;
 
@@ -106,26 +103,28 @@ enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_t
                 wait->socket = socket;
                 wait->since_ms = now_ms;
                 wait->is_closed = false;
+                free(TAKE_PTR(wait->owner));
         }
         if (!socket || wait->is_closed || !may_be_closed(copy, daemon, start_time, &peer))
                 return PEER_NONE;
-        owner = owner_of(&peer);
-        is_again = wait->closed_owner && strcmp(wait->closed_owner, owner) == 0 &&
-                   now_ms - wait->closed_ms < REMEMBERED_MS;
+        if (!wait->owner)
+                wait->owner = owner_of(&peer);
+        is_again = text_is_same(wait->closed_owner, wait->owner) && now_ms - wait->closed_ms < REMEMBERED_MS;
         if (now_ms - wait->since_ms < (is_again ? patience->again_ms : patience->first_ms))
                 return PEER_WAITS;
         wait->is_closed = true;
         if (shutdown(copy, SHUT_RDWR) < 0)
                 return PEER_NONE;
-        *ret_who = describe(&peer, owner, "blocked its control socket");
+        *ret_who = describe(&peer, wait->owner, "blocked its control socket");
         free(wait->closed_owner);
-        wait->closed_owner = TAKE_PTR(owner);
+        wait->closed_owner = TAKE_PTR(wait->owner);
         wait->closed_ms = now_ms;
         return PEER_CLOSED;
 }
 
 void peer_wait_done(struct peer_wait *wait)
 {
+        free(wait->owner);
         free(wait->closed_owner);
         *wait = (struct peer_wait){0};
 }

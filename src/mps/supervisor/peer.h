@@ -22,6 +22,7 @@ struct peer_wait {
         ino_t socket;
         uint64_t since_ms;
         bool is_closed;
+        char *owner;        /* whose it is; NULL: not looked up, or closed */
         char *closed_owner; /* whose connection was closed last: a pod, or a user if it was of no pod; NULL: none was */
         uint64_t closed_ms; /* when */
 };
