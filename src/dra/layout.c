@@ -366,12 +366,9 @@ static unsigned int clients_of(const struct builder *builder, const struct dra_u
 /* Why |unit| cannot be divided into |parts| by MPS, or NULL. */
 static const char *mps_obstacle(const struct builder *builder, const struct dra_unit *unit, uint64_t parts)
 {
-        const struct gpu *gpu = unit->gpu;
-
         if (unit->total_mib == 0)
                 return "not offered by MPS: its memory is unknown";
-        if (gpu->architecture != GPU_ARCHITECTURE_UNKNOWN ? gpu->architecture < GPU_ARCHITECTURE_VOLTA
-                                                          : gpu->compute_major > 0 && gpu->compute_major < 7)
+        if (capability_is_before_volta(unit->gpu))
                 return "not offered by MPS: GPUs before Volta hold no limits";
         if (usable_mib(builder->options, unit) / parts <= BUDGET_LEAST_SHARE_MIB)
                 return "not offered by MPS: too little memory";

@@ -10,16 +10,19 @@ static unsigned int driver_branch(const char *version)
         return version ? (unsigned int)MIN(strtoul(version, NULL, 10), 100000UL) : 0;
 }
 
+bool capability_is_before_volta(const struct gpu *gpu)
+{
+        return gpu->architecture != GPU_ARCHITECTURE_UNKNOWN ? gpu->architecture < GPU_ARCHITECTURE_VOLTA
+                                                             : gpu->compute_major > 0 && gpu->compute_major < 7;
+}
+
 /*
  * Clients of one MPS server on one GPU, from NVIDIA's MPS documentation: 16 before Volta, 48 since, 60 with the driver of CUDA
- * 13.1 (branch 590). A GPU that does not tell its architecture counts as Volta: older ones are a dying breed.
+ * 13.1 (branch 590).
  */
 static unsigned int gpu_clients(const struct gpu *gpu, const char *driver_version)
 {
-        bool is_old = gpu->architecture != GPU_ARCHITECTURE_UNKNOWN ? gpu->architecture < GPU_ARCHITECTURE_VOLTA
-                                                                    : gpu->compute_major > 0 && gpu->compute_major < 7;
-
-        if (is_old)
+        if (capability_is_before_volta(gpu))
                 return 16;
         return driver_branch(driver_version) >= PARTITION_BRANCH ? 60 : 48;
 }

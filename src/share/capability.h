@@ -6,6 +6,9 @@
 
 #include "share/plan.h"
 
+/* MPS of such a GPU holds no limits. One that does not tell its architecture counts as Volta: older ones are a dying breed. */
+bool capability_is_before_volta(const struct gpu *gpu);
+
 /* Clients that one MPS server can serve on |unit|. |driver_version|: "580.105.08", or NULL for unknown. */
 unsigned int capability_clients(const struct unit *unit, const char *driver_version);
 
