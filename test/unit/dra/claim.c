@@ -1,12 +1,10 @@
-#include "unit.h"
+#include "recorded.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/macro.h"
-#include "base/strbuf.h"
 #include "dra/claim.h"
 
 #define UID "15ebfed7-be35-49d4-b3d5-a749dcd593f9"
@@ -245,16 +243,10 @@ static void test_a_configuration_that_cannot_be_is_refused(void **state UNUSED)
 
 /* ---- of a real API server ---- */
 
-static json_t *read_recorded(const char *name)
+static json_t *parse(const struct strbuf *text)
 {
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        const char *body;
-        struct error err;
-        json_t *object;
+        json_t *object = json_loads(text->data, 0, NULL);
 
-        assert_ok(file_read(name, (size_t)1 << 20, &text, &err), &err);
-        body = strstr(text.data, "\r\n\r\n");
-        object = json_loads(body ? body + 4 : text.data, 0, NULL);
         assert_non_null(object);
         return object;
 }
@@ -281,10 +273,18 @@ static void expect_recorded(
 
 static void test_recorded_claims_are_read(void **state UNUSED)
 {
-        json_t *list = read_recorded(DRA_FIXTURES "/resourceclaims.json");
-        json_t *one = read_recorded(DRA_FIXTURES "/claim-get.http");
-        const json_t *items = json_object_get(list, "items");
+        _cleanup_(strbuf_done) struct strbuf listed = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf got = STRBUF_INIT;
+        const json_t *items;
+        struct error err;
+        json_t *list;
+        json_t *one;
 
+        assert_ok(file_read(DRA_FIXTURES "/resourceclaims.json", (size_t)1 << 20, &listed, &err), &err);
+        assert_int_equal(recorded_read(DRA_FIXTURES "/claim-get.http", "HTTP/1.1", &got), 200);
+        list = parse(&listed);
+        one = parse(&got);
+        items = json_object_get(list, "items");
         expect_recorded(json_array_get(items, 0), "default", "big1-g-j8qtn", "3c013d61-0790-4a3c-abe0-848069c95dd5",
                 "gpu: gpu-0-shared 40960 MiB 55 %");
         expect_recorded(json_array_get(items, 1), "default", "ext1-extended-resources-7qdws",

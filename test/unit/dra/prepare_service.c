@@ -1,7 +1,7 @@
 /*
  * From kubelet's call to the claim's devices and back, over a socket: dra/service.h with dra/prepare.h behind it.
  */
-#include "unit.h"
+#include "socket.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,19 +12,14 @@
 
 #include "fake_node.h"
 #include "io/loop.h"
-#include "rpc/client.h"
-#include "rpc/server.h"
+#include "kubelet/protobuf.h"
 
 #define V1 "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 #define PATIENCE_MS 60000
 
 struct rig {
         struct fake_node node;
-        uv_loop_t loop;
-        char path[96];
-        struct dra_service *service;
-        struct rpc_server *server;
-        struct rpc_client *client;
+        struct dra_socket socket;
 };
 
 struct reply {
@@ -35,37 +30,16 @@ struct reply {
 
 static void rig_init(struct rig *rig)
 {
-        struct rpc_server_options server = {0};
-        const struct rpc_client_options client = {0};
-        struct error err;
-
         fake_init(&rig->node);
         fake_start(&rig->node, "boot-1");
-        snprintf(rig->path, sizeof(rig->path), "%s/dra.sock", rig->node.folder);
-        assert_int_equal(uv_loop_init(&rig->loop), 0);
-        rig->service = dra_service_new(&(struct dra_service_options){
-                .loop = &rig->loop,
-                .backend = dra_prepare_backend(rig->node.prepare),
-                .lock_directory = rig->node.folder,
-        });
-        server.service = dra_service_rpc(rig->service);
-        assert_ok(rpc_server_new(&rig->server, &rig->loop, rig->path, &server, &err), &err);
-        assert_ok(rpc_client_new(&rig->client, &rig->loop, rig->path, &client, &err), &err);
-}
-
-static void on_server_closed(void *data)
-{
-        struct rig *rig = data;
-
-        rig->service = dra_service_close(rig->service);
+        dra_socket_open(&rig->socket, rig->node.folder,
+                (struct dra_service_options){
+                        .backend = dra_prepare_backend(rig->node.prepare), .lock_directory = rig->node.folder});
 }
 
 static void rig_done(struct rig *rig)
 {
-        rpc_client_close(rig->client);
-        rpc_server_close(rig->server, 0, on_server_closed, rig);
-        uv_run(&rig->loop, UV_RUN_DEFAULT);
-        assert_int_equal(uv_loop_close(&rig->loop), 0);
+        dra_socket_close(&rig->socket);
         fake_done(&rig->node);
 }
 
@@ -128,9 +102,8 @@ static void ask(struct rig *rig, const char *method, size_t i, struct reply *rep
         claim.name = texts[2];
         request.claims = claims;
         request.n_claims = 1;
-        message = rpc_message_new(dra__claims_request__get_packed_size(&request));
-        dra__claims_request__pack(&request, rpc_message_payload(message));
-        rpc_client_call(rig->client, &call, method, message, PATIENCE_MS, &handlers, reply);
+        message = protobuf_pack(&request.base);
+        rpc_client_call(rig->socket.client, &call, method, message, PATIENCE_MS, &handlers, reply);
         rpc_message_unref(message);
 }
 
@@ -141,7 +114,7 @@ static bool has_ended(void *data)
 
 static void await_reply(struct rig *rig, struct reply *reply, const char *log)
 {
-        assert_true(loop_run_until(&rig->loop, has_ended, reply, PATIENCE_MS));
+        assert_true(loop_run_until(&rig->socket.loop, has_ended, reply, PATIENCE_MS));
         assert_int_equal(reply->status, RPC_OK);
         assert_string_equal(reply->log, log);
 }
@@ -156,7 +129,7 @@ static bool has_questions(void *data)
 {
         const struct expected_questions *expected = data;
 
-        return dra_service_requests(expected->rig->service) == expected->requests &&
+        return dra_service_requests(expected->rig->socket.service) == expected->requests &&
                expected->rig->node.n_asked == expected->asked;
 }
 
@@ -164,7 +137,7 @@ static bool has_questions(void *data)
 static void await_questions(struct rig *rig, size_t requests, size_t asked)
 {
         assert_true(loop_run_until(
-                &rig->loop, has_questions, &(struct expected_questions){rig, requests, asked}, PATIENCE_MS));
+                &rig->socket.loop, has_questions, &(struct expected_questions){rig, requests, asked}, PATIENCE_MS));
 }
 
 #define DEVICE                                                                                                         \

@@ -1,13 +1,11 @@
 /*
  * Answers of a real API server about ResourceSlices, in test/fixtures/kube-apiserver-1.36, fed to our reading of them.
  */
-#include "unit.h"
+#include "recorded.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/strbuf.h"
 #include "dra/reconcile.h"
 #include "dra/slices.h"
 #include "kube/client_parts.h"
@@ -18,17 +16,9 @@
 static unsigned int read_answer(const char *name, struct strbuf *body)
 {
         char path[512];
-        struct error err;
-        unsigned int status;
-        const char *end;
 
         snprintf(path, sizeof(path), APISERVER_FIXTURES "/%s.http", name);
-        assert_ok(file_read(path, (size_t)1 << 20, body, &err), &err);
-        assert_int_equal(sscanf(body->data, "HTTP/1.1 %u", &status), 1);
-        end = strstr(body->data, "\r\n\r\n");
-        assert_non_null(end);
-        strbuf_consume(body, (size_t)(end - body->data) + 4);
-        return status;
+        return recorded_read(path, "HTTP/1.1", body);
 }
 
 static json_t *read_object(const char *name)

@@ -2,7 +2,7 @@
  * The service between a client of ours and a backend that answers when the test says, on a real socket; and a real kubelet's connection,
  * fed whole and cut at every byte.
  */
-#include "unit.h"
+#include "socket.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,23 +15,17 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "dra/service.h"
 #include "io/lock.h"
 #include "io/loop.h"
-#include "rpc/client.h"
-#include "rpc/server.h"
+#include "kubelet/protobuf.h"
 
 #define V1 "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 #define V1BETA1 "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
 #define PATIENCE_MS 60000
 
 struct rig {
-        uv_loop_t loop;
         char folder[64];
-        char path[96];
-        struct dra_service *service;
-        struct rpc_server *server;
-        struct rpc_client *client;
+        struct dra_socket socket;
         bool answers_at_once;
         char log[1024]; /* "prepare UID\n", … */
         struct dra_work *works[64];
@@ -68,41 +62,19 @@ static void unprepare(struct dra_work *work, const struct dra_service_claim *cla
 
 static void rig_init(struct rig *rig, uint64_t timeout_ms, bool has_lock)
 {
-        struct rpc_server_options server = {0};
-        const struct rpc_client_options client = {0};
-        struct error err;
-
         *rig = (struct rig){0};
         strcpy(rig->folder, "/tmp/dra-service-XXXXXX");
         assert_non_null(mkdtemp(rig->folder));
-        snprintf(rig->path, sizeof(rig->path), "%s/dra.sock", rig->folder);
-        assert_int_equal(uv_loop_init(&rig->loop), 0);
-        rig->service = dra_service_new(&(struct dra_service_options){
-                .loop = &rig->loop,
-                .backend = {prepare, unprepare, rig},
-                .lock_directory = has_lock ? rig->folder : NULL,
-                .timeout_ms = timeout_ms,
-                .resend_ms = 20,
-        });
-        server.service = dra_service_rpc(rig->service);
-        assert_ok(rpc_server_new(&rig->server, &rig->loop, rig->path, &server, &err), &err);
-        assert_ok(rpc_client_new(&rig->client, &rig->loop, rig->path, &client, &err), &err);
-}
-
-static void on_server_closed(void *data)
-{
-        struct rig *rig = data;
-
-        rig->service = dra_service_close(rig->service);
+        dra_socket_open(&rig->socket, rig->folder,
+                (struct dra_service_options){.backend = {prepare, unprepare, rig},
+                        .lock_directory = has_lock ? rig->folder : NULL,
+                        .timeout_ms = timeout_ms,
+                        .resend_ms = 20});
 }
 
 static void rig_done(struct rig *rig)
 {
-        rpc_client_close(rig->client);
-        rpc_server_close(rig->server, 0, on_server_closed, rig);
-        uv_run(&rig->loop, UV_RUN_DEFAULT);
-        assert_null(rig->service);
-        assert_int_equal(uv_loop_close(&rig->loop), 0);
+        dra_socket_close(&rig->socket);
         assert_int_equal(rmdir(rig->folder), 0);
 }
 
@@ -168,9 +140,8 @@ static struct rpc_call *ask(struct rig *rig, const char *method, const char *uid
                 pointers[request.n_claims] = &claims[request.n_claims];
         }
         request.claims = pointers;
-        message = rpc_message_new(dra__claims_request__get_packed_size(&request));
-        dra__claims_request__pack(&request, rpc_message_payload(message));
-        rpc_client_call(rig->client, &call, method, message, PATIENCE_MS, &handlers, reply);
+        message = protobuf_pack(&request.base);
+        rpc_client_call(rig->socket.client, &call, method, message, PATIENCE_MS, &handlers, reply);
         rpc_message_unref(message);
         free(copy);
         return call;
@@ -183,7 +154,7 @@ static bool has_ended(void *data)
 
 static void await_reply(struct rig *rig, struct reply *reply)
 {
-        assert_true(loop_run_until(&rig->loop, has_ended, reply, PATIENCE_MS));
+        assert_true(loop_run_until(&rig->socket.loop, has_ended, reply, PATIENCE_MS));
 }
 
 struct expected_requests {
@@ -195,12 +166,13 @@ static bool has_requests(void *data)
 {
         const struct expected_requests *expected = data;
 
-        return dra_service_requests(expected->rig->service) == expected->count;
+        return dra_service_requests(expected->rig->socket.service) == expected->count;
 }
 
 static void await_requests(struct rig *rig, size_t count)
 {
-        assert_true(loop_run_until(&rig->loop, has_requests, &(struct expected_requests){rig, count}, PATIENCE_MS));
+        assert_true(
+                loop_run_until(&rig->socket.loop, has_requests, &(struct expected_requests){rig, count}, PATIENCE_MS));
 }
 
 static void succeed(struct dra_work *work)
@@ -299,7 +271,7 @@ static void test_two_requests_for_one_claim_share_the_work_and_its_opposite_wait
         dra_work_succeed(rig.works[1], NULL, 0);
         await_reply(&rig, &third);
         assert_string_equal(third.log, "a= 0 \n");
-        assert_int_equal(dra_service_works(rig.service), 0);
+        assert_int_equal(dra_service_works(rig.socket.service), 0);
         rig_done(&rig);
 }
 
@@ -338,7 +310,7 @@ static void test_work_that_nobody_waits_for_any_more_does_not_begin(void **state
         await_requests(&rig, 2);
         rpc_call_cancel(call);
         await_requests(&rig, 1);
-        assert_int_equal(dra_service_works(rig.service), 1);
+        assert_int_equal(dra_service_works(rig.socket.service), 1);
         succeed(rig.works[0]);
         await_reply(&rig, &first);
         assert_string_equal(rig.log, "prepare a\n");
@@ -373,7 +345,7 @@ static void test_work_waits_for_the_lock_of_the_other_instance_and_gives_it_back
         assert_int_equal(lock_take(&other, rig.folder, &err), 0);
         ask(&rig, V1 "NodePrepareResources", "a", &reply);
         await_requests(&rig, 1);
-        uv_run(&rig.loop, UV_RUN_ONCE);
+        uv_run(&rig.socket.loop, UV_RUN_ONCE);
         assert_string_equal(rig.log, "");
         lock_release(&other);
         rig.answers_at_once = true;
@@ -401,7 +373,7 @@ static void test_the_lock_of_the_other_instance_is_not_waited_for_without_end(vo
                 "lock on '%s' 0 \n",
                 rig.folder);
         assert_string_equal(reply.log, expected);
-        assert_int_equal(dra_service_works(rig.service), 0);
+        assert_int_equal(dra_service_works(rig.socket.service), 0);
         assert_string_equal(rig.log, "");
         lock_release(&other);
         rig_done(&rig);
@@ -440,7 +412,7 @@ static void test_a_recorded_connection_of_kubelet_is_served_however_it_is_cut(vo
         rig_init(&rig, 0, false);
         rig.answers_at_once = true;
         assert_ok(file_read(file, 1 << 20, &bytes, &err), &err);
-        strcpy(address.sun_path, rig.path);
+        strcpy(address.sun_path, rig.socket.path);
         for (size_t cut = 0; cut < bytes.size; cut++) {
                 int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -449,9 +421,9 @@ static void test_a_recorded_connection_of_kubelet_is_served_however_it_is_cut(vo
                 if (cut > 0)
                         assert_int_equal(write(fd, bytes.data, cut), cut);
                 for (unsigned int i = 0; i < 3; i++)
-                        uv_run(&rig.loop, UV_RUN_NOWAIT);
+                        uv_run(&rig.socket.loop, UV_RUN_NOWAIT);
                 assert_int_equal(write(fd, bytes.data + cut, bytes.size - cut), bytes.size - cut);
-                assert_true(loop_run_until(&rig.loop, is_served, &rig, PATIENCE_MS));
+                assert_true(loop_run_until(&rig.socket.loop, is_served, &rig, PATIENCE_MS));
                 assert_string_equal(rig.log, asked);
                 close(fd);
         }
