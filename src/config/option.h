@@ -61,7 +61,7 @@ struct option_set {
         bool help;
         bool version;
         bool check;        /* only say whether the configuration is right */
-        bool is_read_only; /* nothing is served: what an agent would have to be told may be assumed */
+        bool is_read_only; /* nothing is served, so settings without which an agent cannot serve have a default */
         bool print_schema; /* only print config_schema() */
         bool drop_in; /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
 };

@@ -1,5 +1,5 @@
 /*
- * MIG candidates: the GPU instances that can be made on a GPU whose geometry may change, and what each takes away from it.
+ * MIG candidates: the GPU instances that can be created on a GPU whose geometry may change, and what each consumes of it.
  *
  * An instance takes its memory slices, one counter each, so that no two overlap; and compute slices, SMs and engines, of which the GPU has as
  * many as the best use of any one profile needs (count × what one takes): the driver tells no total, and the largest profile alone has fewer

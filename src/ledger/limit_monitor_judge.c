@@ -1,6 +1,6 @@
 /*
- * Whose a process is, and what is wrong with it. Each process is counted to an account: an allocation, all allocations of a pod on a unit
- * together, a pod without any there, or nobody.
+ * Which allocation a process belongs to, and which limit it violates. Each process is counted to an account: an allocation, all allocations
+ * of a pod on a unit together, a pod that has no allocation there, or no pod.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static const struct owned *allocations_of_pod(const struct judge *judge, const c
         return pod ? pod->allocations : NULL;
 }
 
-/* ---- whose a process is ---- */
+/* ---- the account of a process ---- */
 
 static struct account *get_account(struct judge *judge, const struct account *like, const char *what, const char *who)
 {
