@@ -9,10 +9,9 @@
  * client, one with the most memory, is terminated. If the other one still violated the limit, it would be terminated
  * LIMIT_MONITOR_PATIENCE_MS later.
  *
- * A process belongs to the container of its cgroup; the tenant may have changed its environment (WARPSHARE_GRANT). So a process is
- * counted to the allocation of its container if that is known, or to the one allocation that its pod has on the unit. If there are
- * several, it is counted to the one it claims, if that is one of them, and to all of them together. A claim never leads to the
- * allocation of another pod.
+ * A process belongs to the pod of its cgroup; the tenant may have changed its environment (WARPSHARE_GRANT). So a process is counted to
+ * the one allocation that its pod has on the unit. If there are several, it is counted to the one it claims, if that is one of them, and to
+ * all of them together. A claim never leads to the allocation of another pod.
  *
  *   memory    The processes counted to an allocation have more memory on the unit than it allows, added up. Contexts count, as
  *             in the driver's limit; LIMIT_MONITOR_TOLERANCE_MIB a process are let pass, because the driver rounds up to blocks.
