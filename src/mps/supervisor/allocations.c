@@ -1,9 +1,9 @@
 /*
  * What is made for containers, partitions and namespaces, and the one place that compares what is wanted with what is there. An
  * entry is wanted from the agent's request for it, or the agent's list of allocations, until its release, or until that list has it no
- * more; it is there if it was made in the daemon's process of now. What differs is mended as soon as the daemon can be asked: what
- * is missing is made, the rest removed. What fails is tried again after 1 s, then twice that, at most a minute; a new process of the
- * daemon is asked at once.
+ * more; it is there if it was made in the current process of the daemon. The difference is reconciled as soon as the daemon can be asked:
+ * what is missing is made, the rest removed. What fails is tried again after 1 s, then twice that, at most a minute; a new process of
+ * the daemon is asked at once.
  */
 #include "mps/supervisor/requests.h"
 
@@ -461,7 +461,7 @@ static void make_missing(struct mps_supervisor *supervisor, const struct allocat
 }
 
 /* The entry may be gone afterwards. */
-static void mend(struct mps_supervisor *supervisor, struct allocation_entry *entry)
+static void reconcile_entry(struct mps_supervisor *supervisor, struct allocation_entry *entry)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
         const bool is_there = run && is_current(run, &entry->value);
@@ -518,13 +518,13 @@ void supervisor_allocations_reconcile(struct mps_supervisor *supervisor)
         if (supervisor->is_closing)
                 return;
         for (struct list *link = supervisor->allocations.next; link != &supervisor->allocations; link = next) {
-                next = link->next; /* mend() frees no entry but its own, and adds none */
-                mend(supervisor, container_of(link, struct allocation_entry, link));
+                next = link->next; /* this frees no entry except its own, and adds none */
+                reconcile_entry(supervisor, container_of(link, struct allocation_entry, link));
         }
         allocations_arm(supervisor);
 }
 
-/* What somebody asked for himself he is told, and then it is for him to ask again: there is an entry only for what was made before. */
+/* A caller that asks gets the error and asks again itself, so there is an entry only for what was made before. */
 void supervisor_allocations_note_outcome(const struct request *request)
 {
         struct mps_supervisor *supervisor = request->supervisor;
