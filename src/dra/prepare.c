@@ -128,18 +128,11 @@ void dra_prepare_released(struct dra_preparing *preparing)
 
 void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err)
 {
-        switch (preparing->state) {
-        case PREPARING_READING:
-        case PREPARING_RELEASING:
-                fail(preparing, err);
-                return;
-        case PREPARING_ALLOCATING:
+        assert(preparing->state != PREPARING_BEGUN);
+        if (preparing->state == PREPARING_ALLOCATING)
                 take_back_for(preparing, err);
-                return;
-        case PREPARING_BEGUN:
-                break;
-        }
-        assert(!"nothing was asked for");
+        else
+                fail(preparing, err);
 }
 
 /* ---- to prepared ---- */
