@@ -16,10 +16,12 @@
 #define GRACE_MS 10000 /* ledger/parts.h */
 
 enum rig_shares {
-        RIG_VERIFIED,   /* weighted, two GPUs of four replicas; nothing is made for a container */
-        RIG_PARTITIONS, /* the same by SMs */
-        RIG_NAMESPACES, /* the same weighted, on a newer driver */
-        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
+        RIG_VERIFIED,         /* weighted, two GPUs of four replicas; nothing is made for a container */
+        RIG_PARTITIONS,       /* the same by SMs */
+        RIG_NAMESPACES,       /* the same weighted, on a newer driver */
+        RIG_STRICT,           /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
+        RIG_CLAIMS,           /* as the first, but GPU-1 belongs to DRA */
+        RIG_CLAIM_NAMESPACES, /* the same on a newer driver */
 };
 
 struct rig {
@@ -51,8 +53,9 @@ int rig_end(void **state);
 #define RIG_TEST_WITH(test, shares)                                                                                    \
         cmocka_unit_test_prestate_setup_teardown(test, rig_begin, rig_end, &(enum rig_shares){shares})
 
-/* A ledger on the folder as it is, and the plan. rig_begin() has called it. */
+/* A ledger on the folder as it is, and the plan; or without it yet. rig_begin() has called the first. */
 void rig_start(void);
+void rig_open(void);
 /* The agent ends as it should, or by a signal: then what it had not written is lost. */
 void rig_stop(void);
 void rig_kill(void);
