@@ -22,6 +22,7 @@
 #include "agent/restart.h"
 #include "base/complaint.h"
 #include "cli/command.h"
+#include "dra/driver.h"
 #include "gpu/monitor.h"
 #include "io/signals.h"
 #include "kube/node_events.h"
@@ -56,12 +57,14 @@ struct agent {
         struct node_events *events;
         struct node_report *report;
         struct agent_labels *labels; /* NULL: none are wanted, or another agent serves */
+        struct dra_driver *dra;      /* the same */
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
         bool has_heard;            /* of the monitor: what GPUs there are, or why that cannot be told */
         struct inventory *refused; /* the newest, when no generation could be made of it */
         struct complaint bad_config;
         struct complaint bad_plan;
+        struct complaint bad_dra;
         uv_timer_t retry;
         uint64_t retry_ms; /* of the last wait; 0: nothing is refused */
         struct signals signals;
@@ -136,6 +139,7 @@ static void agent_stop(struct agent *agent, int status)
         agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
+        dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
@@ -144,6 +148,36 @@ static void agent_stop(struct agent *agent, int status)
         agent->labels = agent_labels_close(agent->labels);
         agent->node = node_watch_close(agent->node);
         agent->api = agent_api_close(agent->api); /* after all that has a watch of its client */
+}
+
+/* ---- DRA ---- */
+
+/* Before the ledger has the plan: what is prepared already is held. */
+static void begin_dra(struct agent *agent)
+{
+        const struct dra_driver_options options = {
+                .loop = &agent->loop,
+                .client = agent_api_client(agent->api),
+                .ledger = agent->ledger,
+                .config = agent->settings->config,
+        };
+        struct error err;
+
+        if (agent->dra || !options.config->dra.enabled || !plugins_is_serving(agent->plugins))
+                return;
+        if (!options.client)
+                error_raise(
+                        &err, ERROR_UNAVAILABLE, "dra.enabled: needs the API server and the node's name (NODE_NAME)");
+        else if (dra_driver_new(&agent->dra, &options, &err) == 0)
+                complaint_settle(&agent->bad_dra);
+        if (!agent->dra)
+                complain(&agent->bad_dra, "nothing is offered by DRA, will try again with the next plan", &err);
+}
+
+static void follow_dra(struct agent *agent, const struct plan *plan)
+{
+        if (agent->dra)
+                dra_driver_put(agent->dra, plan);
 }
 
 /* ---- generations ---- */
@@ -234,8 +268,10 @@ static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
         generation_serve(next, agent_rollout_judge(agent->rollout, next->plan));
+        begin_dra(agent);
         agent_follow(agent, next->rollout);
         agent_apply(agent, next->rollout->plan);
+        follow_dra(agent, next->rollout->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
         agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
@@ -276,6 +312,7 @@ static void agent_serve(struct agent *agent, struct rollout *next)
         agent_follow(agent, next);
         apply_again(agent, next->plan);
         generation_serve(agent->current, next);
+        follow_dra(agent, next->plan);
 }
 
 static bool on_repeat(const char *resource, void *data)
@@ -450,6 +487,7 @@ static void take_over(struct agent *agent)
         report_crash(agent);
         agent_hangs_report_all(agent->monitor, agent->events);
         agent_rollout_serve(agent->rollout, true);
+        begin_dra(agent);
         if (agent->current)
                 agent_serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
         agent_config_serve(agent->configs, true);
@@ -462,6 +500,7 @@ static void give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
         agent_rollout_serve(agent->rollout, false);
+        dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
@@ -641,6 +680,8 @@ static char *find_ailment(void *data)
 
         if (agent->bad_plan.text[0])
                 return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
+        if (agent->bad_dra.text[0])
+                return xasprintf("nothing is offered by DRA: %s", agent->bad_dra.text);
         if (agent->bad_config.text[0])
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
         if (n_hangs > 0)
