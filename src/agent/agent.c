@@ -188,7 +188,7 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy, cons
         unit_health_set(&agent->health, uuid, healthy, reason);
         plugins_refresh(agent->plugins);
         ledger_health_changed(agent->ledger, uuid);
-        node_report_health(agent->report, uuid, healthy, reason);
+        node_report_health_changed(agent->report);
 }
 
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
@@ -694,6 +694,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 {
         const struct node_report_options options = {
                 .loop = &agent->loop,
+                .health = &agent->health,
                 .client = agent_api_client(agent->api),
                 .watch = agent->node,
                 .events = agent->events,
