@@ -48,6 +48,7 @@ struct agent {
         struct settings *settings; /* the newest that was valid */
         struct agent_config *configs;
         struct gpu_monitor *monitor;
+        struct unit_health health;
         struct plugins *plugins;
         struct ledger *ledger;
         struct agent_rollout *rollout;
@@ -209,23 +210,19 @@ static void agent_follow(struct agent *agent, const struct rollout *next)
                 agent_rollout_follow(agent->rollout, next);
 }
 
-/* First the plugins: there every unit is healthy again until the inventory's own health follows, and the ledger reads it. */
+/* First the ledger: the plugins ask it. */
 static void agent_apply(struct agent *agent, const struct plan *plan)
 {
-        plugins_apply(agent->plugins, plan);
         apply_holdings(agent, plan);
+        plugins_apply(agent->plugins, plan);
 }
 
-static void set_health(struct agent *agent, const char *uuid, bool healthy)
+static void set_health(struct agent *agent, const char *uuid, bool healthy, const char *reason)
 {
-        plugins_set_health(agent->plugins, uuid, healthy);
+        unit_health_set(&agent->health, uuid, healthy, reason);
+        plugins_refresh(agent->plugins);
         ledger_health_changed(agent->ledger, uuid);
-}
-
-static void lose(struct agent *agent, const char *uuid)
-{
-        set_health(agent, uuid, false);
-        node_report_health(agent->report, uuid, false, "it is no longer present");
+        node_report_health_changed(agent->report);
 }
 
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
@@ -239,7 +236,7 @@ static void keep_current(struct agent *agent, const struct inventory *inventory)
 
                 for (size_t j = 0; j < resource->n_units; j++)
                         if (!inventory_has(inventory, resource->units[j].uuid))
-                                lose(agent, resource->units[j].uuid);
+                                set_health(agent, resource->units[j].uuid, false, "it is no longer present");
         }
 }
 
@@ -287,13 +284,6 @@ static void put_in_force(struct agent *agent, struct generation *next)
 
 /* ---- what kubelet says of who holds what ---- */
 
-/* First the ledger: the plugins ask it. No inventory comes with it, and health stays as it is. */
-static void apply_again(struct agent *agent, const struct plan *plan)
-{
-        apply_holdings(agent, plan);
-        plugins_apply_again(agent->plugins, plan);
-}
-
 static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
 {
         struct agent *agent = data;
@@ -310,7 +300,7 @@ static void on_change_reported(const struct rollout_pending *pending, bool is_pe
 static void agent_serve(struct agent *agent, struct rollout *next)
 {
         agent_follow(agent, next);
-        apply_again(agent, next->plan);
+        agent_apply(agent, next->plan);
         generation_serve(agent->current, next);
         follow_dra(agent, next->plan);
 }
@@ -320,11 +310,6 @@ static bool on_repeat(const char *resource, void *data)
         struct agent *agent = data;
 
         return !agent->stopping && plugins_repeat(agent->plugins, resource);
-}
-
-static bool is_healthy(const char *uuid, void *data)
-{
-        return plugins_is_healthy(((const struct agent *)data)->plugins, uuid);
 }
 
 static void on_held(void *data)
@@ -364,6 +349,9 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 inventory_free(inventory);
                 return;
         }
+        /* A plan that came in this turn is shown with its own health. That of this inventory follows. */
+        plugins_settle(agent->plugins);
+        unit_health_clear(&agent->health);
         if (!before || !inventory_is_same(before, inventory))
                 report_inventory(inventory);
         node_report_inventory(agent->report, inventory);
@@ -408,8 +396,7 @@ static void on_agent_health(const char *uuid, bool healthy, const char *reason, 
         if (agent->stopping)
                 return;
         report_health(uuid, healthy, reason, xid);
-        set_health(agent, uuid, healthy);
-        node_report_health(agent->report, uuid, healthy, reason);
+        set_health(agent, uuid, healthy, reason);
 }
 
 static void on_unheard(const char *reason, void *data)
@@ -748,6 +735,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 {
         const struct node_report_options options = {
                 .loop = &agent->loop,
+                .health = &agent->health,
                 .client = agent_api_client(agent->api),
                 .watch = agent->node,
                 .events = agent->events,
@@ -767,7 +755,7 @@ static int agent_start(struct agent *agent, struct error *err)
                 .on_change = on_holdings_changed,
                 .on_held = on_held,
                 .repeat = on_repeat,
-                .is_healthy = is_healthy,
+                .health = &agent->health,
                 .data = agent};
         struct agent_rollout_options rollout = {.loop = &agent->loop,
                 .mps_directory = config->mps_directory,
@@ -779,6 +767,7 @@ static int agent_start(struct agent *agent, struct error *err)
         struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
+                .health = &agent->health,
                 .on_stranded = on_stranded,
                 .on_serving = on_serving,
                 .data = agent,
@@ -884,6 +873,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                 log_info("stopped, without waiting for calls into NVML that hang");
                 _exit(agent.status);
         }
+        unit_health_clear(&agent.health);
         generation_free(agent.previous);
         generation_free(agent.current);
         inventory_free(agent.refused);

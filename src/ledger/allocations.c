@@ -50,7 +50,7 @@ static bool is_ready(const struct ledger *ledger, const struct unit *unit)
 
 static bool takes_containers(const struct ledger *ledger, const struct unit *unit)
 {
-        return !unit->is_kept && is_ready(ledger, unit) && ledger->options.is_healthy(unit->uuid, ledger->options.data);
+        return !unit->is_kept && is_ready(ledger, unit) && !unit_health_find(ledger->options.health, unit->uuid);
 }
 
 void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared)

@@ -173,14 +173,9 @@ void rig_change(unsigned int replicas)
         rig_review();
 }
 
-static bool is_healthy(const char *uuid, void *data UNUSED)
-{
-        return !rig.unhealthy || strcmp(rig.unhealthy, uuid) != 0;
-}
-
 void rig_set_health(const char *uuid, bool healthy)
 {
-        rig.unhealthy = healthy ? NULL : uuid;
+        unit_health_set(&rig.health, uuid, healthy, "Xid 79");
         ledger_health_changed(rig.ledger, uuid);
 }
 
@@ -209,7 +204,7 @@ void rig_open(void)
                 .on_held = on_held,
                 .events = fake_events_begin(),
                 .repeat = fake_kubelet_repeat,
-                .is_healthy = is_healthy,
+                .health = &rig.health,
                 .now = read_clocks,
         };
         struct error err;
@@ -290,6 +285,7 @@ int rig_end(void **state UNUSED)
         rollout_free(rig.rollout);
         node_done(&rig.changed);
         node_done(&rig.node);
+        unit_health_clear(&rig.health);
         arena_done(&rig.arena);
         return 0;
 }

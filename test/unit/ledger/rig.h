@@ -11,6 +11,7 @@
 
 #include "fake_kubelet.h"
 #include "fake_supervisor.h"
+#include "gpu/unit_health.h"
 #include "share/node.h"
 
 #define GRACE_MS 10000 /* ledger/parts.h */
@@ -37,10 +38,10 @@ struct rig {
         struct ledger *ledger;
         int64_t clock; /* milliseconds, as the next */
         int64_t date;
-        size_t n_changes;      /* that the plugins were told of */
-        size_t n_held;         /* that on_held() was called */
-        char held[512];        /* what it saw: rig_held() */
-        const char *unhealthy; /* UUID, or NULL: rig_set_health() */
+        size_t n_changes; /* that the plugins were told of */
+        size_t n_held;    /* that on_held() was called */
+        char held[512];   /* what it saw: rig_held() */
+        struct unit_health health;
         bool is_judging;
         bool is_closed;
         struct arena arena; /* of texts */
@@ -68,7 +69,6 @@ void rig_apply(const struct plan *plan);
 void rig_change(unsigned int replicas);
 /* kubelet is asked who holds what, and the plan follows. */
 void rig_review(void);
-/* One GPU at most is not. */
 void rig_set_health(const char *uuid, bool is_healthy);
 
 const struct resource *rig_resource(void);
