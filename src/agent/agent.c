@@ -160,6 +160,7 @@ static void begin_dra(struct agent *agent)
                 .loop = &agent->loop,
                 .client = agent_api_client(agent->api),
                 .ledger = agent->ledger,
+                .health = &agent->health,
                 .config = agent->settings->config,
         };
         struct error err;
@@ -177,8 +178,10 @@ static void begin_dra(struct agent *agent)
 
 static void follow_dra(struct agent *agent, const struct plan *plan)
 {
-        if (agent->dra)
-                dra_driver_put(agent->dra, plan);
+        if (!agent->dra)
+                return;
+        dra_driver_put(agent->dra, plan);
+        dra_driver_health_changed(agent->dra); /* what is healthy again has no call of its own */
 }
 
 /* ---- generations ---- */
@@ -223,6 +226,7 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy, cons
         plugins_refresh(agent->plugins);
         ledger_health_changed(agent->ledger, uuid);
         node_report_health_changed(agent->report);
+        dra_driver_health_changed(agent->dra);
 }
 
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */

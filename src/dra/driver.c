@@ -1,6 +1,8 @@
 #include "dra/driver.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/complaint.h"
 #include "base/file.h"
@@ -38,7 +40,9 @@ struct dra_driver {
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
         struct complaint bad_slices;
-        bool is_closing;
+        uv_timer_t health_timer; /* to the end of the turn */
+        bool is_registration_closed;
+        bool is_timer_closed;
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -373,12 +377,83 @@ static void on_slices(const struct error *error, void *data)
         complaint_settle(&driver->bad_slices);
         log_info("the ResourceSlices are as they should be",
                 LOG_UINT("devices", dra_publisher_layout(driver->publisher)->n_devices));
+        dra_driver_health_changed(driver); /* kubelet hears of the devices that are offered */
 }
 
 static void on_registered(const char *error, void *data UNUSED)
 {
         if (!error)
                 log_info("kubelet has registered the DRA driver");
+}
+
+/* ---- health ---- */
+
+/* Of the unit, or of the GPU that it is on; NULL: healthy. */
+static const struct unhealthy_unit *find_unhealthy(const struct dra_driver *driver, const struct dra_device *device)
+{
+        const struct unhealthy_unit *unhealthy = unit_health_find(driver->options.health, device->uuid);
+
+        return unhealthy ? unhealthy : unit_health_find(driver->options.health, device->gpu->uuid);
+}
+
+/* "xid-79" for "Xid 79 (…)": a value of a label. */
+static const char *taint_value(struct arena *arena, const char *reason)
+{
+        unsigned int xid;
+
+        return sscanf(reason, "Xid %u", &xid) == 1 ? arena_printf(arena, "xid-%u", xid) : "";
+}
+
+static void set_taints(struct dra_driver *driver, struct arena *arena)
+{
+        const struct unit_health *health = driver->options.health;
+        struct dra_taint *taints = ARENA_ARRAY(arena, struct dra_taint, health->n_unhealthy);
+        const char *key = arena_printf(arena, "%s/unhealthy", driver->name);
+
+        for (size_t i = 0; i < health->n_unhealthy; i++)
+                taints[i] = (struct dra_taint){.uuid = health->unhealthy[i].uuid,
+                        .key = key,
+                        .value = taint_value(arena, health->unhealthy[i].reason),
+                        .effect = DRA_EFFECT_NO_SCHEDULE};
+        dra_publisher_set_taints(driver->publisher, taints, health->n_unhealthy);
+}
+
+static void tell_kubelet(struct dra_driver *driver, struct arena *arena)
+{
+        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+        struct dra_health_device *devices;
+
+        if (!layout)
+                return;
+        devices = ARENA_ARRAY(arena, struct dra_health_device, layout->n_devices);
+        for (size_t i = 0; i < layout->n_devices; i++) {
+                const struct unhealthy_unit *unhealthy = find_unhealthy(driver, &layout->devices[i]);
+
+                devices[i] = (struct dra_health_device){
+                        .pool_name = driver->node,
+                        .device_name = layout->devices[i].name,
+                        .status = unhealthy ? DRA_HEALTH_UNHEALTHY : DRA_HEALTH_HEALTHY,
+                        .updated_unix_s = (int64_t)time(NULL),
+                        .message = unhealthy ? unhealthy->reason : NULL,
+                };
+        }
+        dra_health_stream_set(dra_service_health(driver->service), devices, layout->n_devices);
+}
+
+static void on_health_timer(uv_timer_t *timer)
+{
+        struct dra_driver *driver = timer->data;
+        struct arena arena = ARENA_INIT;
+
+        set_taints(driver, &arena);
+        tell_kubelet(driver, &arena);
+        arena_done(&arena);
+}
+
+void dra_driver_health_changed(struct dra_driver *driver)
+{
+        if (driver)
+                uv_timer_start(&driver->health_timer, on_health_timer, 0, 0);
 }
 
 /* ---- begin and end ---- */
@@ -472,6 +547,8 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 return error_prefix(err, "DRA");
         }
         driver->publisher = dra_publisher_new(&publisher);
+        uv_timer_init(options->loop, &driver->health_timer);
+        driver->health_timer.data = driver;
         *ret = driver;
         return 0;
 }
@@ -500,16 +577,33 @@ static void refuse_all(struct dra_driver *driver)
         }
 }
 
-static void on_registration_closed(void *data)
+static void free_if_closed(struct dra_driver *driver)
 {
-        struct dra_driver *driver = data;
         void (*closed)(void *data) = driver->closed;
-        void *closed_data = driver->closed_data;
+        void *data = driver->closed_data;
 
+        if (!driver->is_registration_closed || !driver->is_timer_closed)
+                return;
         dra_service_close(driver->service);
         driver_free(driver);
         if (closed)
-                closed(closed_data);
+                closed(data);
+}
+
+static void on_registration_closed(void *data)
+{
+        struct dra_driver *driver = data;
+
+        driver->is_registration_closed = true;
+        free_if_closed(driver);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        struct dra_driver *driver = handle->data;
+
+        driver->is_timer_closed = true;
+        free_if_closed(driver);
 }
 
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)
@@ -519,10 +613,10 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
                         closed(data);
                 return;
         }
-        driver->is_closing = true;
         driver->closed = closed;
         driver->closed_data = data;
         driver->publisher = dra_publisher_close(driver->publisher);
         refuse_all(driver);
+        uv_close((uv_handle_t *)&driver->health_timer, on_timer_closed);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
 }

@@ -14,6 +14,7 @@
 
 #include <uv.h>
 
+#include "gpu/unit_health.h"
 #include "kube/client.h"
 #include "ledger/ledger.h"
 #include "share/plan.h"
@@ -24,7 +25,8 @@ struct dra_driver_options {
         uv_loop_t *loop;
         struct kube_client *client; /* outlives the driver, as the next */
         struct ledger *ledger;
-        const struct config *config; /* names and folders of it are copied */
+        const struct unit_health *health; /* outlives the driver, too */
+        const struct config *config;      /* names and folders of it are copied */
 };
 
 /* Reads the record, and begins. ERROR_INVALID: a name or folder that kubelet could not use; else what could not be read or made. */
@@ -32,6 +34,12 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
 
 /* What is offered from now on; |plan| is that in force, borrowed until the next call or the end, with all that it points to. */
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
+
+/*
+ * The table of health has changed, or is being written anew in this turn of the loop. At the end of the turn the devices of unhealthy units are
+ * tainted "<driver>/unhealthy" (NoSchedule), those of others no more, and kubelet hears the reasons. Accepts NULL.
+ */
+void dra_driver_health_changed(struct dra_driver *driver);
 
 /*
  * Kubelet turns to another instance, or hears errors; what is being prepared is taken back, what is prepared stays, and so do the
