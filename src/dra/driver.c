@@ -72,15 +72,25 @@ static void set_rules(struct dra_driver *driver)
         dra_prepare_set_rules(driver->prepare, &rules);
 }
 
+static int check_cdi(const struct dra_driver *driver, struct error *err)
+{
+        if (!driver->plan || driver->plan->has_cdi_units)
+                return 0; /* without a plan there is no layout, either */
+        return error_set(err, ERROR_UNAVAILABLE,
+                "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
+                driver->cdi_root);
+}
+
 static void on_claim_read(const struct kube_answer *answer, void *data)
 {
         struct read *read = data;
         struct dra_driver *driver = read->driver;
         struct dra_preparing *preparing = read->preparing;
+        struct error err;
 
         read_free(read);
-        if (answer->error) {
-                dra_prepare_refuse(preparing, answer->error);
+        if (answer->error || check_cdi(driver, &err) < 0) {
+                dra_prepare_refuse(preparing, answer->error ? answer->error : &err);
                 return;
         }
         set_rules(driver);
@@ -180,10 +190,6 @@ static int make_allocated(const struct wait *wait, size_t i, const struct ledger
 
         if (!unit)
                 return -1;
-        if (!plan->has_cdi_units)
-                return error_set(err, ERROR_UNAVAILABLE,
-                        "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
-                        plan->config->cdi_root);
         *ret = (struct dra_allocated){
                 .memory_bytes = device->limit_mib * MIB,
                 .thread_percentage = device->is_shared ? device->threads_permille / 10 : 0,

@@ -25,7 +25,7 @@ struct claim {
         struct ledger_claim asked;
         struct claim_device *devices;
         enum claim_state state;
-        int64_t deadline;        /* ledger_clock(), while it waits */
+        int64_t since;           /* ledger_clock(), while it waits */
         size_t n_awaited;        /* answers of the supervisor */
         bool is_over;            /* it is in no list, and goes with the last answer */
         struct error failure;    /* kind ERROR_NONE: nothing failed yet */
@@ -279,13 +279,18 @@ static void claim_advance(struct claim *claim)
 
         if (check_needs(claim, &err) == 0) {
                 claim_make(claim);
-        } else if (ledger_clock(claim->ledger) >= claim->deadline) {
+        } else {
                 claim->failure = err;
                 claim_answer(claim);
         }
 }
 
 /* ---- all of them ---- */
+
+static int64_t deadline_of(const struct claim *claim)
+{
+        return claim->since + (claim->ledger->status ? LEDGER_CLAIM_WAIT_MS : LEDGER_CLAIM_ALONE_MS);
+}
 
 static void arm(struct ledger *ledger)
 {
@@ -295,7 +300,7 @@ static void arm(struct ledger *ledger)
                 const struct claim *claim = container_of(link, struct claim, link);
 
                 if (claim->state == CLAIM_WAITING)
-                        first = MIN(first, claim->deadline);
+                        first = MIN(first, deadline_of(claim));
         }
         if (first == INT64_MAX || ledger->closing)
                 uv_timer_stop(&ledger->claims_timer);
@@ -312,7 +317,7 @@ static struct claim *find_due(const struct ledger *ledger)
                 struct claim *claim = container_of(link, struct claim, link);
 
                 if (claim->state == CLAIM_WAITING &&
-                        (ledger_clock(ledger) >= claim->deadline || check_needs(claim, &err) == 0))
+                        (ledger_clock(ledger) >= deadline_of(claim) || check_needs(claim, &err) == 0))
                         return claim;
         }
         return NULL;
@@ -435,7 +440,7 @@ void ledger_claim(struct ledger *ledger, const struct ledger_claim *asked, ledge
         if (previous)
                 claim_end(previous);
         claim = claim_new(ledger, asked);
-        claim->deadline = ledger_clock(ledger) + LEDGER_CLAIM_WAIT_MS;
+        claim->since = ledger_clock(ledger);
         claim->done = done;
         claim->data = data;
         if (check_room(claim, &claim->failure) < 0) {

@@ -20,8 +20,12 @@
 
 #include "ledger/ledger.h"
 
-/* Below the time that dra/service.h gives itself (40 s), so that kubelet hears the reason. */
+/*
+ * Below the time that dra/service.h gives itself (40 s), so that kubelet hears the reason; and where no supervisor answers. Kubelet asks
+ * again in any case.
+ */
 #define LEDGER_CLAIM_WAIT_MS INT64_C(35000)
+#define LEDGER_CLAIM_ALONE_MS INT64_C(5000)
 
 #define LEDGER_CLAIM_DEVICES_MAX ((size_t)32)
 

@@ -163,6 +163,10 @@ class DraNode(MpsNode):
             self.schedule(claim, pod)
         return pod
 
+    def admit_replica(self, pod):
+        """One with a replica of the device plugin's."""
+        return super().admit(pod)
+
     def prepare(self, pod, *claims):
         """One attempt of kubelet's; raises Failed with what the pod's event says."""
         return self.dra.prepare(pod, [(pod.namespace, claim['metadata']['name']) for claim in claims])

@@ -129,7 +129,7 @@ static void test_whoever_waits_too_long_hears_what_for(void **state UNUSED)
         assert_refused(&outcome, ERROR_UNAVAILABLE, "GPU-1: its MPS daemon is in state fault");
         fake_supervisor_vanish();
         claim("u1", share("c1", 1024, 300), &outcome);
-        rig_pass(LEDGER_CLAIM_WAIT_MS);
+        rig_pass(LEDGER_CLAIM_ALONE_MS);
         assert_refused(&outcome, ERROR_UNAVAILABLE, "the MPS supervisor (warpshare mps) does not answer");
 }
 
@@ -179,7 +179,7 @@ static void test_a_daemon_that_does_not_end_keeps_the_whole_unit_from_being_give
         assert_refused(&outcome, ERROR_UNAVAILABLE, "GPU-1: its MPS daemon has not ended yet");
         fake_supervisor_vanish();
         claim("u1", whole("c1"), &outcome);
-        rig_pass(LEDGER_CLAIM_WAIT_MS);
+        rig_pass(LEDGER_CLAIM_ALONE_MS);
         assert_refused(&outcome, ERROR_UNAVAILABLE, "whether an MPS daemon serves it is not known");
 }
 
