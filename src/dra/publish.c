@@ -451,6 +451,8 @@ static void make_wanted(struct dra_publisher *publisher)
                         LOG_STR("DRAConsumableCapacity", publisher->features.consumable_capacity ? "on" : "off"),
                         LOG_STR("DRAPartitionableDevices", publisher->features.partitionable_devices ? "on" : "off"));
         publisher->has_warned = publisher->layout->is_safe;
+        if (publisher->options.on_layout)
+                publisher->options.on_layout(publisher->options.data);
 }
 
 static void reconcile(struct dra_publisher *publisher)
@@ -568,10 +570,9 @@ struct dra_features dra_publisher_features(const struct dra_publisher *publisher
         return publisher->features;
 }
 
-bool dra_publisher_api(const struct dra_publisher *publisher, enum dra_api *ret)
+enum dra_api dra_publisher_api(const struct dra_publisher *publisher)
 {
-        *ret = publisher->api;
-        return publisher->has_api;
+        return publisher->has_api ? publisher->api : DRA_API_V1;
 }
 
 static void on_closed(uv_handle_t *handle)

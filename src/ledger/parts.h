@@ -255,6 +255,8 @@ void ledger_on_claims_timer(uv_timer_t *timer);
 /* What the supervisor made for claims; false: that is not known. |ret| has room for ledger_claims_count_devices() more. */
 bool ledger_claims_add_made(
         const struct ledger *ledger, struct arena *arena, struct mps_allocation_request *ret, size_t *count);
+/* An MPS client is of a pod that no claim on its unit is known to be used by. */
+bool ledger_claims_are_unclear(const struct ledger *ledger);
 size_t ledger_claims_count_devices(const struct ledger *ledger);
 /* Nothing is answered, and nothing given back. */
 void ledger_claims_forget(struct ledger *ledger);

@@ -130,6 +130,9 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 /* Whether |gpu| is for DRA once that is enabled: what dra.devices selects, where the devices of containers are GPUs of NVML. */
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
+/* The device plugin has nothing of |gpu|: DRA is enabled, and it is for DRA, or claims still have something of it. */
+bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
+
 /* Releases the maps; the rest goes with the arena. */
 void plan_done(struct plan *plan);
 

@@ -169,3 +169,50 @@ def test_the_device_plugin_serves_the_gpus_that_do_not_belong_to_dra(node):
     assert node.client('plain').connected()['percentage'] == '5.0'
     pod.end()
     node.watch().wait_status(lambda status: [daemon['name'] for daemon in status['daemons']] == [FIRST], 'one daemon is left')
+
+
+def test_a_gpu_goes_to_the_device_plugin_when_its_last_claim_has_ended(node):
+    start(node, 2)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    client = pod.client()
+    client.connected()
+    assert node.device_of(claim) == 'gpu-0-shared'
+    node.config({**share(20), **config(devices=['1'])})
+    node.agent.hang_up()
+    node.wait_devices('gpu-1', 'gpu-1-shared')
+    node.stays(lambda: not node.kubelet.newest, 'nothing is advertised while the claim is held', 0.5)
+    assert client.is_alive()
+    pod.end()
+    node.wait_counts(20)
+
+
+def test_a_gpu_goes_to_dra_when_its_last_replica_is_given_back(node):
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, share(20), devices=['1'])
+    node.wait_counts(20)
+    node.admit_replica('plain')
+    node.config({**share(20), **config(devices=['0', '1'])})
+    node.agent.hang_up()
+    node.agent.wait_log('change pending.*holders=default/plain/main')
+    assert node.has_told() == 0
+    node.stays(lambda: set(node.devices()) == {'gpu-1', 'gpu-1-shared'}, 'DRA does not offer what a replica is held of', 0.5)
+    node.kubelet.remove_pod('plain')
+    node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')
+
+
+def test_pods_that_join_a_claim_later_are_known_to_the_limit_monitor(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    first = node.run(claim)
+    first.client().connected()
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    second = node.run(claim)
+    client = second.client()
+    client.connected()
+    assert client.allocate(9000) == 9000
+    node.stays(lambda: not node.agent.count('limit violated'), 'nobody is suspected', 6)
