@@ -21,6 +21,17 @@ void uninstall_sockets(struct removals *removals, const char *kubelet_directory)
 void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced);
 
+/* ---- dra.c, where DRA is enabled ---- */
+
+/*
+ * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims. These are there as long
+ * as a claim is prepared, so they stay unless |is_forced|.
+ */
+void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
+
+/* The driver's ResourceSlices of this node. It takes a minute at most for each. */
+void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);
+
 /* ---- node.c: in the API ---- */
 
 /* Taint, condition and annotations of ours at the object of that node. It takes a minute at most. */
