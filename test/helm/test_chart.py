@@ -420,6 +420,26 @@ def test_each_type_of_device_has_a_class(program):
     assert not chart.render(program).all('DeviceClass')
 
 
+@pytest.mark.parametrize('kubernetes, version, has_names', [(36, 'v1', True), (34, 'v1', True), (33, 'v1beta2', False), (32, 'v1beta1', False)])
+def test_classes_are_of_the_version_that_the_cluster_has(program, kubernetes, version, has_names):
+    values = {'dra': {'enabled': True, 'deviceClasses': {'extendedResourceNames': {'gpu': 'nvidia.com/gpu'}}}}
+    classes = chart.render(program, values, kubernetes=kubernetes).all('DeviceClass')
+    assert {one['apiVersion'] for one in classes} == {f'resource.k8s.io/{version}'}
+    assert any('extendedResourceName' in one['spec'] for one in classes) == has_names
+
+
+def test_a_cluster_without_dra_is_refused(program):
+    with pytest.raises(chart.Refused, match='dra.enabled needs Kubernetes 1.32 or newer, and this is v1.31.0'):
+        chart.render(program, {'dra': {'enabled': True}}, kubernetes=31)
+    assert chart.render(program, kubernetes=31).objects
+
+
+def test_a_cluster_before_admission_policies_is_told_so(program):
+    assert not chart.render(program, kubernetes=29).all('ValidatingAdmissionPolicy')
+    assert 'no admission policy' in chart.render(program, kubernetes=29).notes
+    assert chart.render(program, kubernetes=30).all('ValidatingAdmissionPolicy')
+
+
 @pytest.mark.parametrize('config, types', [
     ({'timeSlicing': True}, {'gpu', 'shared-gpu', 'timeslice-gpu', 'mig', 'shared-mig', 'timeslice-mig'}),
     ({'whole': False}, {'shared-gpu', 'shared-mig'}),
