@@ -113,6 +113,8 @@ struct plan {
         bool cdi_limits;            /* the devices of share/mps_limits.h are there; set by the same */
         struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
+        const struct resource *claimable; /* the units that DRA claims can have: share/claimable.h; NULL: DRA is off */
+        bool has_cdi_units;               /* each unit has a CDI device; set by who publishes the specifications */
 };
 
 /* DEVICE_LIST_*: how containers get their devices. */
