@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "dra/claim_cdi.h"
+#include "dra/prepared_record.h"
 #include "dra/registration.h"
 #include "dra/slices.h"
 #include "kube/client.h"
@@ -53,19 +54,31 @@ static void sweep_folder(struct removals *removals, const char *folder, const st
                 removals_add(removals, REMOVAL_ABSENT, file->what, folder, "%s", "");
 }
 
+static bool is_record(const char *driver UNUSED, const char *name)
+{
+        return strcmp(name, DRA_RECORD_NAME) == 0;
+}
+
 void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced)
 {
         const struct config_dra *dra = &config->dra;
         const struct dra_file socket = {"DRA socket", agent};
-        const struct dra_file claim = {"CDI specification of a claim",
-                is_forced ? NULL
-                          : "the claim is prepared, and its containers are started again by it; end its pods while an "
-                            "agent runs, or use --force"};
+        const char *left = is_forced
+                                   ? NULL
+                                   : "the claim is prepared, and its containers are started again by it; end its pods "
+                                     "while an agent runs, or use --force";
+        const struct dra_file claim = {"CDI specification of a claim", left};
+        const struct dra_file record = {"record of claims", agent};
+        size_t n_left;
         _free_ char *directory = dra_registration_directory(dra->plugins, dra->driver_name);
 
         sweep_folder(removals, dra->registry, &socket, dra_registration_is_first, dra->driver_name);
         sweep_folder(removals, directory, &socket, dra_registration_is_second, dra->driver_name);
+        n_left = removals_count(removals, REMOVAL_LEFT);
         sweep_folder(removals, config->cdi_root, &claim, dra_claim_cdi_is_file, dra->driver_name);
+        /* Without it nobody would know what is prepared; with it the next agent would make the specifications anew. */
+        if (removals_count(removals, REMOVAL_LEFT) == n_left)
+                sweep_folder(removals, directory, &record, is_record, dra->driver_name);
 }
 
 /* ---- slices ---- */

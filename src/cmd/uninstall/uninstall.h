@@ -25,7 +25,7 @@ void uninstall_cdi(
 
 /*
  * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims. These are there as long
- * as a claim is prepared, so they stay unless |is_forced|.
+ * as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared with them.
  */
 void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
 
