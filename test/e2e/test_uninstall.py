@@ -185,8 +185,12 @@ def slices(cluster, version='v1'):
 @pytest.mark.parametrize('version', ['v1', 'v1beta2', 'v1beta1'])
 def test_slices_and_sockets_of_the_driver_go_and_what_is_prepared_stays(cluster, uninstall, driver, version):
     options, ours, claims, others = driver
+    units = os.path.join(os.path.dirname(claims[0]), SPEC)  # whose devices the specification of a claim names
+    open(units, 'w', encoding='ascii').close()
     publish(cluster, version)
     status, things, _ = uninstall(*options)
+    (outcome, where, note), = things['CDI specification']
+    assert (outcome, where) == ('left', units) and 'DRA claims are prepared' in note
     assert status == 1 and slices(cluster, version) == {'of-another-driver', 'of-another-node'}
     assert sorted(things['ResourceSlice']) == [('removed', 'ours-0', ''), ('removed', 'ours-1', '')]
     assert sorted(row[:2] for row in things['DRA socket']) == sorted(('removed', path) for path in ours)
@@ -195,6 +199,7 @@ def test_slices_and_sockets_of_the_driver_go_and_what_is_prepared_stays(cluster,
     assert not any(map(os.path.exists, ours)) and all(map(os.path.exists, claims + others)) and 'record of claims' not in things
     status, things, _ = uninstall('--force', *options)
     assert status == 0 and things['CDI specification of a claim'] == [('removed', claims[0], '')]
+    assert things['CDI specification'] == [('removed', units, '')]
     assert things['record of claims'] == [('removed', claims[1], '')] and not any(map(os.path.exists, claims))
     assert things['ResourceSlice'] == [('absent', DRIVER, '')] and {row[0] for row in things['DRA socket']} == {'absent'}
     assert all(map(os.path.exists, others))

@@ -14,7 +14,7 @@
 void uninstall_sockets(struct removals *removals, const char *kubelet_directory);
 
 /*
- * CDI specifications. They stay while a container holds a device, since its runtime needs them to start it again, and while NVIDIA's
+ * CDI specifications. They stay while a container holds a device or a claim is prepared, since its runtime needs them to start it again, and while NVIDIA's
  * own plugin serves here, which has files of the same names; |is_forced|: they go all the same. kubelet is asked who holds what, or
  * else its own record is read, which may still have pods that have ended.
  */
