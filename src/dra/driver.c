@@ -578,7 +578,7 @@ static struct dra_driver *driver_alloc(const struct dra_driver_options *options,
         driver->name = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node = arena_strdup(&driver->arena, config->node_name);
         driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
-        driver->record_path = arena_printf(&driver->arena, "%s/prepared.json", folder);
+        driver->record_path = arena_printf(&driver->arena, "%s/" DRA_RECORD_NAME, folder);
         list_init(&driver->reads);
         list_init(&driver->waits);
         return driver;

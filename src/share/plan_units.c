@@ -199,12 +199,13 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
 
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
 {
-        return inventory->platform == PLATFORM_NVML && config_dra_selects(&config->dra, gpu->index, gpu->uuid);
+        return config->dra.enabled && inventory->platform == PLATFORM_NVML &&
+               config_dra_selects(&config->dra, gpu->index, gpu->uuid);
 }
 
 bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
 {
-        return config->dra.enabled && (gpu->is_claimed || plan_is_for_dra(config, inventory, gpu));
+        return plan_is_for_dra(config, inventory, gpu) || (config->dra.enabled && gpu->is_claimed);
 }
 
 static bool is_of_node(const struct inventory *inventory, const struct device_ref *ref)

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from apiserver import agent_rules
 from cluster import cluster  # noqa: F401 -- a fixture
 from dra import DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
@@ -23,21 +24,21 @@ def prepare_machine(node, gpus=1):
     make_driver(node)
 
 
-def start(node, gpus=1, **dra):
+def start(node, gpus=1, arguments=(), **dra):
     """H100s that all belong to DRA."""
     prepare_machine(node, gpus)
     node.start_mps()
     node.dra.start()
-    start_agent(node, **dra)
+    start_agent(node, arguments=arguments, **dra)
     node.wait_devices(*(name for i in range(gpus) for name in ('gpu-%d' % i, 'gpu-%d-shared' % i)))
     node.dra.wait_driver(DRIVER)
 
 
-def start_agent(node, beside=None, **dra):
+def start_agent(node, beside=None, arguments=(), **dra):
     """|beside|: the configuration of the device plugin."""
     return node.start_agent({**(beside or {}), **config(**dra)}, *node.cluster.options(), '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node),
                             '--container-driver-root=' + os.path.join(node.folder, 'driver'),
-                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry)
+                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, *arguments)
 
 
 def wait_no_daemon(node):
@@ -53,6 +54,14 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
+
+
+def test_the_driver_needs_its_own_rights_only(node):
+    node.cluster.api.allow(agent_rules('dra'))
+    start(node, arguments=['--events=none', '--config-annotations=false'])
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    pod.end()
+    wait_no_daemon(node)
 
 
 def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
