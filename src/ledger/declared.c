@@ -210,7 +210,32 @@ struct share ledger_share(const struct ledger *ledger, const struct ledger_resou
         return share_in(container, shared->resource, unit, replicas);
 }
 
+/* Else what a pod writes into its annotations cannot be told to its containers. */
+static bool asks_at_start(const struct ledger *ledger, const struct ledger_resource *shared)
+{
+        return mps_limits_at_start(ledger->plan, shared->resource);
+}
+
+/* Its start was asked about, or will be. */
+static bool is_asked_about(
+        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation)
+{
+        char prefix[ALLOCATION_ID_SIZE];
+
+        snprintf(prefix, sizeof(prefix), ALLOCATION_ID_PREFIX, ledger->incarnation);
+        return shared->resource->provisioning == PROVISIONING_DECLARED && asks_at_start(ledger, shared) &&
+               text_starts_with(allocation->id, prefix);
+}
+
 /* ---- more than there is ---- */
+
+/* A container without a name is one that only kubelet's record has, so that its start could not be noted. */
+static bool has_not_started(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct holder *holder)
+{
+        return !(holder && !holder->container) && !find_of(ledger, holder) &&
+               is_asked_about(ledger, shared, allocation);
+}
 
 /* The memory of |unit| that its containers have in all, but for the one of that pod and name. |pods|, which may be NULL, gets who they are. */
 static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, const char *pod_uid, const char *name,
@@ -233,7 +258,7 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
                                 continue;
                         holder = ledger_holder_of(ledger, shared, allocation);
                         container = find_of(ledger, holder);
-                        if (container && container->is_refused)
+                        if ((container && container->is_refused) || has_not_started(ledger, shared, allocation, holder))
                                 continue;
                         if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
                                 (!holder->container || strcmp(holder->container, name) == 0))
@@ -347,12 +372,6 @@ static void report_ignored(struct ledger *ledger, const struct node_event_pod *p
         if (pod->name)
                 node_events_report_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
                         "Container %.63s: %s.", name, fault);
-}
-
-/* Else what a pod writes into its annotations cannot be told to its containers. */
-static bool asks_at_start(const struct ledger *ledger, const struct ledger_resource *shared)
-{
-        return mps_limits_at_start(ledger->plan, shared->resource);
 }
 
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
@@ -565,15 +584,6 @@ static bool is_unread(const struct ledger *ledger, const struct holder *holder)
         return !container || (!container->said.is_known && ledger_clock(ledger) - container->read_at > AGAIN_MS);
 }
 
-/* Its start was asked about, or will be. */
-static bool is_own(const struct ledger *ledger, const struct allocation *allocation)
-{
-        char prefix[ALLOCATION_ID_SIZE];
-
-        snprintf(prefix, sizeof(prefix), ALLOCATION_ID_PREFIX, ledger->incarnation);
-        return text_starts_with(allocation->id, prefix);
-}
-
 static const struct holder *find_unread(const struct ledger *ledger)
 {
         for (size_t i = 0; i < ledger->n_shared; i++) {
@@ -585,8 +595,7 @@ static const struct holder *find_unread(const struct ledger *ledger)
                         const struct allocation *allocation = allocations_get(shared->allocations, j);
                         const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
 
-                        if (is_unread(ledger, holder) &&
-                                (!is_own(ledger, allocation) || !asks_at_start(ledger, shared)))
+                        if (is_unread(ledger, holder) && !is_asked_about(ledger, shared, allocation))
                                 return holder;
                 }
         }

@@ -603,6 +603,23 @@ static void test_who_did_not_start_takes_nothing(void **state UNUSED)
         assert_int_not_equal(*rig_start_container(run_declaring("fourth", "GPU-0::0", "3Gi")), 0);
 }
 
+/* kubelet asks for a container's devices when it takes the pod, and starts it when its images are there. */
+static void test_a_container_that_has_not_started_needs_no_memory_yet(void **state)
+{
+        bool fits = *(const enum rig_shares *)*state == RIG_DECLARED_FITS;
+        struct fake_container *second;
+        struct fake_container *third;
+
+        assert_starts(run_declaring("first", "GPU-0::0", "20Gi"), "0=20480M -");
+        second = run_declaring("second", "GPU-0::1", "3Gi");
+        third = run_declaring("third", "GPU-0::2", "1Gi");
+        rig_pass(10 * GRACE_MS);
+        assert_starts(second, "0=3072M -");
+        assert_string_equal(fake_events_of_node(), "");
+        assert_int_equal(*rig_start_container(third) == '\0', !fits);
+        assert_int_equal(*fake_events_of_node() == '\0', fits);
+}
+
 static void test_a_container_may_start_again_where_its_own_share_is_all_there_is(void **state UNUSED)
 {
         struct fake_container *train = run_declaring("train", "GPU-0::0", "20Gi");
@@ -662,6 +679,8 @@ int main(void)
                 RIG_TEST_WITH(test_what_fits_just_so_is_not_too_much, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_container_for_which_there_is_no_room_does_not_start, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_who_did_not_start_takes_nothing, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_may_start_again_where_its_own_share_is_all_there_is, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_who_does_not_start_is_told_how_much_is_left_though_nothing_is, RIG_DECLARED_FITS),
         };
