@@ -103,7 +103,7 @@ struct ledger {
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
-        uint64_t incarnation; /* random: what the ids of allocations begin with */
+        uint64_t incarnation; /* random, another one each time that it serves: ids of allocations begin with it */
         uint64_t n_allocations;
         struct complaint bad_list;
         struct complaint bad_record;
