@@ -642,6 +642,28 @@ static void test_who_does_not_start_is_told_how_much_is_left_though_nothing_is(v
                 "but other containers declare 23808 of its " USABLE ": declare at most 0 MiB"));
 }
 
+static void test_an_init_container_and_the_container_after_it_need_the_memory_in_turn(void **state UNUSED)
+{
+        struct fake_container *prepare = rig_allocate_init("train", "GPU-0::1 GPU-0::0");
+        struct fake_container *main = run_declaring("train", "GPU-0::0", "20Gi");
+
+        for (size_t i = 0; i < 2; i++) {
+                assert_starts(prepare, "0=20480M -");
+                assert_starts(main, "0=20480M -");
+                rig_pass(GRACE_MS);
+        }
+        assert_string_equal(fake_events_of_node(), "");
+}
+
+static void test_a_container_is_not_in_its_own_way_where_kubelets_list_does_not_tell_whose_it_is(void **state UNUSED)
+{
+        struct fake_container *train = rig_run("train", "GPU-0::0 GPU-0::1 GPU-0::2");
+
+        kubelet.to = FAKE_REFUSES;
+        restart_agent();
+        assert_starts(train, "- -");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -686,6 +708,11 @@ int main(void)
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_may_start_again_where_its_own_share_is_all_there_is, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_who_does_not_start_is_told_how_much_is_left_though_nothing_is, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(
+                        test_an_init_container_and_the_container_after_it_need_the_memory_in_turn, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(test_an_init_container_and_the_container_after_it_need_the_memory_in_turn, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_container_is_not_in_its_own_way_where_kubelets_list_does_not_tell_whose_it_is,
+                        RIG_DECLARED_FITS),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
