@@ -1,6 +1,5 @@
 #include "config/resource_name.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -10,8 +9,7 @@ static bool is_alphanumeric(char c)
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* Labels of lower-case letters, digits and '-' that begin and end alphanumerically, separated by dots (RFC 1123 2.1). */
-static bool is_subdomain(const char *text)
+bool resource_name_is_subdomain(const char *text)
 {
         char previous = '.';
 
@@ -39,7 +37,7 @@ int resource_name_check(const char *name, struct arena *arena, const char **ret,
                 return error_set(err, ERROR_INVALID,
                         "'%.100s' is not a resource name: %zu characters with " RESOURCE_NAME_PREFIX ", at most %zu",
                         name, strlen(RESOURCE_NAME_PREFIX) + strlen(rest), RESOURCE_NAME_MAX);
-        if (!is_subdomain(rest))
+        if (!resource_name_is_subdomain(rest))
                 return error_set(err, ERROR_INVALID,
                         "'%.100s' is not a resource name: use lower-case letters, digits, '-' and '.', a letter or digit "
                         "first and last",

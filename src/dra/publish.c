@@ -568,6 +568,12 @@ struct dra_features dra_publisher_features(const struct dra_publisher *publisher
         return publisher->features;
 }
 
+bool dra_publisher_api(const struct dra_publisher *publisher, enum dra_api *ret)
+{
+        *ret = publisher->api;
+        return publisher->has_api;
+}
+
 static void on_closed(uv_handle_t *handle)
 {
         struct dra_publisher *publisher = handle->data;

@@ -58,5 +58,8 @@ const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publis
 /* What the API server keeps of what is written to it; all false as long as it is not known. */
 struct dra_features dra_publisher_features(const struct dra_publisher *publisher);
 
+/* Which version of the API is spoken; false: not known yet. */
+bool dra_publisher_api(const struct dra_publisher *publisher, enum dra_api *ret);
+
 /* The slices stay. The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */
 struct dra_publisher *dra_publisher_close(struct dra_publisher *publisher);

@@ -187,15 +187,20 @@ class MpsNode(Node):
 
     def client(self, pod, *arguments, resource=GPU, **variables):
         """A program in the pod's container, with its variables and mounts; None removes a variable."""
-        environment = {**self.programs.environment, **self.variables(pod, resource), **variables}
-        mounts = {mount.container_path: mount.host_path.replace('/run/nvidia/mps', self.mps_root, 1)
-                  for mount in self.answer(pod, resource).mounts}
+        mounts = {mount.container_path: mount.host_path for mount in self.answer(pod, resource).mounts}
+        return self.start_client(self.kubelet.pods[pod], {**self.variables(pod, resource), **variables}, mounts, arguments)
+
+    def start_client(self, pod, variables, mounts, arguments):
+        """A program in a container with these variables and mounts (host paths by path)."""
+        environment = {**self.programs.environment, **variables}
+        mounts = {path: host.replace('/run/nvidia/mps', self.mps_root, 1) for path, host in mounts.items()}
         pipe = environment['CUDA_MPS_PIPE_DIRECTORY']
         environment['CUDA_MPS_PIPE_DIRECTORY'] = mounts.get(pipe, pipe)
         client = Client(self, {name: value for name, value in environment.items() if value is not None}, arguments,
                         mounts['/dev/shm'] if os.path.isdir(mounts['/dev/shm']) else None)
+        client.pod = pod
         self.clients.append(client)
-        self._put_in_container(client.pid, self.kubelet.pods[pod])
+        self._put_in_container(client.pid, pod)
         return client
 
     def _put_in_container(self, pid, pod):

@@ -87,8 +87,15 @@ void rig_settle(void)
 
 /* ---- the plan ---- */
 
+static bool has_namespaces(enum rig_shares shares)
+{
+        return shares == RIG_NAMESPACES || shares == RIG_CLAIM_NAMESPACES;
+}
+
 static void make_plan(struct node *node, enum rig_shares shares, unsigned int replicas)
 {
+        static const struct device_ref gpu_1 = {.uuid = "GPU-1", .mig = -1};
+
         *node = node_new(GPUS);
         node_share(node, SHARING_MPS, replicas);
         node->section.provisioning = shares == RIG_PARTITIONS ? PROVISIONING_SM : PROVISIONING_WEIGHTED;
@@ -97,9 +104,14 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         node->shared.placement = PLACEMENT_SAME_GPU;
         node->section.guard = GUARD_TERMINATE;
         node->section.max_per_request = shares == RIG_STRICT ? 2 : replicas;
-        node->inventory.driver_version = shares == RIG_PARTITIONS   ? "590.10"
-                                         : shares == RIG_NAMESPACES ? "615.10"
-                                                                    : "580.10";
+        node->inventory.driver_version = shares == RIG_PARTITIONS ? "590.10"
+                                         : has_namespaces(shares) ? "615.10"
+                                                                  : "580.10";
+        if (shares == RIG_CLAIMS || shares == RIG_CLAIM_NAMESPACES)
+                node->config.dra = (struct config_dra){.enabled = true,
+                        .driver_name = "gpu.warpshare.dev",
+                        .devices = {.kind = SELECT_LIST, .refs = &gpu_1, .n_refs = 1},
+                        .mps = true};
         for (size_t i = 0; i < GPUS; i++)
                 node->inventory.gpus[i].multiprocessors = 80;
         node->config.kubelet_socket = rig.socket;
@@ -161,14 +173,9 @@ void rig_change(unsigned int replicas)
         rig_review();
 }
 
-static bool is_healthy(const char *uuid, void *data UNUSED)
-{
-        return !rig.unhealthy || strcmp(rig.unhealthy, uuid) != 0;
-}
-
 void rig_set_health(const char *uuid, bool healthy)
 {
-        rig.unhealthy = healthy ? NULL : uuid;
+        unit_health_set(&rig.health, uuid, healthy, "Xid 79");
         ledger_health_changed(rig.ledger, uuid);
 }
 
@@ -188,7 +195,7 @@ void rig_apply(const struct plan *plan)
         fake_supervisor_report();
 }
 
-void rig_start(void)
+void rig_open(void)
 {
         const struct ledger_options options = {
                 .loop = &rig.loop,
@@ -197,12 +204,17 @@ void rig_start(void)
                 .on_held = on_held,
                 .events = fake_events_begin(),
                 .repeat = fake_kubelet_repeat,
-                .is_healthy = is_healthy,
+                .health = &rig.health,
                 .now = read_clocks,
         };
         struct error err;
 
         assert_ok(ledger_new(&rig.ledger, &options, &err), &err);
+}
+
+void rig_start(void)
+{
+        rig_open();
         rig_apply(rig.plan);
 }
 
@@ -228,9 +240,9 @@ void rig_kill(void)
 
 static enum mps_tier tier_of(enum rig_shares shares)
 {
-        return shares == RIG_PARTITIONS   ? MPS_TIER_PARTITION
-               : shares == RIG_NAMESPACES ? MPS_TIER_NAMESPACE
-                                          : MPS_TIER_VERIFIED;
+        return shares == RIG_PARTITIONS ? MPS_TIER_PARTITION
+               : has_namespaces(shares) ? MPS_TIER_NAMESPACE
+                                        : MPS_TIER_VERIFIED;
 }
 
 int rig_begin(void **state)
@@ -273,6 +285,7 @@ int rig_end(void **state UNUSED)
         rollout_free(rig.rollout);
         node_done(&rig.changed);
         node_done(&rig.node);
+        unit_health_clear(&rig.health);
         arena_done(&rig.arena);
         return 0;
 }

@@ -11,15 +11,18 @@
 
 #include "fake_kubelet.h"
 #include "fake_supervisor.h"
+#include "gpu/unit_health.h"
 #include "share/node.h"
 
 #define GRACE_MS 10000 /* ledger/parts.h */
 
 enum rig_shares {
-        RIG_VERIFIED,   /* weighted, two GPUs of four replicas; nothing is made for a container */
-        RIG_PARTITIONS, /* the same by SMs */
-        RIG_NAMESPACES, /* the same weighted, on a newer driver */
-        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
+        RIG_VERIFIED,         /* weighted, two GPUs of four replicas; nothing is made for a container */
+        RIG_PARTITIONS,       /* the same by SMs */
+        RIG_NAMESPACES,       /* the same weighted, on a newer driver */
+        RIG_STRICT,           /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
+        RIG_CLAIMS,           /* as the first, but GPU-1 belongs to DRA */
+        RIG_CLAIM_NAMESPACES, /* the same on a newer driver */
 };
 
 struct rig {
@@ -35,10 +38,10 @@ struct rig {
         struct ledger *ledger;
         int64_t clock; /* milliseconds, as the next */
         int64_t date;
-        size_t n_changes;      /* that the plugins were told of */
-        size_t n_held;         /* that on_held() was called */
-        char held[512];        /* what it saw: rig_held() */
-        const char *unhealthy; /* UUID, or NULL: rig_set_health() */
+        size_t n_changes; /* that the plugins were told of */
+        size_t n_held;    /* that on_held() was called */
+        char held[512];   /* what it saw: rig_held() */
+        struct unit_health health;
         bool is_judging;
         bool is_closed;
         struct arena arena; /* of texts */
@@ -51,8 +54,9 @@ int rig_end(void **state);
 #define RIG_TEST_WITH(test, shares)                                                                                    \
         cmocka_unit_test_prestate_setup_teardown(test, rig_begin, rig_end, &(enum rig_shares){shares})
 
-/* A ledger on the folder as it is, and the plan. rig_begin() has called it. */
+/* A ledger on the folder as it is, and the plan; or without it yet. rig_begin() has called the first. */
 void rig_start(void);
+void rig_open(void);
 /* The agent ends as it should, or by a signal: then what it had not written is lost. */
 void rig_stop(void);
 void rig_kill(void);
@@ -65,7 +69,6 @@ void rig_apply(const struct plan *plan);
 void rig_change(unsigned int replicas);
 /* kubelet is asked who holds what, and the plan follows. */
 void rig_review(void);
-/* One GPU at most is not. */
 void rig_set_health(const char *uuid, bool is_healthy);
 
 const struct resource *rig_resource(void);
