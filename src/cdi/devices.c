@@ -19,7 +19,8 @@ struct now {
         const char *index;
 };
 
-const char *devices_name(const struct config *config, const struct unit *unit)
+/* Of |unit| in the specification, as cdi requests spell it. */
+static const char *unit_name(const struct config *config, const struct unit *unit)
 {
         return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
 }
@@ -192,7 +193,7 @@ int devices_check(const struct cdi_context *context, const struct spec *spec, st
                 const struct resource *resource = &context->plan->resources[i];
 
                 for (size_t j = 0; j < resource->n_units; j++) {
-                        const char *name = devices_name(context->config, &resource->units[j]);
+                        const char *name = unit_name(context->config, &resource->units[j]);
 
                         if (spec_has(spec, name)) {
                                 n_found++;

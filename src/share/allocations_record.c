@@ -19,11 +19,6 @@ static json_t *write_allocation(const struct allocation *allocation)
                 (json_int_t)allocation->since, "devices", devices, "guess", allocation->is_guess ? json_true() : NULL);
 }
 
-char *allocations_write(const struct allocations *allocations)
-{
-        return allocations_write_all(&allocations, 1);
-}
-
 char *allocations_write_all(const struct allocations *const *allocations, size_t count)
 {
         json_t *list = json_array();
