@@ -34,8 +34,8 @@
 struct dra_edit_node {
         const char *path;
         const char *host_path;
-        unsigned int mode;
-        unsigned int gid; /* 0: none */
+        unsigned int mode; /* permission bits */
+        unsigned int gid;  /* 0: none */
 };
 
 struct dra_edit_mount {
