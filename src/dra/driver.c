@@ -39,8 +39,10 @@ struct dra_driver {
         struct arena options_arena; /* of what the publisher borrows */
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
+        uint64_t pods_read_at;      /* uv_now(); 0: never */
         struct complaint bad_slices;
-        uv_timer_t health_timer; /* to the end of the turn */
+        uv_timer_t turn_timer; /* to the end of the turn */
+        bool health_is_new;
         bool is_registration_closed;
         bool is_timer_closed;
         void (*closed)(void *data);
@@ -52,14 +54,43 @@ struct dra_driver {
 struct read {
         struct list link;
         struct dra_driver *driver;
-        struct dra_preparing *preparing;
-        struct kube_call *call;
+        struct dra_preparing *preparing; /* NULL: its pods are asked for */
+        struct kube_call *call;          /* NULL: |object| has come, and waits for the layout */
+        json_t *object;
+        char *namespace;
+        char *name;
+        char *uid;
 };
 
 static void read_free(struct read *read)
 {
         list_remove(&read->link);
+        json_decref(read->object);
+        free(read->namespace);
+        free(read->name);
+        free(read->uid);
         free(read);
+}
+
+/* Until the version is known, the one that newer servers have: with an older one kubelet asks again. */
+static void read_begin(struct dra_driver *driver, const struct dra_service_claim *claim,
+        struct dra_preparing *preparing, kube_done_fn *done)
+{
+        enum dra_api api = dra_publisher_api(driver->publisher);
+        _free_ char *group = xasprintf("/apis/resource.k8s.io/%s", dra_api_name(api));
+        _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
+        _free_ char *path = object_path(collection, claim->name);
+        struct read *read = xcalloc(1, sizeof(*read));
+
+        *read = (struct read){.driver = driver,
+                .preparing = preparing,
+                .namespace = xstrdup(claim->namespace),
+                .name = xstrdup(claim->name),
+                .uid = xstrdup(claim->uid)};
+        list_append(&driver->reads, &read->link);
+        read->call = kube_client_send(driver->options.client,
+                &(struct kube_request){
+                        .method = KUBE_GET, .path = path, .timeout_ms = READ_TIMEOUT_MS, .done = done, .data = read});
 }
 
 /* What can be prepared now. */
@@ -74,54 +105,112 @@ static void set_rules(struct dra_driver *driver)
 
 static int check_cdi(const struct dra_driver *driver, struct error *err)
 {
-        if (!driver->plan || driver->plan->has_cdi_units)
-                return 0; /* without a plan there is no layout, either */
+        if (driver->plan->has_cdi_units)
+                return 0;
         return error_set(err, ERROR_UNAVAILABLE,
                 "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
                 driver->cdi_root);
 }
 
-static void on_claim_read(const struct kube_answer *answer, void *data)
+/* Once the layout is known; a moment after the agent's start it is. */
+static void read_go_on(struct read *read)
 {
-        struct read *read = data;
         struct dra_driver *driver = read->driver;
         struct dra_preparing *preparing = read->preparing;
+        json_t *object = json_incref(read->object);
         struct error err;
 
         read_free(read);
-        if (answer->error || check_cdi(driver, &err) < 0) {
-                dra_prepare_refuse(preparing, answer->error ? answer->error : &err);
+        if (check_cdi(driver, &err) < 0) {
+                dra_prepare_refuse(preparing, &err);
+        } else {
+                set_rules(driver);
+                dra_prepare_read(preparing, object);
+        }
+        json_decref(object);
+}
+
+static bool has_layout(const struct dra_driver *driver)
+{
+        return driver->plan && dra_publisher_layout(driver->publisher);
+}
+
+static struct read *find_read_that_waits(const struct dra_driver *driver)
+{
+        LIST_FOR_EACH(link, &driver->reads) {
+                struct read *read = container_of(link, struct read, link);
+
+                if (!read->call)
+                        return read;
+        }
+        return NULL;
+}
+
+static void reads_go_on(struct dra_driver *driver)
+{
+        struct read *read;
+
+        while (has_layout(driver) && (read = find_read_that_waits(driver)))
+                read_go_on(read);
+}
+
+static void on_claim_read(const struct kube_answer *answer, void *data)
+{
+        struct read *read = data;
+        struct dra_preparing *preparing = read->preparing;
+
+        read->call = NULL;
+        if (!answer->error) {
+                read->object = json_incref(answer->object);
+                reads_go_on(read->driver);
                 return;
         }
-        set_rules(driver);
-        dra_prepare_read(preparing, answer->object);
+        read_free(read);
+        dra_prepare_refuse(preparing, answer->error);
 }
 
 static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
 {
-        struct dra_driver *driver = data;
-        struct read *read;
-        enum dra_api api;
+        read_begin(data, claim, preparing, on_claim_read);
+}
+
+/* ---- the pods of claims that are prepared ---- */
+
+static void on_pods_read(const struct kube_answer *answer, void *data)
+{
+        struct read *read = data;
+        struct dra_driver *driver = read->driver;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct dra_claim_asked asked = {.namespace = read->namespace,
+                .name = read->name,
+                .uid = read->uid,
+                .driver = driver->name,
+                .pool = driver->node};
+        struct dra_claim claim;
         struct error err;
 
-        if (!dra_publisher_api(driver->publisher, &api)) {
-                error_raise(&err, ERROR_UNAVAILABLE,
-                        "the API server has not answered yet which version of resource.k8s.io it serves");
-                dra_prepare_refuse(preparing, &err);
-                return;
-        }
-        _free_ char *group = xasprintf("/apis/resource.k8s.io/%s", dra_api_name(api));
-        _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
-        _free_ char *path = object_path(collection, claim->name);
+        if (answer->error)
+                log_debug("which pods use a claim is not known", LOG_STR("claim", read->name), LOG_ERR(answer->error));
+        else if (dra_claim_read(&claim, &arena, answer->object, &asked, &err) < 0)
+                log_debug("which pods use a claim is not known", LOG_STR("claim", read->name), LOG_ERR(&err));
+        else
+                ledger_set_claim_pods(driver->options.ledger, read->uid, claim.pods, claim.n_pods);
+        read_free(read);
+}
 
-        read = xcalloc(1, sizeof(*read));
-        *read = (struct read){.driver = driver, .preparing = preparing};
-        list_append(&driver->reads, &read->link);
-        read->call = kube_client_send(driver->options.client, &(struct kube_request){.method = KUBE_GET,
-                                                                      .path = path,
-                                                                      .timeout_ms = READ_TIMEOUT_MS,
-                                                                      .done = on_claim_read,
-                                                                      .data = read});
+void dra_driver_read_pods(struct dra_driver *driver)
+{
+        if (!driver || (driver->pods_read_at && uv_now(driver->options.loop) - driver->pods_read_at < DRA_PODS_MS))
+                return;
+        driver->pods_read_at = uv_now(driver->options.loop);
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
+                const struct dra_service_claim claim = {
+                        .namespace = recorded->namespace, .uid = recorded->uid, .name = recorded->name};
+
+                if (recorded->state == DRA_PREPARED_DONE)
+                        read_begin(driver, &claim, NULL, on_pods_read);
+        }
 }
 
 /* ---- allocate ---- */
@@ -249,6 +338,7 @@ static void release_claim(struct dra_preparing *preparing, const char *uid, void
         struct dra_driver *driver = data;
 
         ledger_unclaim(driver->options.ledger, uid);
+        driver->options.on_released(driver->options.data);
         dra_prepare_released(preparing);
 }
 
@@ -383,13 +473,6 @@ static void on_slices(const struct error *error, void *data)
         complaint_settle(&driver->bad_slices);
         log_info("the ResourceSlices are as they should be",
                 LOG_UINT("devices", dra_publisher_layout(driver->publisher)->n_devices));
-        dra_driver_health_changed(driver); /* kubelet hears of the devices that are offered */
-}
-
-static void on_registered(const char *error, void *data UNUSED)
-{
-        if (!error)
-                log_info("kubelet has registered the DRA driver");
 }
 
 /* ---- health ---- */
@@ -446,20 +529,32 @@ static void tell_kubelet(struct dra_driver *driver, struct arena *arena)
         dra_health_stream_set(dra_service_health(driver->service), devices, layout->n_devices);
 }
 
-static void on_health_timer(uv_timer_t *timer)
+static void on_turn_timer(uv_timer_t *timer)
 {
         struct dra_driver *driver = timer->data;
         struct arena arena = ARENA_INIT;
 
-        set_taints(driver, &arena);
+        if (driver->health_is_new)
+                set_taints(driver, &arena);
+        driver->health_is_new = false;
         tell_kubelet(driver, &arena);
         arena_done(&arena);
+        reads_go_on(driver);
 }
 
 void dra_driver_health_changed(struct dra_driver *driver)
 {
-        if (driver)
-                uv_timer_start(&driver->health_timer, on_health_timer, 0, 0);
+        if (!driver)
+                return;
+        driver->health_is_new = true;
+        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+}
+
+static void on_layout(void *data)
+{
+        struct dra_driver *driver = data;
+
+        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
 }
 
 /* ---- begin and end ---- */
@@ -483,7 +578,7 @@ static struct dra_driver *driver_alloc(const struct dra_driver_options *options,
         driver->name = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node = arena_strdup(&driver->arena, config->node_name);
         driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
-        driver->record_path = arena_printf(&driver->arena, "%s/prepared.json", folder);
+        driver->record_path = arena_printf(&driver->arena, "%s/" DRA_RECORD_NAME, folder);
         list_init(&driver->reads);
         list_init(&driver->waits);
         return driver;
@@ -529,6 +624,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .node = driver->node,
                 .driver = driver->name,
                 .done = on_slices,
+                .on_layout = on_layout,
                 .data = driver,
         };
         struct dra_registration_options registration = {
@@ -537,8 +633,6 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .plugins = dra->plugins,
                 .driver = driver->name,
                 .instance = dra->instance,
-                .on_status = on_registered,
-                .data = driver,
         };
 
         if (open_record(driver, folder, err) < 0) {
@@ -553,8 +647,8 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 return error_prefix(err, "DRA");
         }
         driver->publisher = dra_publisher_new(&publisher);
-        uv_timer_init(options->loop, &driver->health_timer);
-        driver->health_timer.data = driver;
+        uv_timer_init(options->loop, &driver->turn_timer);
+        driver->turn_timer.data = driver;
         *ret = driver;
         return 0;
 }
@@ -571,7 +665,8 @@ static void refuse_all(struct dra_driver *driver)
 
                 kube_call_cancel(read->call);
                 read_free(read);
-                dra_prepare_refuse(preparing, &err);
+                if (preparing)
+                        dra_prepare_refuse(preparing, &err);
         }
         while (!list_is_empty(&driver->waits)) {
                 struct wait *wait = container_of(driver->waits.next, struct wait, link);
@@ -623,6 +718,6 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         driver->closed_data = data;
         driver->publisher = dra_publisher_close(driver->publisher);
         refuse_all(driver);
-        uv_close((uv_handle_t *)&driver->health_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
 }

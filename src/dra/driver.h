@@ -27,6 +27,8 @@ struct dra_driver_options {
         struct ledger *ledger;
         const struct unit_health *health; /* outlives the driver, too */
         const struct config *config;      /* names and folders of it are copied */
+        void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
+        void *data;
 };
 
 /* Reads the record, and begins. ERROR_INVALID: a name or folder that kubelet could not use; else what could not be read or made. */
@@ -40,6 +42,10 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
  * tainted "<driver>/unhealthy" (NoSchedule), those of others no more, and kubelet hears the reasons. Accepts NULL.
  */
 void dra_driver_health_changed(struct dra_driver *driver);
+
+/* Reads again which pods use the claims that are prepared; the ledger hears it. Not more often than every DRA_PODS_MS. Accepts NULL. */
+#define DRA_PODS_MS UINT64_C(10000)
+void dra_driver_read_pods(struct dra_driver *driver);
 
 /*
  * Kubelet turns to another instance, or hears errors; what is being prepared is taken back, what is prepared stays, and so do the

@@ -4,7 +4,8 @@
 
 #include "base/macro.h"
 
-unsigned int multiprocessor_cores(int compute_major, int compute_minor)
+/* FP32 cores of one SM: CUDA programming guide, "Compute capabilities", arithmetic throughput. 0: none that we know. */
+static unsigned int cores_of_one(int compute_major, int compute_minor)
 {
         static const struct {
                 int major;
@@ -45,7 +46,7 @@ unsigned int multiprocessor_cores(int compute_major, int compute_minor)
 
 unsigned int multiprocessors_of(unsigned int cores, int compute_major, int compute_minor)
 {
-        unsigned int each = multiprocessor_cores(compute_major, compute_minor);
+        unsigned int each = cores_of_one(compute_major, compute_minor);
 
         return each && cores % each == 0 ? cores / each : 0;
 }

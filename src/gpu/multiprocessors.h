@@ -7,8 +7,5 @@
  */
 #pragma once
 
-/* FP32 cores of one SM: CUDA programming guide, "Compute capabilities", arithmetic throughput. 0: none that we know. */
-unsigned int multiprocessor_cores(int compute_major, int compute_minor);
-
 /* 0 unknown. */
 unsigned int multiprocessors_of(unsigned int cores, int compute_major, int compute_minor);

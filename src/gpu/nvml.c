@@ -82,6 +82,51 @@ static int resolve(struct nvml *nvml, const char *path, struct error *err)
         return 0;
 }
 
+/* "GPU_IS_LOST"; NULL for a number that is none of the interface's. */
+static const char *code_name(nvmlReturn_t code)
+{
+        switch (code) {
+#define CODE(name)                                                                                                     \
+        case NVML_ERROR_##name:                                                                                        \
+                return #name;
+        case NVML_SUCCESS:
+                return "SUCCESS";
+                CODE(UNINITIALIZED)
+                CODE(INVALID_ARGUMENT)
+                CODE(NOT_SUPPORTED)
+                CODE(NO_PERMISSION)
+                CODE(ALREADY_INITIALIZED)
+                CODE(NOT_FOUND)
+                CODE(INSUFFICIENT_SIZE)
+                CODE(INSUFFICIENT_POWER)
+                CODE(DRIVER_NOT_LOADED)
+                CODE(TIMEOUT)
+                CODE(IRQ_ISSUE)
+                CODE(LIBRARY_NOT_FOUND)
+                CODE(FUNCTION_NOT_FOUND)
+                CODE(CORRUPTED_INFOROM)
+                CODE(GPU_IS_LOST)
+                CODE(RESET_REQUIRED)
+                CODE(OPERATING_SYSTEM)
+                CODE(LIB_RM_VERSION_MISMATCH)
+                CODE(IN_USE)
+                CODE(MEMORY)
+                CODE(NO_DATA)
+                CODE(VGPU_ECC_NOT_SUPPORTED)
+                CODE(INSUFFICIENT_RESOURCES)
+                CODE(FREQ_NOT_SUPPORTED)
+                CODE(ARGUMENT_VERSION_MISMATCH)
+                CODE(DEPRECATED)
+                CODE(NOT_READY)
+                CODE(GPU_NOT_FOUND)
+                CODE(INVALID_STATE)
+                CODE(RESET_TYPE_NOT_SUPPORTED)
+                CODE(UNKNOWN)
+#undef CODE
+        }
+        return NULL;
+}
+
 static int initialise(const struct nvml *nvml, struct error *err)
 {
         nvmlReturn_t code = NVML_CALL(nvml, init);
@@ -101,7 +146,7 @@ static int initialise(const struct nvml *nvml, struct error *err)
                 return error_set(err, ERROR_DENIED,
                         "the NVIDIA driver denies access (%s): may this container open /dev/nvidiactl and /dev/nvidia*? "
                         "Run it privileged or with the NVIDIA runtime",
-                        nvml_code_name(code));
+                        code_name(code));
         default:
                 return nvml_fail(nvml, code, "nvmlInit", err);
         }
@@ -146,50 +191,6 @@ struct nvml *nvml_close(struct nvml *nvml)
         return NULL;
 }
 
-const char *nvml_code_name(nvmlReturn_t code)
-{
-        switch (code) {
-#define CODE(name)                                                                                                     \
-        case NVML_ERROR_##name:                                                                                        \
-                return #name;
-        case NVML_SUCCESS:
-                return "SUCCESS";
-                CODE(UNINITIALIZED)
-                CODE(INVALID_ARGUMENT)
-                CODE(NOT_SUPPORTED)
-                CODE(NO_PERMISSION)
-                CODE(ALREADY_INITIALIZED)
-                CODE(NOT_FOUND)
-                CODE(INSUFFICIENT_SIZE)
-                CODE(INSUFFICIENT_POWER)
-                CODE(DRIVER_NOT_LOADED)
-                CODE(TIMEOUT)
-                CODE(IRQ_ISSUE)
-                CODE(LIBRARY_NOT_FOUND)
-                CODE(FUNCTION_NOT_FOUND)
-                CODE(CORRUPTED_INFOROM)
-                CODE(GPU_IS_LOST)
-                CODE(RESET_REQUIRED)
-                CODE(OPERATING_SYSTEM)
-                CODE(LIB_RM_VERSION_MISMATCH)
-                CODE(IN_USE)
-                CODE(MEMORY)
-                CODE(NO_DATA)
-                CODE(VGPU_ECC_NOT_SUPPORTED)
-                CODE(INSUFFICIENT_RESOURCES)
-                CODE(FREQ_NOT_SUPPORTED)
-                CODE(ARGUMENT_VERSION_MISMATCH)
-                CODE(DEPRECATED)
-                CODE(NOT_READY)
-                CODE(GPU_NOT_FOUND)
-                CODE(INVALID_STATE)
-                CODE(RESET_TYPE_NOT_SUPPORTED)
-                CODE(UNKNOWN)
-#undef CODE
-        }
-        return NULL;
-}
-
 static enum error_kind kind_of(nvmlReturn_t code)
 {
         switch (code) {
@@ -209,7 +210,7 @@ static enum error_kind kind_of(nvmlReturn_t code)
 
 int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err)
 {
-        const char *name = nvml_code_name(code);
+        const char *name = code_name(code);
         const char *words = nvml && nvml->error_string ? nvml->error_string(code) : NULL;
 
         if (!name && !words)

@@ -190,9 +190,6 @@ static inline void nvml_closep(struct nvml **nvml)
         nvml_close(*nvml);
 }
 
-/* "GPU_IS_LOST"; NULL for a number that is none of the interface's. */
-const char *nvml_code_name(nvmlReturn_t code);
-
 /* Raises "<call>: GPU is lost (GPU_IS_LOST)" in the library's own words where it has some. |nvml| may be NULL. */
 int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err);
 

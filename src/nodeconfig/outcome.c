@@ -34,7 +34,8 @@ bool agent_config_status(const struct agent_config *config, struct config_status
         return true;
 }
 
-void agent_config_report(struct agent_config *config, enum config_verdict verdict, const char *why)
+/* |why|, or NULL, is copied. */
+static void outcome_report(struct agent_config *config, enum config_verdict verdict, const char *why)
 {
         struct config_status status;
 
@@ -65,7 +66,7 @@ void agent_config_report_waiting(struct agent_config *config, const char *why, b
                                     : "waiting for a configuration",
                 why);
         if (!config->current.name || config->verdict != CONFIG_REFUSED)
-                agent_config_report(config, CONFIG_WAITING, why);
+                outcome_report(config, CONFIG_WAITING, why);
 }
 
 static void report_misled(const struct agent_config *config, const char *misled, const char *name, const char *by)
@@ -93,7 +94,7 @@ void agent_config_report_unread(struct agent_config *config, const struct error 
         complain(&config->unread, "configuration refused, the one in force stays", err);
         config->tried[0] = '\0';
         config->is_stuck = true;
-        agent_config_report(config, CONFIG_REFUSED, err->text);
+        outcome_report(config, CONFIG_REFUSED, err->text);
 }
 
 /* ---- the record ---- */
@@ -169,7 +170,7 @@ static void record(struct agent_config *config)
 void agent_config_refuse(struct agent_config *config, const struct error *err)
 {
         if (config->kind != BY_NOTHING)
-                agent_config_report(config, CONFIG_REFUSED, err->text);
+                outcome_report(config, CONFIG_REFUSED, err->text);
 }
 
 /* |had_one|: another one was in force before, since this agent serves. */
@@ -203,7 +204,7 @@ void agent_config_in_force(struct agent_config *config)
                 record(config);
         /* One that was refused before it could be loaded is still wanted. */
         if (!config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0)
-                agent_config_report(config, CONFIG_ACCEPTED, NULL);
+                outcome_report(config, CONFIG_ACCEPTED, NULL);
 }
 
 /* ---- whose turn it is ---- */
@@ -218,7 +219,7 @@ static void take_over(struct agent_config *config)
         if (config->has_annotations && config->kind != BY_NOTHING)
                 config->report = config_report_new(config->client, config->watch, config->node);
         if (config->verdict == CONFIG_ACCEPTED || config->why)
-                agent_config_report(config, config->verdict, config->why);
+                outcome_report(config, config->verdict, config->why);
         /* What could not be loaded, or built, is told by who asked for it: there was nobody at the start. */
         if (config->verdict == CONFIG_REFUSED && (config->is_stuck || !config->loaded.name))
                 node_events_report(config->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);

@@ -56,9 +56,6 @@ struct agent_config {
 
 /* ---- outcome.c ---- */
 
-/* |why|, or NULL, is copied. */
-void agent_config_report(struct agent_config *config, enum config_verdict verdict, const char *why);
-
 /* Nothing can be chosen: what is in force stays, and a refusal stays told. At the start that is only for a moment. */
 void agent_config_report_waiting(struct agent_config *config, const char *why, bool is_start);
 

@@ -71,7 +71,7 @@ const struct resource *claimable_units(
         shared = share_for(arena, config);
         count = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++)
-                if (plan_is_for_dra(config, inventory, &inventory->gpus[i]))
+                if (plan_leaves_to_dra(config, inventory, &inventory->gpus[i]))
                         count += add_units(arena, config, shared, inventory, i, &units[count]);
         resource = ARENA_NEW(arena, struct resource);
         *resource = (struct resource){

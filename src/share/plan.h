@@ -127,8 +127,11 @@ unsigned int plan_device_lists(const struct plan *plan);
 int plan_build(struct plan **ret, struct arena *arena, const struct config *config, const struct inventory *inventory,
         config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
-/* Whether |gpu| is for DRA once that is enabled: what dra.devices selects, where the devices of containers are GPUs of NVML. */
+/* Whether |gpu| belongs to DRA: that is enabled, dra.devices selects the GPU, and the node's GPUs are those of NVML. */
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
+
+/* The device plugin has nothing of |gpu|: DRA is enabled, and it is for DRA, or claims still have something of it. */
+bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
 /* Releases the maps; the rest goes with the arena. */
 void plan_done(struct plan *plan);

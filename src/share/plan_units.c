@@ -199,7 +199,13 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
 
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
 {
-        return inventory->platform == PLATFORM_NVML && config_dra_selects(&config->dra, gpu->index, gpu->uuid);
+        return config->dra.enabled && inventory->platform == PLATFORM_NVML &&
+               config_dra_selects(&config->dra, gpu->index, gpu->uuid);
+}
+
+bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
+{
+        return plan_is_for_dra(config, inventory, gpu) || (config->dra.enabled && gpu->is_claimed);
 }
 
 static bool is_of_node(const struct inventory *inventory, const struct device_ref *ref)
@@ -256,7 +262,7 @@ int plan_find_units(struct plan_builder *builder)
                 room += 1 + inventory->gpus[i].n_mig_devices;
         builder->units = ARENA_ARRAY(builder->arena, struct unit, room);
         for (size_t i = 0; i < inventory->n_gpus; i++) {
-                if (builder->config->dra.enabled && plan_is_for_dra(builder->config, inventory, &inventory->gpus[i]))
+                if (plan_leaves_to_dra(builder->config, inventory, &inventory->gpus[i]))
                         builder->n_for_dra++;
                 else if (strategy == MIG_STRATEGY_NONE || !inventory->gpus[i].mig_enabled)
                         add_gpu(builder, i);

@@ -150,7 +150,7 @@ static void on_supervisor_closed(bool leaves_thread, void *data)
         uv_unref((uv_handle_t *)&process->deadline);
 }
 
-void mps_process_stop(struct mps_process *process)
+static void process_stop(struct mps_process *process)
 {
         if (process->is_stopping)
                 return;
@@ -170,7 +170,7 @@ static void on_process_signal(uv_signal_t *handle, int number)
 
         log_info("signal received", LOG_STR("signal", strsignal(number)));
         if (number != SIGHUP) {
-                mps_process_stop(process);
+                process_stop(process);
                 return;
         }
         if (process->options.on_hang_up) {

@@ -57,5 +57,3 @@ int mps_process_start(
 
 /* Until it was told to stop; the exit status. */
 int mps_process_run(struct mps_process *process);
-
-void mps_process_stop(struct mps_process *process);

@@ -63,7 +63,8 @@ static int make_one(const char *path, struct error *err)
         return 0;
 }
 
-int mps_folder_make_path(const char *root, const char *path, struct error *err)
+/* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */
+static int make_path(const char *root, const char *path, struct error *err)
 {
         _free_ char *part = xstrdup(path);
 
@@ -108,8 +109,7 @@ static int pin(struct mps_folder *folder, struct error *err)
 
 int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err)
 {
-        if (make_one(root, err) < 0 || mps_folder_make_path(root, folder->pipe, err) < 0 ||
-                mps_folder_make_path(root, folder->log, err) < 0)
+        if (make_one(root, err) < 0 || make_path(root, folder->pipe, err) < 0 || make_path(root, folder->log, err) < 0)
                 return -1;
         if (folder->pin < 0 || !mps_folder_is_same(folder)) {
                 mps_folder_label(folder->pipe);

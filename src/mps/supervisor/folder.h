@@ -54,9 +54,6 @@ int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_US
 void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon);
 const char *mps_folder_changed_door(const struct mps_folder *folder);
 
-/* |path| and every folder above it up to |root|: 0755. |root| itself has to exist. */
-int mps_folder_make_path(const char *root, const char *path, struct error *err) MUST_USE;
-
 /* Gives it the SELinux type that containers may use, where that is on. Refusals are told by the log. */
 void mps_folder_label(const char *path);
 

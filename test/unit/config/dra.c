@@ -39,7 +39,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
                                    "  timeSlicing: true\n"
                                    "  slots: 8\n"
                                    "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
-                                   "  memoryReserve: 0\n"
+                                   "  memoryReserve: 512\n"
                                    "  fallback: shares\n"
                                    "  shares: 7\n"
                                    "  unenforced: condition\n";
@@ -60,7 +60,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_int_equal(dra->default_thread_percentage, 20);
         assert_int_equal(dra->default_clients, 2);
         assert_true(dra->has_memory_reserve);
-        assert_int_equal(dra->memory_reserve_mib, 0);
+        assert_int_equal(dra->memory_reserve_mib, 512);
         assert_int_equal(dra->fallback, DRA_FALLBACK_SHARES);
         assert_int_equal(dra->shares, 7);
         assert_int_equal(dra->unenforced, DRA_UNENFORCED_CONDITION);
