@@ -44,11 +44,20 @@ struct dra_driver {
         struct complaint bad_slices;
         uv_timer_t turn_timer; /* to the end of the turn */
         bool health_is_new;
+        bool is_closing; /* the ledger may be gone: calls that still come are refused */
         bool is_registration_closed;
         bool is_timer_closed;
         void (*closed)(void *data);
         void *closed_data;
 };
+
+static void refuse_for_closing(struct dra_preparing *preparing)
+{
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
+        dra_prepare_refuse(preparing, &err);
+}
 
 /* ---- read a claim ---- */
 
@@ -172,7 +181,12 @@ static void on_claim_read(const struct kube_answer *answer, void *data)
 
 static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
 {
-        read_begin(data, claim, preparing, on_claim_read);
+        struct dra_driver *driver = data;
+
+        if (driver->is_closing)
+                refuse_for_closing(preparing);
+        else
+                read_begin(driver, claim, preparing, on_claim_read);
 }
 
 /* ---- the pods of claims that are prepared ---- */
@@ -338,6 +352,10 @@ static void release_claim(struct dra_preparing *preparing, const char *uid, void
 {
         struct dra_driver *driver = data;
 
+        if (driver->is_closing) {
+                refuse_for_closing(preparing);
+                return;
+        }
         ledger_unclaim(driver->options.ledger, uid);
         driver->options.on_released(driver->options.data);
         dra_prepare_released(preparing);
@@ -673,9 +691,6 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
 /* What is being prepared is taken back by dra/prepare.h. */
 static void refuse_all(struct dra_driver *driver)
 {
-        struct error err;
-
-        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
         while (!list_is_empty(&driver->reads)) {
                 struct read *read = container_of(driver->reads.next, struct read, link);
                 struct dra_preparing *preparing = read->preparing;
@@ -683,7 +698,7 @@ static void refuse_all(struct dra_driver *driver)
                 kube_call_cancel(read->call);
                 read_free(read);
                 if (preparing)
-                        dra_prepare_refuse(preparing, &err);
+                        refuse_for_closing(preparing);
         }
         while (!list_is_empty(&driver->waits)) {
                 struct wait *wait = container_of(driver->waits.next, struct wait, link);
@@ -691,7 +706,7 @@ static void refuse_all(struct dra_driver *driver)
 
                 ledger_unclaim(driver->options.ledger, wait->claim.uid);
                 wait_free(wait);
-                dra_prepare_refuse(preparing, &err);
+                refuse_for_closing(preparing);
         }
 }
 
@@ -733,8 +748,9 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         }
         driver->closed = closed;
         driver->closed_data = data;
-        driver->publisher = dra_publisher_close(driver->publisher);
         refuse_all(driver);
+        driver->is_closing = true;
+        driver->publisher = dra_publisher_close(driver->publisher);
         uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
 }

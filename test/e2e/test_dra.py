@@ -1,6 +1,8 @@
 """Shares of a GPU by dynamic resource allocation, the whole path: the agent's ResourceSlices, the scheduler, kubelet's DRA manager, the
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
+import contextlib
 import os
+import threading
 
 import pytest
 
@@ -104,6 +106,28 @@ def test_an_agent_that_is_killed_and_comes_back_changes_nothing_for_pods(node):
     pod.end()
     second.end()
     wait_no_daemon(node)
+
+
+def test_an_agent_stops_well_while_kubelet_asks_for_claims(node):
+    """Whatever is asked in between is refused, and done by the next agent."""
+    start(node)
+    claims = [node.claim('claim-%d' % i, {'memory': '1Gi', 'threadPercentage': '5'}) for i in range(12)]
+    pods = [node.admit(claim) for claim in claims]
+    asking = [threading.Thread(target=try_, args=(node.prepare, pod, claim)) for pod, claim in zip(pods, claims, strict=True)]
+    for thread in asking:
+        thread.start()
+    assert node.agent.stop() == 0
+    for thread in asking:
+        thread.join()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    for pod, claim in zip(pods, claims, strict=True):
+        assert node.run_pod(pod, claim).variables['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '5'
+
+
+def try_(function, *arguments):
+    with contextlib.suppress(Failed):
+        function(*arguments)
 
 
 def test_kubelets_restart_restores_slices_and_finds_claims_prepared(node):
