@@ -517,12 +517,14 @@ static void set_taints(struct dra_driver *driver, struct arena *arena)
         const struct unit_health *health = driver->options.health;
         struct dra_taint *taints = ARENA_ARRAY(arena, struct dra_taint, health->n_unhealthy);
         const char *key = arena_printf(arena, "%s/unhealthy", driver->name);
+        bool evicts = driver->plan && driver->plan->config->dra.unhealthy == DRA_UNHEALTHY_NO_EXECUTE;
+        enum dra_effect effect = evicts ? DRA_EFFECT_NO_EXECUTE : DRA_EFFECT_NO_SCHEDULE;
 
         for (size_t i = 0; i < health->n_unhealthy; i++)
                 taints[i] = (struct dra_taint){.uuid = health->unhealthy[i].uuid,
                         .key = key,
                         .value = taint_value(arena, health->unhealthy[i].reason),
-                        .effect = DRA_EFFECT_NO_SCHEDULE};
+                        .effect = effect};
         dra_publisher_set_taints(driver->publisher, taints, health->n_unhealthy);
 }
 

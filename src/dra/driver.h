@@ -42,7 +42,7 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 
 /*
  * The table of health has changed, or is being written anew in this turn of the loop. At the end of the turn the devices of unhealthy units are
- * tainted "<driver>/unhealthy" (NoSchedule), those of others no more, and kubelet hears the reasons. Accepts NULL.
+ * tainted "<driver>/unhealthy" with the effect that is configured, those of others no more, and kubelet hears the reasons. Accepts NULL.
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 

@@ -169,6 +169,12 @@ def test_an_unhealthy_gpu_is_tainted_until_it_is_healthy_again(node):
     node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
 
 
+def test_pods_on_an_unhealthy_gpu_are_evicted_where_that_is_configured(node):
+    start(node, 2, unhealthy='NoExecute')
+    fail_first(node)
+    node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == [('xid-79', 'NoExecute')])
+
+
 def test_shares_of_two_gpus_in_one_claim_are_refused_with_the_reason(node):
     start(node, 2)
     share = {'memory': '60Gi', 'threadPercentage': '60'}
