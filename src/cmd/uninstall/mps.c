@@ -25,12 +25,12 @@
 
 /* ---- memory limits of containers ---- */
 
-static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_record_limit *limit)
+static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_container_limit *limit)
 {
         _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
         struct error err;
 
-        if (memory_limit_clear(nvml, limit->unit, folder, limit->limit_mib, &err) < MEMORY_LIMIT_CANNOT)
+        if (memory_limit_clear(nvml, limit, folder, &err) < MEMORY_LIMIT_CANNOT)
                 return true;
         removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s", limit->unit,
                 err.text);
