@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mountinfo.h"
 #include "base/text.h"
 #include "io/lock.h"
 #include "mps/supervisor/memory_limit.h"
@@ -137,11 +138,12 @@ struct sweep {
 /* Something is mounted at |path| or below it. Paths of ours have no characters that mountinfo would escape. */
 static bool has_mount(const struct sweep *sweep, const char *path)
 {
-        _free_ char *mark = xasprintf(" %s", path);
-        size_t length = strlen(mark);
+        const size_t length = strlen(path);
+        const char *at = sweep->mountinfo.data;
+        struct mountinfo_line mount;
 
-        for (const char *at = sweep->mountinfo.data; (at = strstr(at, mark)); at++)
-                if (at[length] == ' ' || at[length] == '/')
+        while (mountinfo_next(&at, &mount))
+                if (strncmp(mount.point, path, length) == 0 && strchr(" /", mount.point[length]))
                         return true;
         return false;
 }
