@@ -22,10 +22,12 @@
 #include "agent/restart.h"
 #include "base/complaint.h"
 #include "cli/command.h"
+#include "dra/driver.h"
 #include "gpu/monitor.h"
 #include "io/signals.h"
 #include "kube/node_events.h"
 #include "kubelet/plugins.h"
+#include "ledger/claims.h"
 #include "ledger/ledger.h"
 #include "metrics/http.h"
 #include "node/api.h"
@@ -47,6 +49,7 @@ struct agent {
         struct settings *settings; /* the newest that was valid */
         struct agent_config *configs;
         struct gpu_monitor *monitor;
+        struct unit_health health;
         struct plugins *plugins;
         struct ledger *ledger;
         struct agent_rollout *rollout;
@@ -56,12 +59,14 @@ struct agent {
         struct node_events *events;
         struct node_report *report;
         struct agent_labels *labels; /* NULL: none are wanted, or another agent serves */
+        struct dra_driver *dra;      /* the same */
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
         bool has_heard;            /* of the monitor: what GPUs there are, or why that cannot be told */
         struct inventory *refused; /* the newest, when no generation could be made of it */
         struct complaint bad_config;
         struct complaint bad_plan;
+        struct complaint bad_dra;
         uv_timer_t retry;
         uint64_t retry_ms; /* of the last wait; 0: nothing is refused */
         struct signals signals;
@@ -136,6 +141,7 @@ static void agent_stop(struct agent *agent, int status)
         agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
+        dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
         gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
@@ -144,6 +150,76 @@ static void agent_stop(struct agent *agent, int status)
         agent->labels = agent_labels_close(agent->labels);
         agent->node = node_watch_close(agent->node);
         agent->api = agent_api_close(agent->api); /* after all that has a watch of its client */
+}
+
+/* ---- DRA ---- */
+
+static bool has_claims(const struct ledger *ledger, const struct gpu *gpu)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct ledger_claim_state *states;
+        size_t count = ledger_claims(ledger, &arena, &states);
+
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (gpu_has_unit(gpu, states[i].claim->devices[j].unit))
+                                return true;
+        return false;
+}
+
+/* The plan leaves to DRA what claims hold, whatever the configuration says of it now. */
+static void mark_claimed(const struct agent *agent, struct inventory *inventory)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                inventory->gpus[i].is_claimed = has_claims(agent->ledger, &inventory->gpus[i]);
+}
+
+/* If the configuration gives a GPU to the device plugin, it goes there with its last claim: the next inventory makes that plan. */
+static void on_released(void *data)
+{
+        const struct agent *agent = data;
+        const struct plan *plan = agent->current ? agent->current->plan : NULL;
+
+        for (size_t i = 0; plan && i < plan->inventory->n_gpus; i++) {
+                const struct gpu *gpu = &plan->inventory->gpus[i];
+
+                if (gpu->is_claimed && !plan_is_for_dra(plan->config, plan->inventory, gpu) &&
+                        !has_claims(agent->ledger, gpu))
+                        gpu_monitor_rescan(agent->monitor);
+        }
+}
+
+/* Before the ledger has the plan: what is prepared already is held. */
+static void begin_dra(struct agent *agent)
+{
+        const struct dra_driver_options options = {
+                .loop = &agent->loop,
+                .client = agent_api_client(agent->api),
+                .ledger = agent->ledger,
+                .health = &agent->health,
+                .config = agent->settings->config,
+                .on_released = on_released,
+                .data = agent,
+        };
+        struct error err;
+
+        if (agent->dra || !plugins_is_serving(agent->plugins) || !dra_driver_is_needed(options.config))
+                return;
+        if (!options.client)
+                error_raise(
+                        &err, ERROR_UNAVAILABLE, "dra.enabled: needs the API server and the node's name (NODE_NAME)");
+        else if (dra_driver_new(&agent->dra, &options, &err) == 0)
+                complaint_settle(&agent->bad_dra);
+        if (!agent->dra)
+                complain(&agent->bad_dra, "nothing is offered by DRA, will try again with the next plan", &err);
+}
+
+static void follow_dra(struct agent *agent, const struct plan *plan)
+{
+        if (!agent->dra)
+                return;
+        dra_driver_put(agent->dra, plan);
+        dra_driver_health_changed(agent->dra); /* what is healthy again has no call of its own */
 }
 
 /* ---- generations ---- */
@@ -175,23 +251,20 @@ static void agent_follow(struct agent *agent, const struct rollout *next)
                 agent_rollout_follow(agent->rollout, next);
 }
 
-/* First the plugins: there every unit is healthy again until the inventory's own health follows, and the ledger reads it. */
+/* First the ledger: the plugins ask it. */
 static void agent_apply(struct agent *agent, const struct plan *plan)
 {
-        plugins_apply(agent->plugins, plan);
         apply_holdings(agent, plan);
+        plugins_apply(agent->plugins, plan);
 }
 
-static void set_health(struct agent *agent, const char *uuid, bool healthy)
+static void set_health(struct agent *agent, const char *uuid, bool healthy, const char *reason)
 {
-        plugins_set_health(agent->plugins, uuid, healthy);
+        unit_health_set(&agent->health, uuid, healthy, reason);
+        plugins_refresh(agent->plugins);
         ledger_health_changed(agent->ledger, uuid);
-}
-
-static void lose(struct agent *agent, const char *uuid)
-{
-        set_health(agent, uuid, false);
-        node_report_health(agent->report, uuid, false, "it is no longer present");
+        node_report_health_changed(agent->report);
+        dra_driver_health_changed(agent->dra);
 }
 
 /* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
@@ -205,7 +278,7 @@ static void keep_current(struct agent *agent, const struct inventory *inventory)
 
                 for (size_t j = 0; j < resource->n_units; j++)
                         if (!inventory_has(inventory, resource->units[j].uuid))
-                                lose(agent, resource->units[j].uuid);
+                                set_health(agent, resource->units[j].uuid, false, "it is no longer present");
         }
 }
 
@@ -234,8 +307,10 @@ static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
         generation_serve(next, agent_rollout_judge(agent->rollout, next->plan));
+        begin_dra(agent);
         agent_follow(agent, next->rollout);
         agent_apply(agent, next->rollout->plan);
+        follow_dra(agent, next->rollout->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
         agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
@@ -250,13 +325,6 @@ static void put_in_force(struct agent *agent, struct generation *next)
 }
 
 /* ---- what kubelet says of who holds what ---- */
-
-/* First the ledger: the plugins ask it. No inventory comes with it, and health stays as it is. */
-static void apply_again(struct agent *agent, const struct plan *plan)
-{
-        apply_holdings(agent, plan);
-        plugins_apply_again(agent->plugins, plan);
-}
 
 static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
 {
@@ -274,8 +342,16 @@ static void on_change_reported(const struct rollout_pending *pending, bool is_pe
 static void agent_serve(struct agent *agent, struct rollout *next)
 {
         agent_follow(agent, next);
-        apply_again(agent, next->plan);
+        agent_apply(agent, next->plan);
         generation_serve(agent->current, next);
+        follow_dra(agent, next->plan);
+}
+
+static void on_wants_pods(void *data)
+{
+        struct agent *agent = data;
+
+        dra_driver_read_pods(agent->dra);
 }
 
 static bool on_repeat(const char *resource, void *data)
@@ -283,11 +359,6 @@ static bool on_repeat(const char *resource, void *data)
         struct agent *agent = data;
 
         return !agent->stopping && plugins_repeat(agent->plugins, resource);
-}
-
-static bool is_healthy(const char *uuid, void *data)
-{
-        return plugins_is_healthy(((const struct agent *)data)->plugins, uuid);
 }
 
 static void on_held(void *data)
@@ -327,6 +398,9 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 inventory_free(inventory);
                 return;
         }
+        /* A plan that came in this turn is shown with its own health. That of this inventory follows. */
+        plugins_settle(agent->plugins);
+        unit_health_clear(&agent->health);
         if (!before || !inventory_is_same(before, inventory))
                 report_inventory(inventory);
         node_report_inventory(agent->report, inventory);
@@ -335,6 +409,7 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 agent->refused = inventory;
                 return;
         }
+        mark_claimed(agent, inventory);
         if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
                 agent_refuse(agent, inventory, &err);
                 return;
@@ -371,8 +446,7 @@ static void on_agent_health(const char *uuid, bool healthy, const char *reason, 
         if (agent->stopping)
                 return;
         report_health(uuid, healthy, reason, xid);
-        set_health(agent, uuid, healthy);
-        node_report_health(agent->report, uuid, healthy, reason);
+        set_health(agent, uuid, healthy, reason);
 }
 
 static void on_unheard(const char *reason, void *data)
@@ -450,6 +524,7 @@ static void take_over(struct agent *agent)
         report_crash(agent);
         agent_hangs_report_all(agent->monitor, agent->events);
         agent_rollout_serve(agent->rollout, true);
+        begin_dra(agent);
         if (agent->current)
                 agent_serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
         agent_config_serve(agent->configs, true);
@@ -462,6 +537,7 @@ static void give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
         agent_rollout_serve(agent->rollout, false);
+        dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
@@ -495,6 +571,9 @@ static void warn_of_late_options(const struct config *before, const struct confi
         if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
                 log_warn("a new container driver root takes effect at the next start",
                         LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
+        if (strcmp(before->dra.driver_name, config->dra.driver_name) != 0)
+                log_warn("a new name of the DRA driver takes effect at the next start",
+                        LOG_STR("in_force", before->dra.driver_name), LOG_STR("configured", config->dra.driver_name));
         if (before->discovery != config->discovery)
                 log_warn("a new device discovery strategy takes effect at the next start");
 }
@@ -641,6 +720,8 @@ static char *find_ailment(void *data)
 
         if (agent->bad_plan.text[0])
                 return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
+        if (agent->bad_dra.text[0])
+                return xasprintf("nothing is offered by DRA: %s", agent->bad_dra.text);
         if (agent->bad_config.text[0])
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
         if (n_hangs > 0)
@@ -707,6 +788,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 {
         const struct node_report_options options = {
                 .loop = &agent->loop,
+                .health = &agent->health,
                 .client = agent_api_client(agent->api),
                 .watch = agent->node,
                 .events = agent->events,
@@ -726,7 +808,8 @@ static int agent_start(struct agent *agent, struct error *err)
                 .on_change = on_holdings_changed,
                 .on_held = on_held,
                 .repeat = on_repeat,
-                .is_healthy = is_healthy,
+                .wants_pods = on_wants_pods,
+                .health = &agent->health,
                 .data = agent};
         struct agent_rollout_options rollout = {.loop = &agent->loop,
                 .mps_directory = config->mps_directory,
@@ -738,6 +821,7 @@ static int agent_start(struct agent *agent, struct error *err)
         struct plugins_options plugins = {
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
+                .health = &agent->health,
                 .on_stranded = on_stranded,
                 .on_serving = on_serving,
                 .data = agent,
@@ -843,6 +927,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                 log_info("stopped, without waiting for calls into NVML that hang");
                 _exit(agent.status);
         }
+        unit_health_clear(&agent.health);
         generation_free(agent.previous);
         generation_free(agent.current);
         inventory_free(agent.refused);

@@ -27,6 +27,10 @@
  * Where CDI was only added to the configured lists (share/plan.h), a failure takes it back: |warn| hears why, and it is none.
  *
  * On success plan->cdi_extras says which of the enabled extras have something to inject, and plan->cdi_limits whether there are
- * devices for the limits of MPS clients. Without CDI in plan_device_lists() it does nothing.
+ * devices for the limits of MPS clients, and plan->has_cdi_units is set. Without CDI in plan_device_lists() and without DRA it does
+ * nothing; where only DRA needs it, a failure is a warning, too.
  */
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
+
+/* By which a container gets |unit|: "k8s.device-plugin.nvidia.com/gpu=<UUID or index>". */
+const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit);

@@ -20,7 +20,7 @@ struct now {
 };
 
 /* Of |unit| in the specification, as cdi requests spell it. */
-static const char *unit_name(const struct config *config, const struct unit *unit)
+const char *devices_name(const struct config *config, const struct unit *unit)
 {
         return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
 }
@@ -184,26 +184,34 @@ static const char *why_missing(const struct cdi_context *context, const struct u
         return arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES);
 }
 
-int devices_check(const struct cdi_context *context, const struct spec *spec, struct error *err)
+/* How many of its units have a device; |*why| is the reason where one has none. */
+static size_t check_resource(
+        const struct cdi_context *context, const struct spec *spec, const struct resource *resource, const char **why)
 {
         size_t n_found = 0;
-        const char *why = "none is known";
 
-        for (size_t i = 0; i < context->plan->n_resources; i++) {
-                const struct resource *resource = &context->plan->resources[i];
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const char *name = devices_name(context->config, &resource->units[i]);
 
-                for (size_t j = 0; j < resource->n_units; j++) {
-                        const char *name = unit_name(context->config, &resource->units[j]);
-
-                        if (spec_has(spec, name)) {
-                                n_found++;
-                                continue;
-                        }
-                        why = why_missing(context, &resource->units[j], name);
-                        cdi_warn(context, "%s: no container that gets '%s' will start, since it has no CDI device: %s",
-                                resource->name, name, why);
+                if (spec_has(spec, name)) {
+                        n_found++;
+                        continue;
                 }
+                *why = why_missing(context, &resource->units[i], name);
+                cdi_warn(context, "%s: no container that gets '%s' will start, since it has no CDI device: %s",
+                        resource->name, name, *why);
         }
+        return n_found;
+}
+
+int devices_check(const struct cdi_context *context, const struct spec *spec, struct error *err)
+{
+        const struct plan *plan = context->plan;
+        const char *why = "none is known";
+        size_t n_found = plan->claimable ? check_resource(context, spec, plan->claimable, &why) : 0;
+
+        for (size_t i = 0; i < plan->n_resources; i++)
+                n_found += check_resource(context, spec, &plan->resources[i], &why);
         if (n_found)
                 return 0;
         return error_set(err, ERROR_NOT_FOUND, "CDI: no unit has a device: %s", why);

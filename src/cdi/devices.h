@@ -6,6 +6,9 @@
 #include "cdi/context.h"
 #include "cdi/spec.h"
 
+/* The name of |unit| in the specification, as cdi requests spell it. */
+const char *devices_name(const struct config *config, const struct unit *unit);
+
 /*
  * Adds one device for each GPU that is not divided and each MIG device, and for each GPU that the plan shows as a whole, divided or
  * not: that one comes with all its MIG devices. (NVIDIA's plugin leaves it out, and kubelet hands out a name that no runtime

@@ -130,7 +130,7 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
         unsigned int found = 0;
         int limits;
 
-        if (plan->n_resources == 0)
+        if (plan->n_resources == 0 && !(plan->claimable && plan->claimable->n_units))
                 return 0;
         if (file_make_folder(plan->config->cdi_root, err) < 0)
                 return error_prefix(err, "CDI");
@@ -149,6 +149,7 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
                 return -1;
         plan->cdi_extras = found;
         plan->cdi_limits = limits;
+        plan->has_cdi_units = true;
         return 0;
 }
 
@@ -156,24 +157,32 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
 static int go_without(struct plan *plan, config_warn_fn *warn, void *warn_data, const struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct sharing_section *mps = plan->config->sharing.mps;
+        const char *what = "DRA claims cannot be prepared";
 
+        if (plan->adds_cdi)
+                what = arena_printf(&arena,
+                        "a container that asks for several resources will see only the GPUs of one of them%s",
+                        mps && mps->provisioning == PROVISIONING_DECLARED
+                                ? ", and what annotations of pods declare is ignored"
+                                : "");
         plan->adds_cdi = false;
         if (warn)
-                warn(arena_printf(&arena,
-                             "no CDI specification can be written, so a container that asks for several resources "
-                             "will see only the GPUs of one of them%s: %s",
-                             plan->config->sharing.mps &&
-                                             plan->config->sharing.mps->provisioning == PROVISIONING_DECLARED
-                                     ? ", and what annotations of pods declare is ignored"
-                                     : "",
-                             err->text),
+                warn(arena_printf(&arena, "no CDI specification can be written, so %s: %s", what, err->text),
                         warn_data);
         return 0;
 }
 
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
 {
-        if (!(plan_device_lists(plan) & DEVICE_LIST_CDI) || publish_all(plan, warn, warn_data, err) == 0)
+        bool is_asked_for = plan_device_lists(plan) & DEVICE_LIST_CDI;
+
+        if ((!is_asked_for && !plan->claimable) || publish_all(plan, warn, warn_data, err) == 0)
                 return 0;
-        return plan->adds_cdi ? go_without(plan, warn, warn_data, err) : -1;
+        return plan->adds_cdi || !is_asked_for ? go_without(plan, warn, warn_data, err) : -1;
+}
+
+const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit)
+{
+        return arena_printf(arena, CDI_VENDOR "/" CDI_CLASS_GPU "=%s", devices_name(config, unit));
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "config/config_file.h"
 #include "config/node_taint.h"
 #include "config/option.h"
@@ -78,24 +79,52 @@ static unsigned int extras(const struct merge *merge)
                (merged_is(merge, "mofed-enabled", "true") ? EXTRA_MOFED : 0U);
 }
 
-/* MPS cannot be described to a container without the place where it is on the host. */
-static int check_mps_root(const struct option_set *options, struct config *config, config_warn_fn *warn,
-        void *warn_data, struct error *err)
+static int set_dra(struct config *config, const struct merge *merge, struct arena *arena, struct error *err)
 {
-        if (!config->sharing.mps || *config->mps_root)
+        struct config_dra *dra = &config->dra;
+
+        *dra = merge->file->dra;
+        dra->enabled = merged_is(merge, "dra", "true");
+        dra->driver_name = config_copy(merge, arena, "dra-driver-name");
+        dra->registry = config_copy(merge, arena, "kubelet-plugins-registry");
+        dra->plugins = config_copy(merge, arena, "kubelet-plugins");
+        dra->instance = merged_is(merge, "dra-instance", "") ? NULL : config_copy(merge, arena, "dra-instance");
+        if (strlen(dra->driver_name) > CONFIG_MAX_DRIVER || !text_is_subdomain(dra->driver_name))
+                return error_set(err, ERROR_INVALID,
+                        "dra-driver-name: '%.100s' is not the name of a DRA driver: a DNS subdomain in lower case of at most "
+                        "%zu characters, such as gpu.example.com",
+                        dra->driver_name, CONFIG_MAX_DRIVER);
+        return 0;
+}
+
+/* MPS cannot be described to a container without the place where it is on the host. */
+static int check_mps_root(const struct option_set *options, struct config *config, struct arena *arena,
+        config_warn_fn *warn, void *warn_data, struct error *err)
+{
+        const bool is_dra = config->dra.enabled && config->dra.mps;
+        const char *who = "dra.mps";
+
+        if ((!config->sharing.mps && !is_dra) || *config->mps_root)
                 return 0;
+        if (config->sharing.mps)
+                who = "sharing.mps";
         if (options->is_read_only) {
                 config->mps_root = "/run/nvidia/mps";
                 if (warn)
-                        warn("sharing.mps: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs --mps-root, MPS_ROOT or "
-                             "flags.mpsRoot, which the Helm chart sets",
+                        warn(arena_printf(arena,
+                                     "%s: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs --mps-root, "
+                                     "MPS_ROOT or flags.mpsRoot, which the Helm chart sets",
+                                     who),
                                 warn_data);
                 return 0;
         }
+        if (config->sharing.mps)
+                who = arena_printf(
+                        arena, "config '%.150s' line %d: sharing.mps", config->path, config->sharing.mps->line);
         return error_set(err, ERROR_INVALID,
-                "config '%.150s' line %d: sharing.mps: needs the directory of MPS on the host, and none is set: use "
-                "--mps-root, MPS_ROOT or flags.mpsRoot, for example /run/nvidia/mps",
-                config->path, config->sharing.mps->line);
+                "%s: needs the directory of MPS on the host, and none is set: use --mps-root, MPS_ROOT or flags.mpsRoot, "
+                "for example /run/nvidia/mps%s",
+                who, config->sharing.mps ? "" : "; or dra.mps: false offers no shares");
 }
 
 static int check_node_taint_and_condition(const struct config *config, struct arena *arena, struct error *err)
@@ -187,7 +216,9 @@ int config_build_text(const struct option_set *options, const struct config_text
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);
-        if (check_mps_root(options, config, warn, warn_data, err) < 0 ||
+        if (set_dra(config, &merge, arena, err) < 0)
+                return -1;
+        if (check_mps_root(options, config, arena, warn, warn_data, err) < 0 ||
                 check_node_taint_and_condition(config, arena, err) < 0)
                 return -1;
         *ret = config;

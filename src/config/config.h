@@ -31,6 +31,8 @@
 #define CONFIG_MAX_RESERVE_MIB 1048576U
 #define CONFIG_MAX_XIDS ((size_t)256)
 #define CONFIG_MAX_XID 1023U
+#define CONFIG_MAX_SHARES 60U          /* static ones of a unit by DRA, and clients of a claim: no driver has more */
+#define CONFIG_MAX_DRIVER ((size_t)63) /* characters of the name of a DRA driver, says the API server */
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
@@ -92,6 +94,12 @@ enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE 
 
 /* On whom Kubernetes events are created: nobody; the node; the node and the pods concerned. */
 enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
+
+/* What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it (dra/layout.h). */
+enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
+
+/* A share by DRA whose limits GPU and driver cannot enforce: its claim is not prepared, or it is and says so in a condition. */
+enum dra_unenforced { DRA_UNENFORCED_REFUSE, DRA_UNENFORCED_CONDITION };
 
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
 
@@ -189,6 +197,32 @@ struct config_discovery {
         const char *machine_type_file;
 };
 
+/*
+ * "dra", ours: what the node offers by Dynamic Resource Allocation (dra/layout.h says what the devices are). The driver's name, the folders,
+ * the instance and whether DRA is there at all hold from the start; the rest may change on reload.
+ */
+struct config_dra {
+        bool enabled;
+        const char *driver_name;        /* a DNS subdomain in lower case, at most CONFIG_MAX_DRIVER characters */
+        struct device_selector devices; /* the GPUs that belong to DRA: all, or a list without MIG devices */
+        bool whole;                     /* one of the three is true */
+        bool mps;
+        bool time_slicing;
+        unsigned int slots; /* by time-slicing */
+        uint64_t
+                default_memory_mib; /* what a claim on a shared unit gets if it does not say; 0: a part of the unit's */
+        unsigned int default_thread_percentage;
+        unsigned int default_clients;
+        bool has_memory_reserve; /* as of a sharing section */
+        uint64_t memory_reserve_mib;
+        enum dra_fallback fallback;
+        unsigned int shares; /* with DRA_FALLBACK_SHARES */
+        enum dra_unenforced unenforced;
+        const char *registry; /* kubelet's folders: "/var/lib/kubelet/plugins_registry" */
+        const char *plugins;  /* "/var/lib/kubelet/plugins" */
+        const char *instance; /* UID of this pod; NULL: none */
+};
+
 /* "health", ours: what an Xid means for the GPU, against the table in gpu/xid.h. */
 struct xid_rule {
         unsigned int xid;
@@ -238,6 +272,7 @@ struct config {
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
 
         struct config_discovery discovery_flags;
+        struct config_dra dra;
 
         const char *kubelet_socket;  /* "" : never register */
         const char *nvml_library;    /* "" : found by the driver root */
@@ -283,6 +318,9 @@ char *config_print(const struct config *config);
 
 /* The JSON Schema of the file, draft 7, for editors: completion, help texts, and marks at what is wrong; the caller frees. */
 char *config_schema(void);
+
+/* Whether a GPU is among those that |dra| selects, enabled or not. */
+bool config_dra_selects(const struct config_dra *dra, unsigned int index, const char *uuid);
 
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
 const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm", "declared" */

@@ -242,6 +242,8 @@ static int read_text(struct config_file *file, const struct config_text *text, c
         read_health(file, &tree, root->health);
         defaults.policy = options->values[policy] ? options->values[policy] : file->values[policy];
         read_discovery(&file->discovery, &tree, root->flags);
+        if (root->dra && config_dra_build(&file->dra, &tree, root->dra, err) < 0)
+                return -1;
         return config_sharing_build(&file->sharing, &tree, root->sharing, &defaults, err);
 }
 
@@ -250,6 +252,8 @@ int config_file_parse(struct config_file *ret, const struct config_text *text, c
 {
         struct config_file file = {.values = ARENA_ARRAY(arena, const char *, option_count), .recover = true};
 
+        if (config_dra_build(&file.dra, NULL, NULL, err) < 0)
+                return -1;
         if (text->size > CONFIG_FILE_LIMIT)
                 return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
                         text->name, text->size, CONFIG_FILE_LIMIT);

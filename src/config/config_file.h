@@ -19,6 +19,7 @@ struct config_file {
         bool recover;
         bool counts_remaps;
         struct config_discovery discovery;
+        struct config_dra dra; /* but for what is an option */
 };
 
 /*
@@ -108,6 +109,27 @@ struct file_health {
         const char *pending_row_remap; /* NULL: ignore */
 };
 
+struct file_dra_defaults {
+        struct tree_node node;
+        struct memory_size memory;
+        unsigned int thread_percentage;
+        unsigned int clients;
+};
+
+struct file_dra {
+        struct tree_node node;
+        struct device_selector devices;
+        bool whole;
+        bool mps;
+        bool time_slicing;
+        unsigned int slots;
+        struct file_dra_defaults *defaults;
+        struct memory_size memory_reserve;
+        unsigned int fallback;
+        unsigned int shares;
+        unsigned int unenforced;
+};
+
 struct file_root {
         struct tree_node node;
         const char *version;
@@ -116,6 +138,7 @@ struct file_root {
         struct file_sharing *sharing;
         struct file_options *imex;
         struct file_health *health;
+        struct file_dra *dra;
 };
 
 /* What counts where the section is silent. */
@@ -131,3 +154,7 @@ int config_sharing_build(struct sharing *ret, const struct tree *tree, const str
 /* config_section.c: what the keys of one section mean together: its defaults by each other, and what they cannot say at once. */
 int config_sharing_settle(struct sharing_section *section, struct shared_resource *resources, const struct tree *tree,
         const struct file_section *file, const struct sharing_defaults *defaults, struct error *err) MUST_USE;
+
+/* config_dra.c: what the section "dra" means; NULL: it is not there. */
+int config_dra_build(
+        struct config_dra *ret, const struct tree *tree, const struct file_dra *file, struct error *err) MUST_USE;

@@ -16,6 +16,11 @@ static json_t *text(const char *value)
         return json ? json : json_string("(not UTF-8)");
 }
 
+static json_t *print_memory(bool is_given, uint64_t mib)
+{
+        return is_given ? json_sprintf("%lluMi", (unsigned long long)mib) : text("auto");
+}
+
 static json_t *words(const char *const *list)
 {
         json_t *json = json_array();
@@ -145,9 +150,8 @@ static void print_mps(json_t *section, const struct sharing_section *sharing)
 
         json_object_set_new(section, "provisioning", text(provisioning_name(sharing->provisioning)));
         json_object_set_new(section, "daemonScope", text(daemon_scope_name(sharing->daemon_scope)));
-        json_object_set_new(section, "memoryReserve",
-                sharing->has_memory_reserve ? json_sprintf("%lluMi", (unsigned long long)sharing->memory_reserve_mib)
-                                            : text("auto"));
+        json_object_set_new(
+                section, "memoryReserve", print_memory(sharing->has_memory_reserve, sharing->memory_reserve_mib));
         if (sharing->max_threads)
                 json_object_set_new(section, "maxThreads", json_integer(sharing->max_threads));
         if (sharing->max_memory_mib)
@@ -221,6 +225,29 @@ static json_t *print_health(const struct config *config)
         return health;
 }
 
+static json_t *print_dra(const struct config_dra *dra)
+{
+        json_t *json = json_object();
+        json_t *defaults = json_object();
+
+        json_object_set_new(defaults, "memory", print_memory(dra->default_memory_mib > 0, dra->default_memory_mib));
+        json_object_set_new(defaults, "threadPercentage", json_integer(dra->default_thread_percentage));
+        json_object_set_new(defaults, "clients", json_integer(dra->default_clients));
+        json_object_set_new(json, "enabled", json_boolean(dra->enabled));
+        json_object_set_new(json, "driverName", text(dra->driver_name));
+        json_object_set_new(json, "devices", print_devices(&dra->devices));
+        json_object_set_new(json, "whole", json_boolean(dra->whole));
+        json_object_set_new(json, "mps", json_boolean(dra->mps));
+        json_object_set_new(json, "timeSlicing", json_boolean(dra->time_slicing));
+        json_object_set_new(json, "slots", json_integer(dra->slots));
+        json_object_set_new(json, "defaults", defaults);
+        json_object_set_new(json, "memoryReserve", print_memory(dra->has_memory_reserve, dra->memory_reserve_mib));
+        json_object_set_new(json, "fallback", text(dra_fallback_words[dra->fallback]));
+        json_object_set_new(json, "shares", json_integer(dra->shares));
+        json_object_set_new(json, "unenforced", text(dra_unenforced_words[dra->unenforced]));
+        return json;
+}
+
 /* What is not in the file, since it must be known before the file can be read or cannot change while the process lives. */
 static json_t *print_process(const struct config *config)
 {
@@ -228,6 +255,9 @@ static json_t *print_process(const struct config *config)
 
         json_object_set_new(process, "configFile", text(config->path));
         json_object_set_new(process, "kubeletSocket", text(config->kubelet_socket));
+        json_object_set_new(process, "kubeletPluginsRegistry", text(config->dra.registry));
+        json_object_set_new(process, "kubeletPlugins", text(config->dra.plugins));
+        json_object_set_new(process, "draInstance", text(config->dra.instance ? config->dra.instance : ""));
         json_object_set_new(process, "nvmlLibrary", text(config->nvml_library));
         json_object_set_new(process, "systemRoot", text(config->system_root));
         json_object_set_new(process, "cdiRoot", text(config->cdi_root));
@@ -259,6 +289,7 @@ char *config_print(const struct config *config)
         json_object_set_new(json, "sharing", print_sharing(&config->sharing));
         json_object_set_new(json, "imex", print_imex(config));
         json_object_set_new(json, "health", print_health(config));
+        json_object_set_new(json, "dra", print_dra(&config->dra));
         json_object_set_new(json, "process", print_process(config));
         printed = json_dumps(json, JSON_INDENT(2));
         json_decref(json);

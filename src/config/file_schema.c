@@ -240,6 +240,86 @@ static const struct schema_key flags_keys[] = {
 static const struct schema_object flags_object = {OBJECT(flags_keys, file_flags), .options = "flags."};
 static const struct schema_object imex_object = {.options = "imex.", .size = sizeof(struct file_options)};
 
+/* ---- dra ---- */
+
+static const struct schema_key dra_defaults_keys[] = {
+        {.name = "memory",
+                .type = SCHEMA_MEMORY,
+                MEMBER(file_dra_defaults, memory),
+                .most = CONFIG_MAX_RESERVE_MIB,
+                .help = "memory: auto (the default: an eighth of what the unit has for shares), MiB, or 512Mi, 1Gi"},
+        {.name = "threadPercentage",
+                .type = SCHEMA_UINT,
+                MEMBER(file_dra_defaults, thread_percentage),
+                .least = 1,
+                .most = 100,
+                .help = "percent of the threads (default: 10)"},
+        {.name = "clients",
+                .type = SCHEMA_UINT,
+                MEMBER(file_dra_defaults, clients),
+                .least = 1,
+                .most = CONFIG_MAX_SHARES,
+                .help = "processes that compute at the same time (default: 1)"},
+};
+static const struct schema_object dra_defaults_object = {OBJECT(dra_defaults_keys, file_dra_defaults)};
+
+static const struct schema_key dra_keys[] = {
+        {.name = "devices",
+                .type = SCHEMA_DEVICES,
+                MEMBER(file_dra, devices),
+                .help = "the GPUs that belong to DRA, with their MIG devices: all (the default), or a list of indices and "
+                        "UUIDs; the others stay with the device plugin"},
+        {.name = "whole",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_dra, whole),
+                .help = "offer whole GPUs and MIG devices, for one claim each (default: true)"},
+        {.name = "mps",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_dra, mps),
+                .help = "offer shares of GPUs and MIG devices by MPS, of memory and threads as claims request them (default: "
+                        "true)"},
+        {.name = "timeSlicing",
+                .type = SCHEMA_BOOL,
+                MEMBER(file_dra, time_slicing),
+                .help = "offer GPUs and MIG devices whose claims take turns (default: false)"},
+        {.name = "slots",
+                .type = SCHEMA_UINT,
+                MEMBER(file_dra, slots),
+                .least = 1,
+                .most = CONFIG_MAX_REPLICAS,
+                .help = "how many claims take turns on one unit (default: 4)"},
+        {.name = "defaults",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_dra, defaults),
+                .object = &dra_defaults_object,
+                .help = "what a claim on a unit shared by MPS gets of what it does not request"},
+        {.name = "memoryReserve",
+                .type = SCHEMA_MEMORY,
+                MEMBER(file_dra, memory_reserve),
+                .most = CONFIG_MAX_RESERVE_MIB,
+                .help = "memory of each unit that no share gets, for driver and MPS server: auto (the default), MiB, or "
+                        "512Mi, 1Gi"},
+        {.name = "fallback",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_dra, fallback),
+                .choices = dra_fallback_words,
+                .help = "what is offered where the API server lacks a feature that the above need: whole units (whole, the "
+                        "default), or equal shares of each by MPS (shares)"},
+        {.name = "shares",
+                .type = SCHEMA_UINT,
+                MEMBER(file_dra, shares),
+                .least = 1,
+                .most = CONFIG_MAX_SHARES,
+                .help = "how many equal shares of a unit, with fallback shares (default: 4)"},
+        {.name = "unenforced",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_dra, unenforced),
+                .choices = dra_unenforced_words,
+                .help = "a share whose limits GPU and driver cannot enforce: its pod does not start (refuse, the default), or "
+                        "it starts and the claim has a condition (condition)"},
+};
+static const struct schema_object dra_object = {OBJECT(dra_keys, file_dra), .options = "dra."};
+
 /* ---- the rest ---- */
 
 static const char *const remap_words[] = {"ignore", "unhealthy", NULL};
@@ -292,5 +372,10 @@ static const struct schema_key root_keys[] = {
                 MEMBER(file_root, health),
                 .object = &health_object,
                 .help = "which errors make a GPU unhealthy, and whether it recovers"},
+        {.name = "dra",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, dra),
+                .object = &dra_object,
+                .help = "what is offered by Dynamic Resource Allocation; enabled and driverName count at the start only"},
 };
 const struct schema_object schema_file = {OBJECT(root_keys, file_root)};

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 

@@ -25,6 +25,8 @@ extern const char *const xid_action_words[];      /* "ignore", "unhealthy" */
 extern const char *const config_fallback_words[]; /* nodeconfig/choice.h */
 extern const char *const labels_output_words[];
 extern const char *const events_words[];
+extern const char *const dra_fallback_words[];
+extern const char *const dra_unenforced_words[];
 extern const char *const restart_words[];     /* cli/keeper.h */
 extern const char *const device_list_words[]; /* the position is that of the bit */
 

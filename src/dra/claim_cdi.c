@@ -22,6 +22,16 @@ static char *path_of(const char *root, const char *driver, const char *uid)
         return xasprintf("%s/%s-" CLASS "_%s.json", root, driver, uid);
 }
 
+bool dra_claim_cdi_is_file(const char *driver, const char *name)
+{
+        _free_ char *begin = path_of("", driver, "");
+        const size_t length = strlen(begin) - strlen("/.json");
+        const size_t n_name = strlen(name);
+
+        return n_name > length + strlen(".json") && strncmp(name, begin + 1, length) == 0 &&
+               strcmp(name + n_name - strlen(".json"), ".json") == 0;
+}
+
 static void add_edits(struct spec_edits *to, const struct dra_edits *edits)
 {
         static const char *const read_only[] = {"ro", "nosuid", "nodev", "rbind", "rprivate", NULL};

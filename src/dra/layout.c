@@ -15,7 +15,6 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define PROFILE_TEXT_MAX 24 /* of a profile in a name: those that are known have 17 at most */
-#define SHARES_MAX 60U
 
 static const char *const kind_names[] = {
         [DRA_DEVICE_WHOLE] = "whole",
@@ -427,7 +426,7 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
 /* Static ones; where there cannot be so many, the unit is offered as a whole. */
 static void add_shares(struct builder *builder, const struct dra_unit *unit)
 {
-        unsigned int shares = MAX(1U, MIN(builder->options->shares, SHARES_MAX));
+        unsigned int shares = MAX(1U, MIN(builder->options->shares, CONFIG_MAX_SHARES));
         const char *obstacle = mps_obstacle(builder, unit, shares);
 
         if (obstacle) {

@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "config/config.h"
 #include "gpu/inventory.h"
 
 #define DRA_DEVICE_NAME_SIZE ((size_t)64) /* a DNS label has at most 63 characters */
@@ -123,8 +124,6 @@ struct dra_features {
         bool device_taints;         /* DRADeviceTaints */
 };
 
-enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
-
 /* Of one node. DRA_OPTIONS_DEFAULT has all features and offers whole units and MPS. */
 struct dra_options {
         const char *const *devices; /* UUIDs of the GPUs that belong to DRA; NULL: all */
@@ -141,7 +140,7 @@ struct dra_options {
         uint64_t memory_reserve_mib;
         unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */
         enum dra_fallback fallback; /* of the safe layout */
-        unsigned int shares;        /* static shares of a unit there, 1 to 60 */
+        unsigned int shares;        /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
         struct dra_features features;
         const struct dra_mig_gpu *mig_gpus; /* with dynamic_mig */
         size_t n_mig_gpus;

@@ -63,14 +63,19 @@ static void succeed(struct dra_preparing *preparing, const struct dra_prepared_c
 
         for (size_t i = 0; i < claim->n_results; i++) {
                 const struct dra_prepared_result *result = &claim->results[i];
+                const char **ids = ARENA_ARRAY(&preparing->arena, const char *, 2);
+                size_t n_ids = 0;
 
+                if (result->unit_cdi_id)
+                        ids[n_ids++] = result->unit_cdi_id;
+                ids[n_ids++] = result->cdi_id;
                 devices[i] = (struct dra_service_device){
                         .request_names = &result->request,
                         .n_request_names = 1,
                         .pool_name = preparing->prepare->options.pool,
                         .device_name = result->device,
-                        .cdi_device_ids = &result->cdi_id,
-                        .n_cdi_device_ids = 1,
+                        .cdi_device_ids = ids,
+                        .n_cdi_device_ids = n_ids,
                         .share_id = result->share_id,
                 };
         }
@@ -152,6 +157,7 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
                 results[i].thread_percentage = allocated[i].thread_percentage;
                 results[i].tier = allocated[i].tier;
                 results[i].daemon = allocated[i].daemon;
+                results[i].unit_cdi_id = allocated[i].unit_cdi_id;
                 results[i].edits = allocated[i].edits;
         }
         made->results = results;

@@ -5,6 +5,7 @@
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
  *          {"request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
  *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
+ *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…",
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
@@ -24,6 +25,7 @@
 #include "base/error.h"
 #include "dra/claim.h"
 
+#define DRA_RECORD_NAME "prepared.json" /* in the driver's directory (dra/registration.h) */
 #define DRA_RECORD_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define DRA_RECORD_CLAIMS_MAX ((size_t)1024)
 #define DRA_RECORD_EDITS_MAX ((size_t)256) /* of each kind, for one result */
@@ -62,6 +64,7 @@ struct dra_prepared_result {
         const char *tier;               /* how the limits are enforced; NULL: not */
         const char *daemon;             /* NULL: none */
         const char *cdi_id;
+        const char *unit_cdi_id; /* the CDI device of the unit, which the container also gets; NULL: none */
         struct dra_edits edits;
 };
 

@@ -21,9 +21,9 @@ enum hang_answer hang_judge(const struct call_info *call, const struct call_info
         return HANG_REPLACE;
 }
 
-bool hang_is_about_events(const struct call_info *call)
+bool hang_has_events(const struct call_info *call)
 {
-        return strncmp(call->call, "nvmlEventSet", strlen("nvmlEventSet")) == 0;
+        return strncmp(call->call, "nvmlEventSetWait", strlen("nvmlEventSetWait")) == 0;
 }
 
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory)

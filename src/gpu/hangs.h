@@ -27,8 +27,8 @@ enum hang_answer {
 /* |dismissed|: the calls of the threads that were dismissed before. */
 enum hang_answer hang_judge(const struct call_info *call, const struct call_info *dismissed, size_t n_dismissed);
 
-/* It has the event set, which no other thread may use meanwhile. */
-bool hang_is_about_events(const struct call_info *call);
+/* It has the event set, which no other thread may use meanwhile. What makes or frees one does that beside the one in use. */
+bool hang_has_events(const struct call_info *call);
 
 /* Which GPU it is: one that has not told its UUID is known by its index, where |inventory| (or NULL) has it. */
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory);

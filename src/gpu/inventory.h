@@ -110,6 +110,7 @@ struct gpu {
         int coherent; /* 1: GPU and CPU see each other's memory by one set of page tables (ATS); 0; -1 unknown */
         bool mig_capable;
         bool mig_enabled;
+        bool is_claimed; /* DRA claims have something of it: the agent knows, NVML does not */
         unsigned int mig_max;
         const struct mig_device *mig_devices;
         size_t n_mig_devices;
@@ -156,6 +157,9 @@ const struct gpu *inventory_find(const struct inventory *inventory, const char *
 /* The GPU with this UUID, or the one that the MIG device with it is on; NULL: neither. |ret_mig| is NULL for a whole GPU. */
 const struct gpu *inventory_find_unit(
         const struct inventory *inventory, const char *uuid, const struct mig_device **ret_mig);
+
+/* |uuid| is that of the GPU, or of a MIG device on it. */
+bool gpu_has_unit(const struct gpu *gpu, const char *uuid);
 
 /* There is a GPU or a MIG device with this UUID. */
 bool inventory_has(const struct inventory *inventory, const char *uuid);

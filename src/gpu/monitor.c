@@ -235,7 +235,7 @@ static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *
 
         if (new_worker(monitor, &heir, &ignored) < 0)
                 return false;
-        if (!worker_dismiss(monitor->worker, heir, !hang_is_about_events(call))) {
+        if (!worker_dismiss(monitor->worker, heir, !hang_has_events(call))) {
                 worker_leave(heir);
                 return false;
         }

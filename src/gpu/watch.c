@@ -28,10 +28,12 @@ void watch_done(struct watch *watch)
 
 void watch_close(struct watch *watch)
 {
-        if (watch->nvml && watch->ears.set && watch->ears.set != watch->disowned)
-                NVML_RELEASE(watch->nvml, event_set_free, watch->ears.set);
-        free(watch->ears.gpus);
-        watch->ears = (struct watch_ears){0};
+        struct watch_ears ears = watch->ears;
+
+        watch->ears = (struct watch_ears){0}; /* nobody may take over what is being freed */
+        if (watch->nvml && ears.set && ears.set != watch->disowned)
+                NVML_RELEASE(watch->nvml, event_set_free, ears.set);
+        free(ears.gpus);
         watch->disowned = NULL;
         watch->must_sweep = false;
         watch->wait_errors = 0;

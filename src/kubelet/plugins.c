@@ -43,8 +43,7 @@ struct plugins {
         const struct plan *plan;
         struct list members;
         struct list draining; /* closing; their names are not to be registered again before they are gone */
-        char **unhealthy;
-        size_t n_unhealthy;
+        const struct unit_health *health;
 
         void (*on_stranded)(void *data);
         void (*on_serving)(bool is_serving, void *data);
@@ -55,58 +54,17 @@ struct plugins {
         void *closed_data;
 };
 
-/* ---- health ---- */
-
-static size_t find_unhealthy(const struct plugins *plugins, const char *uuid)
-{
-        size_t i = 0;
-
-        while (i < plugins->n_unhealthy && strcmp(plugins->unhealthy[i], uuid) != 0)
-                i++;
-        return i;
-}
-
-static bool unit_is_healthy(const struct unit *unit, void *data)
-{
-        return find_unhealthy(data, unit->uuid) == ((struct plugins *)data)->n_unhealthy;
-}
-
 bool plugins_is_serving(const struct plugins *plugins)
 {
         return plugins->is_serving;
 }
 
-bool plugins_is_healthy(const struct plugins *plugins, const char *uuid)
-{
-        return find_unhealthy(plugins, uuid) == plugins->n_unhealthy;
-}
-
-static void clear_unhealthy(struct plugins *plugins)
-{
-        while (plugins->n_unhealthy)
-                free(plugins->unhealthy[--plugins->n_unhealthy]);
-}
-
-static void on_settle(uv_idle_t *idle);
-
-void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy)
-{
-        size_t i = find_unhealthy(plugins, uuid);
-
-        if (healthy == (i == plugins->n_unhealthy))
-                return;
-        if (healthy) {
-                free(plugins->unhealthy[i]);
-                plugins->unhealthy[i] = plugins->unhealthy[--plugins->n_unhealthy];
-        } else {
-                plugins->unhealthy =
-                        xrealloc(plugins->unhealthy, (plugins->n_unhealthy + 1) * sizeof(*plugins->unhealthy));
-                plugins->unhealthy[plugins->n_unhealthy++] = xstrdup(uuid);
-        }
-        uv_idle_start(&plugins->settle, on_settle);
-}
-
 /* ---- members ---- */
+
+static bool unit_is_healthy(const struct unit *unit, void *data)
+{
+        return !unit_health_find(((const struct plugins *)data)->health, unit->uuid);
+}
 
 static void on_plugins_part_closed(struct plugins *plugins)
 {
@@ -116,8 +74,6 @@ static void on_plugins_part_closed(struct plugins *plugins)
         if (--plugins->open || !plugins->closing)
                 return;
         lock_hand_over(&plugins->lock);
-        clear_unhealthy(plugins);
-        free(plugins->unhealthy);
         free(plugins->directory);
         free(plugins->kubelet_socket);
         free(plugins);
@@ -213,9 +169,11 @@ static void carry_out_plan(struct plugins *plugins)
 }
 
 /* Everything of one turn of the loop in one message a resource. */
-static void plugins_settle(struct plugins *plugins)
+static void on_settle(uv_idle_t *idle)
 {
-        uv_idle_stop(&plugins->settle);
+        struct plugins *plugins = idle->data;
+
+        uv_idle_stop(idle);
         if (plugins->lock.fd < 0) {
                 /* They serve a plan that is about to go, on sockets that went with kubelet's directory. */
                 if (plugins->plan_is_new)
@@ -231,29 +189,21 @@ static void plugins_settle(struct plugins *plugins)
                 plugin_refresh(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
 }
 
-static void on_settle(uv_idle_t *idle)
-{
-        plugins_settle(idle->data);
-}
-
-void plugins_apply_again(struct plugins *plugins, const struct plan *plan)
+void plugins_settle(struct plugins *plugins)
 {
         if (plugins->plan_is_new)
-                plugins_settle(plugins);
+                on_settle(&plugins->settle);
+}
+
+void plugins_apply(struct plugins *plugins, const struct plan *plan)
+{
+        plugins_settle(plugins);
         /* the previous plan goes, and a request may come in this turn still. */
         LIST_FOR_EACH(link, &plugins->members)
                 plugin_forget_previous(container_of(link, struct member, link)->plugin);
         plugins->plan = plan;
         plugins->plan_is_new = true;
         uv_idle_start(&plugins->settle, on_settle);
-}
-
-void plugins_apply(struct plugins *plugins, const struct plan *plan)
-{
-        if (plugins->plan_is_new)
-                plugins_settle(plugins);
-        clear_unhealthy(plugins);
-        plugins_apply_again(plugins, plan);
 }
 
 void plugins_refresh(struct plugins *plugins)
@@ -429,6 +379,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
                 .bind_timeout_ms = options->bind_timeout_ms,
         };
         plugins->lock = (struct lock)LOCK_INIT;
+        plugins->health = options->health;
         plugins->on_stranded = options->on_stranded;
         plugins->data = options->data;
         list_init(&plugins->members);

@@ -13,14 +13,15 @@
  * with it: where kubelet's directory is replaced, it is taken anew on the new one, and there another agent may be faster. While the
  * directory is away, who served counts as serving, since nobody else can; a plan that comes then closes what is served, and waits.
  *
- * Plans, health and what is unavailable by the broker are carried out at the end of the turn of the loop in which they were told, so that kubelet gets one
- * message for all of it and never sees a state between.
+ * Plans are carried out, and health and what is unavailable by the broker are read, at the end of the turn of the loop in which they changed, so
+ * that kubelet gets one message for all of it and never sees a state between.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <uv.h>
 
+#include "gpu/unit_health.h"
 #include "kubelet/broker.h"
 #include "share/plan.h"
 
@@ -28,10 +29,11 @@ struct plugins;
 
 struct plugins_options {
         uv_loop_t *loop;
-        const char *kubelet_socket;  /* "": serve in the standard directory, but do not register */
-        uint64_t poll_ms;            /* of kubelet's directory, beside inotify; 0: 5,000 */
-        const struct broker *broker; /* NULL: none. Must outlive the plugins. */
-        uint64_t bind_timeout_ms;    /* how long a request may wait for it; 0: BROKER_TIMEOUT_MS */
+        const char *kubelet_socket;       /* "": serve in the standard directory, but do not register */
+        uint64_t poll_ms;                 /* of kubelet's directory, beside inotify; 0: 5,000 */
+        const struct unit_health *health; /* this and the next one must outlive the plugins */
+        const struct broker *broker;      /* NULL: none */
+        uint64_t bind_timeout_ms;         /* how long a request may wait for it; 0: BROKER_TIMEOUT_MS */
         /*
          * The directory is gone for good for this process: it is the mount point of a directory that was removed on the
          * host. Only a new container can see the new one.
@@ -47,25 +49,16 @@ struct plugins_options {
 
 int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err) MUST_USE;
 
-/*
- * Every unit of |plan| is healthy unless said otherwise in the same turn of the loop. the previous plan must stay valid until
- * the next call, and |plan| until the one after it.
- */
+/* The previous plan must stay valid until the next call, and |plan| until the one after it. */
 void plugins_apply(struct plugins *plugins, const struct plan *plan);
 
-/* The same, but units are as healthy as they were: what changed is what is held, and no inventory was read. */
-void plugins_apply_again(struct plugins *plugins, const struct plan *plan);
+/* Carries out now the plan that was applied in this turn, if one was: before the table of health is that of another inventory. */
+void plugins_settle(struct plugins *plugins);
 
 /* False: the node is another agent's to command and to speak for, or will be somebody's when kubelet's directory is there. */
 bool plugins_is_serving(const struct plugins *plugins);
 
-/* By the UUID of a unit: as it was said. */
-bool plugins_is_healthy(const struct plugins *plugins, const char *uuid);
-
-/* By the UUID of a unit. */
-void plugins_set_health(struct plugins *plugins, const char *uuid, bool healthy);
-
-/* Other ids are unavailable by the broker than before: it is asked again. */
+/* Other units are healthy than before, or other ids unavailable by the broker: both are read again. */
 void plugins_refresh(struct plugins *plugins);
 
 /*

@@ -33,20 +33,24 @@ const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, 
         return ledger->status ? mps_status_find_unit(ledger->status, unit) : NULL;
 }
 
+/* Otherwise the daemon that is there may be the previous one, which is about to end. */
+bool ledger_is_current(const struct ledger *ledger, const char *unit)
+{
+        return ledger->status->generation == ledger->generation || !map_find(&ledger->renewed, unit);
+}
+
 static bool is_ready(const struct ledger *ledger, const struct unit *unit)
 {
         const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, unit->uuid);
 
         if (!unit->shared)
                 return true;
-        /* The daemon that is ready may be the previous one, which is about to end. */
-        return daemon && daemon->state == MPS_READY &&
-               (ledger->status->generation == ledger->generation || !map_find(&ledger->renewed, unit->uuid));
+        return daemon && daemon->state == MPS_READY && ledger_is_current(ledger, unit->uuid);
 }
 
 static bool takes_containers(const struct ledger *ledger, const struct unit *unit)
 {
-        return !unit->is_kept && is_ready(ledger, unit) && ledger->options.is_healthy(unit->uuid, ledger->options.data);
+        return !unit->is_kept && is_ready(ledger, unit) && !unit_health_find(ledger->options.health, unit->uuid);
 }
 
 void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared)

@@ -141,8 +141,14 @@ static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wa
         return reported && reported->settings == mps_daemon_digest(daemon);
 }
 
+static void add_renewed(struct ledger *ledger, const struct mps_daemon_wanted *daemon)
+{
+        for (size_t i = 0; i < daemon->n_units; i++)
+                map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[i].uuid), ledger);
+}
+
 /* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
-static void note_renewed(struct ledger *ledger, const struct mps_wanted *previous, const struct mps_wanted *wanted)
+static void note_renewed(struct ledger *ledger, const struct mps_wanted *wanted)
 {
         bool is_current = ledger->status && ledger->status->generation == ledger->generation;
 
@@ -152,14 +158,69 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *previou
         }
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
-                const struct mps_daemon_wanted *old = find_daemon(previous, daemon->name);
+                const struct mps_daemon_wanted *old = find_daemon(&ledger->wanted, daemon->name);
 
                 if ((old && mps_daemon_is_same(old, daemon)) || runs_already(ledger, daemon))
                         continue;
-                for (size_t j = 0; j < daemon->n_units; j++)
-                        map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[j].uuid), ledger);
+                add_renewed(ledger, daemon);
         }
+        /* One that ends is not ready, either, should it be wanted again at once. */
+        for (size_t i = 0; i < ledger->wanted.n_daemons; i++)
+                if (!find_daemon(wanted, ledger->wanted.daemons[i].name))
+                        add_renewed(ledger, &ledger->wanted.daemons[i]);
         ledger->generation++;
+}
+
+static void forget_wanted(struct ledger *ledger)
+{
+        arena_done(&ledger->wanted_arena);
+        ledger->wanted = (struct mps_wanted){0};
+}
+
+static void keep_wanted(struct ledger *ledger, const struct mps_wanted *wanted)
+{
+        struct mps_daemon_wanted *daemons;
+
+        forget_wanted(ledger);
+        daemons = ARENA_ARRAY(&ledger->wanted_arena, struct mps_daemon_wanted, wanted->n_daemons);
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                mps_daemon_wanted_copy(&daemons[i], &ledger->wanted_arena, &wanted->daemons[i]);
+        ledger->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+}
+
+static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wanted)
+{
+        if (wanted->n_daemons != ledger->wanted.n_daemons)
+                return false;
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                const struct mps_daemon_wanted *old = find_daemon(&ledger->wanted, wanted->daemons[i].name);
+
+                if (!old || !mps_daemon_is_same(old, &wanted->daemons[i]))
+                        return false;
+        }
+        return true;
+}
+
+static void want(struct ledger *ledger, struct arena *arena, struct mps_wanted *ret)
+{
+        mps_wanted_of(ret, arena, ledger->plan);
+        ledger_claims_want(ledger, arena, ret);
+}
+
+void ledger_renew_wanted(struct ledger *ledger)
+{
+        struct arena scratch = ARENA_INIT;
+        struct mps_wanted wanted;
+
+        if (!ledger->plan)
+                return;
+        want(ledger, &scratch, &wanted);
+        if (!wants_same(ledger, &wanted)) {
+                note_renewed(ledger, &wanted);
+                keep_wanted(ledger, &wanted);
+                mps_link_apply(ledger->link, &wanted, ledger->generation);
+        }
+        arena_done(&scratch);
 }
 
 void ledger_apply(struct ledger *ledger, const struct plan *plan)
@@ -169,18 +230,16 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         size_t most = plan->n_resources;
         struct arena scratch = ARENA_INIT;
         struct mps_wanted wanted;
-        struct mps_wanted previously_wanted = {0};
         bool is_first = !ledger->plan;
 
-        if (ledger->plan)
-                mps_wanted_of(&previously_wanted, &scratch, ledger->plan);
-        else
+        if (is_first)
                 ledger->generation = MAX(ledger->generation, (uint64_t)date_of(ledger));
-        mps_wanted_of(&wanted, &scratch, plan);
-        note_renewed(ledger, &previously_wanted, &wanted);
+        ledger->plan = plan;
+        want(ledger, &scratch, &wanted);
+        note_renewed(ledger, &wanted);
+        keep_wanted(ledger, &wanted);
         for (size_t i = 0; i < plan->n_resources; i++)
                 most += plan->resources[i].n_draining;
-        ledger->plan = plan;
         ledger->shared = xcalloc(most, sizeof(*ledger->shared));
         ledger->n_shared = 0;
         for (size_t i = 0; i < plan->n_resources; i++)
@@ -195,6 +254,9 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         ledger_begin_asking(ledger);
         ledger_forget_several(ledger);
         ledger_check_several_soon(ledger);
+        if (ledger->n_shared == 0)
+                ledger_report_all(ledger); /* else once kubelet has said what is held */
+        ledger_claims_advance(ledger);
         arena_done(&scratch);
 }
 
@@ -211,9 +273,12 @@ void ledger_leave(struct ledger *ledger)
         ledger_forget_requests(ledger);
         ledger_forget_several(ledger);
         ledger_forget_declared(ledger);
+        ledger->incarnation++; /* from here on another agent sees which containers start */
         limit_monitor_free(ledger->limit_monitor);
         ledger->limit_monitor = limit_monitor_new();
         ledger->found = (struct limit_monitor_report){0};
+        ledger_claims_forget(ledger);
+        forget_wanted(ledger);
         mps_link_forget(ledger->link);
 }
 
@@ -239,6 +304,7 @@ static void free_holdings(struct ledger *ledger)
         ledger_forget_declared(ledger);
         map_done(&ledger->renewed);
         arena_done(&ledger->renewed_arena);
+        forget_wanted(ledger);
         limit_monitor_free(ledger->limit_monitor);
         mps_report_free(ledger->report);
         mps_faults_done(&ledger->faults);
@@ -287,6 +353,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
         ledger->broker = (struct broker){
                 .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
+        list_init(&ledger->claims);
         list_init(&ledger->binds);
         list_init(&ledger->reports);
         list_init(&ledger->askings);
@@ -309,6 +376,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         start_timer(ledger, &ledger->limit_monitor_timer);
         start_timer(ledger, &ledger->several_timer);
         start_timer(ledger, &ledger->declared_timer);
+        start_timer(ledger, &ledger->claims_timer);
         ledger->limit_monitor = limit_monitor_new();
         ledger->report = mps_report_new(&report);
         *ret = ledger;
@@ -374,5 +442,7 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         uv_close((uv_handle_t *)&ledger->several_timer, on_ledger_timer_closed);
         ledger_refuse_declared(ledger);
         uv_close((uv_handle_t *)&ledger->declared_timer, on_ledger_timer_closed);
+        ledger_claims_forget(ledger);
+        uv_close((uv_handle_t *)&ledger->claims_timer, on_ledger_timer_closed);
         mps_link_close(ledger->link, on_link_closed, ledger);
 }

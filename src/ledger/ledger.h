@@ -21,6 +21,7 @@
 #include <uv.h>
 
 #include "config/config.h"
+#include "gpu/unit_health.h"
 #include "kube/client.h"
 #include "kube/node_events.h"
 #include "kubelet/broker.h"
@@ -42,14 +43,15 @@ struct ledger_options {
         uv_loop_t *loop;
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
-        void (*on_change)(void *data); /* the broker's unavailable() would answer differently now */
-        struct node_events *events;    /* NULL: no events are reported. Must outlive the ledger */
-        struct kube_client *client;    /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
-        void (*on_held)(void *data);   /* ledger_ask() has its answer, or kubelet answers again after a long silence */
+        void (*on_change)(void *data);    /* the broker's unavailable() would answer differently now */
+        const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as the next one */
+        struct node_events *events;       /* NULL: no events are reported */
+        struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
+        void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
-        /* plugins_is_healthy(): the health of the GPU itself, by the UUID of a unit */
-        bool (*is_healthy)(const char *uuid, void *data);
-        struct ledger_time (*now)(void *data); /* NULL: the machine's clocks */
+        /* ledger_set_claim_pods() is wanted for all claims: some pod has joined; every two seconds as long as that is so */
+        void (*wants_pods)(void *data);
+        struct ledger_time (*now)(void *data);            /* NULL: the machine's clocks */
         void *data;
 };
 
@@ -67,7 +69,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan);
  */
 void ledger_leave(struct ledger *ledger);
 
-/* is_healthy() answers otherwise now for the unit. */
+/* The table says something else of the unit now. */
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */

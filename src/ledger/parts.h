@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "io/dirwatch.h"
 #include "kubelet/pod_resources.h"
+#include "ledger/claims.h"
 #include "ledger/ledger.h"
 #include "ledger/mps_report.h"
 #include "mps/client/link.h"
@@ -97,13 +98,18 @@ struct ledger {
         struct limit_monitor_report found; /* at the newest look */
         uint64_t violations_total[LIMIT_VIOLATION_KINDS];
         uint64_t clients_ended_total;
-        struct list binds;   /* requests that wait */
-        struct list reports; /* events whose pods are being asked for */
-        uint64_t generation; /* of what is wanted of the daemons: no earlier agent counted that far */
+        struct list claims;       /* of DRA: claims.c */
+        bool knows_claims;        /* which there are */
+        uv_timer_t claims_timer;  /* runs while a claim waits */
+        struct list binds;        /* requests that wait */
+        struct list reports;      /* events whose pods are being asked for */
+        struct mps_wanted wanted; /* of the daemons */
+        struct arena wanted_arena;
+        uint64_t generation; /* of |wanted|: no earlier agent counted that far */
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
-        uint64_t incarnation; /* random: what the ids of allocations begin with */
+        uint64_t incarnation; /* random, another one each time that it serves: ids of allocations begin with it */
         uint64_t n_allocations;
         struct complaint bad_list;
         struct complaint bad_record;
@@ -138,12 +144,17 @@ int64_t ledger_clock(const struct ledger *ledger);
 /* Seconds since the epoch. */
 int64_t ledger_now(const struct ledger *ledger);
 
+/* Plan or claims have changed: if other daemons are wanted now, the supervisor is told. */
+void ledger_renew_wanted(struct ledger *ledger);
+
 /* ---- allocations.c: what is held, by the ledger and by kubelet ---- */
 
 /* By name: who asks may still have the previous plan. */
 struct ledger_resource *ledger_find_shared_among(struct ledger_resource *shared, size_t n_shared, const char *name);
 struct ledger_resource *ledger_find_shared(const struct ledger *ledger, const char *name);
 const struct mps_daemon_status *ledger_find_daemon(const struct ledger *ledger, const char *unit);
+/* The supervisor has heard of the daemon of |unit| as it is wanted now. */
+bool ledger_is_current(const struct ledger *ledger, const char *unit);
 void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_on_save(uv_timer_t *timer);
@@ -213,11 +224,14 @@ bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource,
 void ledger_start_declared(struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context);
 void ledger_on_declared_timer(uv_timer_t *timer);
-/* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
-void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
-        size_t n_parts, unsigned int *ret_omits);
-/* An error where a unit has no room for them and its sharing policy refuses that. */
-int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
+/*
+ * What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. |of|: an entry of it in
+ * kubelet's record, or NULL.
+ */
+void ledger_declare(struct ledger *ledger, const struct checkpoint_entry *of, struct mps_part *parts, size_t n_parts,
+        unsigned int *ret_omits);
+/* An error where a unit has no room for |parts| and its sharing policy refuses that. |of|: its entries in kubelet's record, at least one. */
+int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
 /* What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
 struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
@@ -233,6 +247,22 @@ void ledger_refuse_declared(struct ledger *ledger);
 void ledger_check_several_soon(struct ledger *ledger);
 void ledger_on_several_timer(uv_timer_t *timer);
 void ledger_forget_several(struct ledger *ledger);
+
+/* ---- claims.c: what DRA claims hold ---- */
+
+/* Adds the daemons of units of which claims have shares. */
+void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted);
+/* Something has changed that claims may wait for. */
+void ledger_claims_advance(struct ledger *ledger);
+void ledger_on_claims_timer(uv_timer_t *timer);
+/* What the supervisor made for claims; false: that is not known. |ret| has room for ledger_claims_count_devices() more. */
+bool ledger_claims_add_made(
+        const struct ledger *ledger, struct arena *arena, struct mps_allocation_request *ret, size_t *count);
+/* An MPS client is of a pod that no claim on its unit is known to be used by. */
+bool ledger_claims_are_unclear(const struct ledger *ledger);
+size_t ledger_claims_count_devices(const struct ledger *ledger);
+/* Nothing is answered, and nothing given back. */
+void ledger_claims_forget(struct ledger *ledger);
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 

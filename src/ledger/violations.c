@@ -23,6 +23,8 @@ static enum guard_mode guard_mode(const struct ledger *ledger)
         for (size_t i = 0; !mps && i < ledger->n_shared; i++)
                 if (ledger->shared[i].is_draining)
                         mps = ledger->shared[i].resource->units[0].shared->section;
+        if (!mps && ledger->plan && ledger->plan->claimable && ledger->plan->claimable->n_units)
+                mps = ledger->plan->claimable->units[0].shared->section;
         return mps ? mps->guard : GUARD_OFF;
 }
 
@@ -82,11 +84,41 @@ static void add_monitored(const struct ledger *ledger, const struct ledger_resou
         }
 }
 
+/*
+ * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the same claim, so
+ * whoever has no allocation on that unit may be one of these.
+ */
+static void add_claimed(const struct ledger *ledger, const struct ledger_claim_state *state,
+        struct limit_monitor_allocation *allocations, size_t *n_allocations)
+{
+        const struct ledger_claim *claim = state->claim;
+
+        for (size_t i = 0; i < claim->n_devices; i++) {
+                const struct ledger_claim_device *device = &claim->devices[i];
+                const struct unit *unit = resource_find_unit(ledger->plan->claimable, device->unit);
+
+                for (size_t j = 0; device->is_shared && unit && j <= claim->n_pods; j++)
+                        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
+                                .id = device->id,
+                                .unit = device->unit,
+                                .pod_uid = j < claim->n_pods ? claim->pods[j] : NULL,
+                                .limit_mib = device->limit_mib,
+                                .threads_permille = device->threads_permille,
+                                .tier = ledger_tier(ledger, ledger->plan->claimable, unit),
+                                .is_guess = j == claim->n_pods,
+                        };
+        }
+}
+
 static size_t collect_monitored(const struct ledger *ledger, struct arena *arena, struct limit_monitor_allocation **ret)
 {
+        const struct ledger_claim_state *claims;
+        size_t n_claims = ledger_claims(ledger, arena, &claims);
         size_t most = 0;
         size_t count = 0;
 
+        for (size_t i = 0; i < n_claims; i++)
+                most += claims[i].claim->n_devices * (claims[i].claim->n_pods + 1);
         for (size_t i = 0; i < ledger->n_shared; i++)
                 most += allocations_count(ledger->shared[i].allocations) * ledger->shared[i].resource->n_units;
         *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
@@ -96,6 +128,8 @@ static size_t collect_monitored(const struct ledger *ledger, struct arena *arena
                 for (size_t j = 0; j < allocations_count(shared->allocations); j++)
                         add_monitored(ledger, shared, allocations_get(shared->allocations, j), arena, *ret, &count);
         }
+        for (size_t i = 0; i < n_claims && ledger->plan && ledger->plan->claimable; i++)
+                add_claimed(ledger, &claims[i], *ret, &count);
         return count;
 }
 
@@ -124,6 +158,8 @@ static void violations_poll(struct ledger *ledger, bool may_ask)
         struct limit_monitor_allocation *allocations;
         size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
 
+        if (ledger_claims_are_unclear(ledger))
+                ledger->options.wants_pods(ledger->options.data);
         limit_monitor_poll(ledger->limit_monitor, guard_mode(ledger), allocations, n_allocations, status, &proof,
                 ledger_clock(ledger), found);
         mps_report_violations(ledger->report, found);
@@ -182,12 +218,13 @@ void ledger_on_status(const struct mps_status *status, const char *reason, void 
                 return;
         if (status)
                 mps_faults_follow(&ledger->faults, status);
-        mps_report_status(ledger->report, status, reason, ledger->n_shared > 0);
+        mps_report_status(ledger->report, status, reason, ledger->wanted.n_daemons > 0);
         for (size_t i = 0; i < ledger->n_shared; i++)
                 ledger_update_unavailable(ledger, &ledger->shared[i]);
         if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&ledger->limit_monitor_timer))
                 uv_timer_start(
                         &ledger->limit_monitor_timer, ledger_on_limit_monitor_timer, 0, LIMIT_MONITOR_INTERVAL_MS);
+        ledger_claims_advance(ledger);
         ledger->options.on_change(ledger->options.data);
 }
 

@@ -75,9 +75,11 @@ void ledger_report_all(struct ledger *ledger)
 
         for (size_t i = 0; i < ledger->n_shared; i++)
                 most += allocations_count(ledger->shared[i].allocations);
+        most += ledger_claims_count_devices(ledger);
         requests = ARENA_ARRAY(&scratch, struct mps_allocation_request, most + 1);
         for (size_t i = 0; is_whole && i < ledger->n_shared; i++)
                 is_whole = add_shared(ledger, &ledger->shared[i], &scratch, requests, &count);
+        is_whole = is_whole && ledger_claims_add_made(ledger, &scratch, requests, &count);
         mps_link_hold(ledger->link, is_whole ? requests : NULL, count);
         arena_done(&scratch);
 }

@@ -6,17 +6,17 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-struct unit_health {
+/* What a unit of the inventory is called. */
+struct named_unit {
         char *uuid;
         char *parent; /* of a MIG device: the UUID of its GPU */
         char *name;
-        char *reason; /* why it is unhealthy, reported or to be reported */
-        bool is_unhealthy;
-        bool was_unhealthy; /* at the end of the turn before */
 };
 
 struct node_health {
-        struct unit_health *units;
+        const struct unit_health *now;
+        struct unit_health before; /* at the end of the turn before */
+        struct named_unit *units;
         size_t n_units;
         const struct plan *plan;
         char *unavailable;
@@ -32,27 +32,32 @@ static void set_text(char **to, const char *text)
         *to = copy;
 }
 
-static void free_units(struct unit_health *units, size_t n_units)
+static void free_units(struct node_health *health)
 {
-        for (size_t i = 0; i < n_units; i++) {
-                free(units[i].uuid);
-                free(units[i].parent);
-                free(units[i].name);
-                free(units[i].reason);
+        for (size_t i = 0; i < health->n_units; i++) {
+                free(health->units[i].uuid);
+                free(health->units[i].parent);
+                free(health->units[i].name);
         }
-        free(units);
+        free(health->units);
+        health->units = NULL;
+        health->n_units = 0;
 }
 
-struct node_health *node_health_new(void)
+struct node_health *node_health_new(const struct unit_health *table)
 {
-        return xcalloc(1, sizeof(struct node_health));
+        struct node_health *health = xcalloc(1, sizeof(*health));
+
+        health->now = table;
+        return health;
 }
 
 struct node_health *node_health_free(struct node_health *health)
 {
         if (!health)
                 return NULL;
-        free_units(health->units, health->n_units);
+        free_units(health);
+        unit_health_clear(&health->before);
         free(health->unavailable);
         free(health->refused);
         free(health->changes);
@@ -62,71 +67,39 @@ struct node_health *node_health_free(struct node_health *health)
 
 /* ---- units ---- */
 
-static struct unit_health *find_among(struct unit_health *units, size_t n_units, const char *uuid)
+/* NULL: the inventory does not have it. */
+static const struct named_unit *find_named(const struct node_health *health, const char *uuid)
 {
-        for (size_t i = 0; i < n_units; i++)
-                if (strcmp(units[i].uuid, uuid) == 0)
-                        return &units[i];
+        for (size_t i = 0; i < health->n_units; i++)
+                if (strcmp(health->units[i].uuid, uuid) == 0)
+                        return &health->units[i];
         return NULL;
 }
 
-static const struct unit_health *health_find(const struct node_health *health, const char *uuid)
+static void add_named(struct node_health *health, const char *uuid, const char *parent, char *name)
 {
-        return find_among(health->units, health->n_units, uuid);
-}
-
-static struct unit_health *health_add(struct node_health *health, const char *uuid, const char *parent, char *name)
-{
-        struct unit_health *unit;
-
         health->units = xrealloc(health->units, (health->n_units + 1) * sizeof(*health->units));
-        unit = &health->units[health->n_units++];
-        *unit = (struct unit_health){
-                .uuid = xstrdup(uuid), .parent = parent ? xstrdup(parent) : NULL, .name = name, .reason = xstrdup("")};
-        return unit;
+        health->units[health->n_units++] =
+                (struct named_unit){.uuid = xstrdup(uuid), .parent = parent ? xstrdup(parent) : NULL, .name = name};
 }
 
 static void add_gpu(struct node_health *health, const struct gpu *gpu)
 {
-        health_add(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
+        add_named(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
                 const struct mig_device *mig = &gpu->mig_devices[i];
 
-                health_add(health, mig->uuid, gpu->uuid,
+                add_named(health, mig->uuid, gpu->uuid,
                         xasprintf("MIG device %u:%u (%s)", gpu->index, mig->index, mig->uuid));
         }
 }
 
 void node_health_set_inventory(struct node_health *health, const struct inventory *inventory)
 {
-        struct unit_health *before = health->units;
-        size_t n_before = health->n_units;
-
         set_text(&health->unavailable, NULL);
-        health->units = NULL;
-        health->n_units = 0;
+        free_units(health);
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 add_gpu(health, &inventory->gpus[i]);
-        for (size_t i = 0; i < health->n_units; i++) {
-                const struct unit_health *old = find_among(before, n_before, health->units[i].uuid);
-
-                if (old) {
-                        health->units[i].was_unhealthy = old->was_unhealthy;
-                        set_text(&health->units[i].reason, old->reason);
-                }
-        }
-        free_units(before, n_before);
-}
-
-void node_health_set_unit(struct node_health *health, const char *uuid, bool healthy, const char *reason)
-{
-        struct unit_health *unit = find_among(health->units, health->n_units, uuid);
-
-        if (!unit)
-                unit = health_add(health, uuid, NULL, xstrdup(uuid));
-        unit->is_unhealthy = !healthy;
-        if (!healthy)
-                set_text(&unit->reason, reason ? reason : "");
 }
 
 void node_health_set_plan(struct node_health *health, const struct plan *plan)
@@ -146,16 +119,35 @@ void node_health_set_refused(struct node_health *health, const char *reason)
 
 /* ---- what changed ---- */
 
-static bool has_changed(const struct unit_health *unit)
+static bool has_changed(const struct node_health *health, const char *uuid)
 {
-        return unit->is_unhealthy != unit->was_unhealthy;
+        return !unit_health_find(health->now, uuid) != !unit_health_find(&health->before, uuid);
 }
 
-static bool is_part_of_other(const struct node_health *health, const struct unit_health *unit)
+static bool is_part_of_other(const struct node_health *health, const struct named_unit *unit, bool is_healthy)
 {
-        const struct unit_health *parent = unit->parent ? health_find(health, unit->parent) : NULL;
+        return unit->parent && has_changed(health, unit->parent) &&
+               is_healthy == !unit_health_find(health->now, unit->parent);
+}
 
-        return parent && has_changed(parent) && parent->is_unhealthy == unit->is_unhealthy;
+static struct node_change change_of(const struct node_health *health, const struct named_unit *unit)
+{
+        const struct unhealthy_unit *unhealthy = unit_health_find(health->now, unit->uuid);
+
+        return (struct node_change){
+                .uuid = unit->uuid,
+                .name = unit->name,
+                .is_healthy = !unhealthy,
+                .reason = unhealthy ? unhealthy->reason : "",
+                .is_part_of_other = is_part_of_other(health, unit, !unhealthy),
+        };
+}
+
+static void remember(struct node_health *health)
+{
+        unit_health_clear(&health->before);
+        for (size_t i = 0; i < health->now->n_unhealthy; i++)
+                unit_health_set(&health->before, health->now->unhealthy[i].uuid, false, "");
 }
 
 size_t node_health_end_turn(struct node_health *health, const struct node_change **ret)
@@ -163,21 +155,17 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
         size_t count = 0;
 
         free(health->changes);
-        health->changes = xcalloc(health->n_units, sizeof(*health->changes));
-        for (size_t i = 0; i < health->n_units; i++) {
-                const struct unit_health *unit = &health->units[i];
-
-                if (has_changed(unit))
-                        health->changes[count++] = (struct node_change){
-                                .uuid = unit->uuid,
-                                .name = unit->name,
-                                .is_healthy = !unit->is_unhealthy,
-                                .reason = unit->is_unhealthy ? unit->reason : "",
-                                .is_part_of_other = is_part_of_other(health, unit),
-                        };
-        }
+        health->changes = xcalloc(health->n_units + health->now->n_unhealthy, sizeof(*health->changes));
         for (size_t i = 0; i < health->n_units; i++)
-                health->units[i].was_unhealthy = health->units[i].is_unhealthy;
+                if (has_changed(health, health->units[i].uuid))
+                        health->changes[count++] = change_of(health, &health->units[i]);
+        for (size_t i = 0; i < health->now->n_unhealthy; i++) {
+                char *uuid = health->now->unhealthy[i].uuid;
+
+                if (!find_named(health, uuid) && has_changed(health, uuid))
+                        health->changes[count++] = change_of(health, &(struct named_unit){.uuid = uuid, .name = uuid});
+        }
+        remember(health);
         *ret = health->changes;
         return count;
 }
@@ -187,7 +175,8 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
 struct tally {
         size_t n_units;
         size_t n_unhealthy;
-        const struct unit_health *first_unhealthy;
+        const struct unhealthy_unit *first_unhealthy;
+        const char *first_name;
 };
 
 static struct tally count_units(const struct node_health *health)
@@ -197,14 +186,17 @@ static struct tally count_units(const struct node_health *health)
         for (size_t i = 0; i < health->plan->n_resources; i++) {
                 const struct resource *resource = &health->plan->resources[i];
 
+                tally.n_units += resource->n_units;
                 for (size_t j = 0; j < resource->n_units; j++) {
-                        const struct unit_health *unit = health_find(health, resource->units[j].uuid);
+                        const char *uuid = resource->units[j].uuid;
+                        const struct unhealthy_unit *unhealthy = unit_health_find(health->now, uuid);
+                        const struct named_unit *named;
 
-                        tally.n_units++;
-                        if (!unit || !unit->is_unhealthy)
+                        if (!unhealthy || tally.n_unhealthy++)
                                 continue;
-                        tally.n_unhealthy++;
-                        tally.first_unhealthy = tally.first_unhealthy ? tally.first_unhealthy : unit;
+                        named = find_named(health, uuid);
+                        tally.first_unhealthy = unhealthy;
+                        tally.first_name = named ? named->name : uuid;
                 }
         }
         return tally;
@@ -242,12 +234,12 @@ static void judge_plan(const struct node_health *health, struct node_verdict *re
                 set(ret, NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
         else if (tally.n_unhealthy == tally.n_units)
                 set(ret, NODE_NOT_READY, "NoHealthyGPU", "none of %zu units is healthy; %s: %s", tally.n_units,
-                        tally.first_unhealthy->name, tally.first_unhealthy->reason);
+                        tally.first_name, tally.first_unhealthy->reason);
         else if (health->refused)
                 set(ret, NODE_READY, "ChangeRefused", "the previous plan stays in force: %s", health->refused);
         else if (tally.n_unhealthy > 0)
                 set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s", tally.n_unhealthy,
-                        tally.n_units, tally.first_unhealthy->name, tally.first_unhealthy->reason);
+                        tally.n_units, tally.first_name, tally.first_unhealthy->reason);
         else
                 set(ret, NODE_READY, "Ready", "%zu units are healthy, %zu resources are advertised", tally.n_units,
                         health->plan->n_resources);

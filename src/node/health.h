@@ -1,9 +1,10 @@
 /*
- * What is well and what is not on this node, as the agent's parts tell it, and what that comes to: which changes of health are to
- * be told, and whether the node can share a GPU. Pure: no clock, no API, no log.
+ * What is well and what is not on this node, and what that comes to: which changes of health are to be reported, and whether the node
+ * can share a GPU. Pure: no clock, no API, no log.
  *
- * Health comes as the monitor tells it (gpu/monitor.h): every inventory is followed, in the same turn of the loop, by all that
- * is unhealthy, and what is not heard of is healthy. So what changed is known at the end of a turn, when it is asked for.
+ * Health is read from the agent's table (gpu/unit_health.h) at the end of a turn of the loop: in the turn of an inventory the table is
+ * complete only then. What is not as it was at the end of the turn before has changed. A unit that the inventory does not have is reported
+ * when it becomes unhealthy, and never as healthy.
  *
  * The node is
  *
@@ -19,21 +20,19 @@
 
 #include "base/error.h"
 #include "gpu/inventory.h"
+#include "gpu/unit_health.h"
 #include "share/plan.h"
 
 struct node_health;
 
-struct node_health *node_health_new(void);
-struct node_health *node_health_free(struct node_health *health); /* accepts NULL, returns NULL */
+struct node_health *node_health_new(const struct unit_health *table); /* which has to outlive it */
+struct node_health *node_health_free(struct node_health *health);     /* accepts NULL, returns NULL */
 
-/* All of it is healthy unless said otherwise before the turn ends. Copies what it needs. NVML can be used. */
+/* Copies what it needs. NVML can be used. */
 void node_health_set_inventory(struct node_health *health, const struct inventory *inventory);
 
 /* The plan in force. It must be valid until the next one is. */
 void node_health_set_plan(struct node_health *health, const struct plan *plan);
-
-/* By the UUID of a GPU or of a MIG device, one that the inventory does not have included. */
-void node_health_set_unit(struct node_health *health, const char *uuid, bool healthy, const char *reason);
 
 /* NVML cannot be used, for |reason|. */
 void node_health_set_unavailable(struct node_health *health, const char *reason);
@@ -49,7 +48,10 @@ struct node_change {
         bool is_part_of_other; /* a MIG device whose GPU changed in the same way */
 };
 
-/* The turn is over: what changed in it, in the order of the inventory. Valid until the next call of any function here. */
+/*
+ * The turn is over: what changed in it, in the order of the inventory, and then what is unhealthy and not in the inventory. Valid until the next
+ * call of any function here, or until the table changes.
+ */
 size_t node_health_end_turn(struct node_health *health, const struct node_change **ret);
 
 enum node_status { NODE_UNKNOWN, NODE_READY, NODE_NOT_READY };

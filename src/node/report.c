@@ -105,12 +105,10 @@ void node_report_plan(struct node_report *report, const struct plan *plan)
         end_turn(report);
 }
 
-void node_report_health(struct node_report *report, const char *uuid, bool healthy, const char *reason)
+void node_report_health_changed(struct node_report *report)
 {
-        if (!report)
-                return;
-        node_health_set_unit(report->health, uuid, healthy, reason);
-        end_turn(report);
+        if (report)
+                end_turn(report);
 }
 
 void node_report_unavailable(struct node_report *report, const char *reason)
@@ -176,7 +174,7 @@ struct node_report *node_report_new(const struct node_report_options *options)
         report->events = options->events;
         report->report_pods = options->report_pods;
         report->data = options->data;
-        report->health = node_health_new();
+        report->health = node_health_new(options->health);
         report->state = node_state_new(&state);
         uv_timer_init(options->loop, &report->turn);
         report->turn.data = report;

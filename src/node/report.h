@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "gpu/inventory.h"
+#include "gpu/unit_health.h"
 #include "kube/node_events.h"
 #include "share/plan.h"
 
@@ -20,7 +21,8 @@ struct node_watch;
 
 struct node_report_options {
         uv_loop_t *loop;
-        struct kube_client *client;  /* this and the next two outlive the report */
+        const struct unit_health *health; /* this and the next three outlive the report */
+        struct kube_client *client;
         struct node_watch *watch;    /* or NULL */
         struct node_events *events;  /* or NULL */
         const struct config *config; /* name, condition and taint of the node; may go */
@@ -41,7 +43,7 @@ void node_report_serve(struct node_report *report, bool is_serving);
 
 void node_report_inventory(struct node_report *report, const struct inventory *inventory);
 void node_report_plan(struct node_report *report, const struct plan *plan); /* in force until the next one is */
-void node_report_health(struct node_report *report, const char *uuid, bool healthy, const char *reason);
+void node_report_health_changed(struct node_report *report);                /* in the table; what, is found out */
 void node_report_unavailable(struct node_report *report, const char *reason);
 
 /* A configuration, or a plan, is refused; |reason| NULL: no more. Told once for each text. */

@@ -198,6 +198,31 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
         *ret = (struct mps_wanted){.daemons = collecting.daemons, .n_daemons = collecting.n_daemons};
 }
 
+static bool has_unit(const struct mps_wanted *wanted, const char *uuid)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                for (size_t j = 0; j < wanted->daemons[i].n_units; j++)
+                        if (strcmp(wanted->daemons[i].units[j].uuid, uuid) == 0)
+                                return true;
+        return false;
+}
+
+void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+        const struct unit *const *units, size_t n_units)
+{
+        struct mps_daemon_wanted *daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, wanted->n_daemons + n_units);
+
+        if (wanted->n_daemons)
+                memcpy(daemons, wanted->daemons, wanted->n_daemons * sizeof(*daemons));
+        wanted->daemons = daemons;
+        for (size_t i = 0; i < n_units; i++) {
+                const struct served served = {plan->claimable, units[i]};
+
+                if (!has_unit(wanted, units[i]->uuid))
+                        daemons[wanted->n_daemons++] = daemon_of(arena, plan, &served, 1);
+        }
+}
+
 /* ---- comparison and log ---- */
 
 static bool unit_is_same(const struct mps_unit *a, const struct mps_unit *b)

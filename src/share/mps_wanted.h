@@ -58,6 +58,10 @@ struct mps_wanted {
 /* Everything in |ret| lives in |arena| or in what the plan lives in. */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
+/* Adds a daemon for each of these units of plan->claimable that has none. */
+void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+        const struct unit *const *units, size_t n_units);
+
 /* By UUID: |unit| has a daemon that serves nothing else. */
 bool mps_has_own_daemon(enum daemon_scope scope, const char *unit);
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "config/resource_name.h"
+#include "share/claimable.h"
 #include "share/plan_build.h"
 #include "share/share.h"
 
@@ -349,6 +350,7 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
                 plan_done(plan);
                 return -1;
         }
+        plan->claimable = claimable_units(arena, config, inventory);
         *ret = plan;
         return 0;
 }

@@ -14,6 +14,9 @@
  *                       that has not all compute slices of its GPU instance, or no profile that we know, has no such name and is
  *                       left out with a warning
  *
+ * GPUs that belong to DRA (config/config.h: config_dra), and their MIG devices, are no units; an entry of a sharing section that lists one is
+ * an error.
+ *
  * Before these names come the patterns of the configuration, which match a GPU's product name ("tegra" on Tegra) or a MIG
  * device's profile. WSL has one unit "all" for everything.
  *
@@ -110,6 +113,8 @@ struct plan {
         bool cdi_limits;            /* the devices of share/mps_limits.h are there; set by the same */
         struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
+        const struct resource *claimable; /* the units that DRA claims can have: share/claimable.h; NULL: DRA is off */
+        bool has_cdi_units;               /* each unit has a CDI device; set by who publishes the specifications */
 };
 
 /* DEVICE_LIST_*: how containers get their devices. */
@@ -121,6 +126,12 @@ unsigned int plan_device_lists(const struct plan *plan);
  */
 int plan_build(struct plan **ret, struct arena *arena, const struct config *config, const struct inventory *inventory,
         config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
+
+/* Whether |gpu| belongs to DRA: that is enabled, dra.devices selects the GPU, and the node's GPUs are those of NVML. */
+bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
+
+/* The device plugin has nothing of |gpu|: it is for DRA, or claims still have something of it, whatever is configured now. */
+bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
 /* Releases the maps; the rest goes with the arena. */
 void plan_done(struct plan *plan);

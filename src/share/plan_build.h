@@ -21,6 +21,7 @@ struct plan_builder {
         struct error *err;
         struct unit *units; /* of the node, by position of the GPU, then by MIG index */
         size_t n_units;
+        size_t n_for_dra; /* GPUs */
 };
 
 void plan_warn(const struct plan_builder *builder, const char *format, ...) PRINTF_LIKE(2, 3);

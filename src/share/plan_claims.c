@@ -63,6 +63,44 @@ static struct unit *find_named(
         return NULL;
 }
 
+/* The GPU for DRA that |ref| means, or a MIG device of which it means. */
+static const struct gpu *find_for_dra(const struct plan_builder *builder, const struct device_ref *ref)
+{
+        const struct inventory *inventory = builder->inventory;
+
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+                struct unit unit = {.uuid = gpu->uuid, .gpu = gpu};
+
+                if (!plan_is_for_dra(builder->config, inventory, gpu))
+                        continue;
+                if (is_named(ref, &unit))
+                        return gpu;
+                for (size_t j = 0; j < gpu->n_mig_devices; j++) {
+                        unit.mig = &gpu->mig_devices[j];
+                        unit.uuid = unit.mig->uuid;
+                        if (is_named(ref, &unit))
+                                return gpu;
+                }
+        }
+        return NULL;
+}
+
+static int check_not_for_dra(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        for (size_t i = 0; builder->n_for_dra > 0 && i < entry->devices.n_refs; i++) {
+                const struct gpu *gpu = find_for_dra(builder, &entry->devices.refs[i]);
+
+                if (gpu)
+                        return error_set(builder->err, ERROR_INVALID,
+                                "%s.devices: '%s': GPU %u (%.60s) belongs to DRA: remove it here, or list only other GPUs "
+                                "in dra.devices",
+                                plan_entry_place(builder, entry), ref_text(builder, &entry->devices.refs[i]),
+                                gpu->index, gpu->uuid);
+        }
+        return 0;
+}
+
 /* Files are made for many nodes, and a ref means a unit of one: those of others are worth one line, not an error. */
 static int claim_list(const struct plan_builder *builder, const struct shared_resource *entry)
 {
@@ -135,6 +173,11 @@ static bool is_here(const struct plan_builder *builder, const char *name)
 
 static int claim_by(const struct plan_builder *builder, const struct shared_resource *entry)
 {
+        if (check_not_for_dra(builder, entry) < 0)
+                return -1;
+        if (builder->n_for_dra > 0 && builder->n_for_dra == builder->inventory->n_gpus)
+                plan_warn(builder, "%s: shares nothing, since all GPUs of this node belong to DRA: dra.devices",
+                        plan_entry_place(builder, entry));
         if (!is_here(builder, entry->name))
                 return 0;
         switch (entry->devices.kind) {

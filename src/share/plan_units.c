@@ -197,6 +197,41 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
                         gpu->index, gpu->uuid);
 }
 
+bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
+{
+        return config->dra.enabled && inventory->platform == PLATFORM_NVML &&
+               config_dra_selects(&config->dra, gpu->index, gpu->uuid);
+}
+
+bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
+{
+        return plan_is_for_dra(config, inventory, gpu) || gpu->is_claimed;
+}
+
+static bool is_of_node(const struct inventory *inventory, const struct device_ref *ref)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                if (ref->uuid ? strcmp(ref->uuid, inventory->gpus[i].uuid) == 0 : ref->gpu == inventory->gpus[i].index)
+                        return true;
+        return false;
+}
+
+static void warn_of_absent_for_dra(const struct plan_builder *builder)
+{
+        const struct device_selector *devices = &builder->config->dra.devices;
+
+        for (size_t i = 0; i < devices->n_refs; i++) {
+                const struct device_ref *ref = &devices->refs[i];
+
+                if (is_of_node(builder->inventory, ref))
+                        continue;
+                plan_warn(builder, "config '%.150s' line %d: dra.devices: '%s' means no GPU of this node",
+                        builder->config->path, ref->line,
+                        ref->uuid ? ref->uuid : arena_printf(builder->arena, "%u", ref->gpu));
+                return;
+        }
+}
+
 /* An id means one unit; that of MIG devices is what NVML says, and kubelet would refuse a list that has it twice. */
 static void drop_twins(struct plan_builder *builder)
 {
@@ -227,11 +262,15 @@ int plan_find_units(struct plan_builder *builder)
                 room += 1 + inventory->gpus[i].n_mig_devices;
         builder->units = ARENA_ARRAY(builder->arena, struct unit, room);
         for (size_t i = 0; i < inventory->n_gpus; i++) {
-                if (strategy == MIG_STRATEGY_NONE || !inventory->gpus[i].mig_enabled)
+                if (plan_leaves_to_dra(builder->config, inventory, &inventory->gpus[i]))
+                        builder->n_for_dra++;
+                else if (strategy == MIG_STRATEGY_NONE || !inventory->gpus[i].mig_enabled)
                         add_gpu(builder, i);
                 else
                         add_mig_devices(builder, i);
         }
+        if (builder->config->dra.enabled)
+                warn_of_absent_for_dra(builder);
         drop_twins(builder);
         return strategy == MIG_STRATEGY_SINGLE ? check_single(builder) : 0;
 }

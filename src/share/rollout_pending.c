@@ -38,13 +38,16 @@ static const char *say_from(struct arena *arena, const struct hold *hold)
 
 static const char *say_to(struct arena *arena, const struct judgement *judgement, const struct hold *hold)
 {
+        const struct plan *wanted = judgement->wanted;
         const struct site *site = hold->site;
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(wanted->inventory, hold->uuid, &mig);
         const char *share;
 
-        if (!inventory_has(judgement->wanted->inventory, hold->uuid))
+        if (!gpu)
                 return "gone";
         if (!site)
-                return "not advertised";
+                return plan_is_for_dra(wanted->config, wanted->inventory, gpu) ? "DRA" : "not advertised";
         share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
                 site->resource->provisioning, site->resource->daemon_scope, site->unit->replicas);
         return strcmp(site->resource->name, hold->resource) == 0

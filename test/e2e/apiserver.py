@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import resourceclaims
 import resourceslices
 from apistore import Refused, Store, merge, now
 
@@ -103,6 +104,7 @@ class Request:
     group: str = ''
     resource: str = ''
     subresource: str = ''
+    version: str = ''
     namespace: str = ''
     name: str = ''
     status: int = 0
@@ -122,7 +124,7 @@ def parse_path(request):
     if parts[:2] == ['api', 'v1']:
         prefix, rest = parts[:2], parts[2:]
     elif parts[0] == 'apis' and len(parts) >= 3:
-        request.group, prefix, rest = parts[1], parts[:3], parts[3:]
+        request.group, request.version, prefix, rest = parts[1], parts[2], parts[:3], parts[3:]
     else:
         return False
     if len(rest) >= 3 and rest[0] == 'namespaces':
@@ -131,6 +133,8 @@ def parse_path(request):
     if not rest or len(rest) > 3:
         return False
     request.resource = rest[0]
+    if request.resource in resourceclaims.CONVERTED:
+        prefix = [resourceclaims.KEPT if part == request.version else part for part in prefix]
     request.collection = '/' + '/'.join(prefix + rest[:1])
     request.name = rest[1] if len(rest) > 1 else ''
     request.subresource = rest[2] if len(rest) > 2 else ''
@@ -167,6 +171,11 @@ def selected(object_, query):
         if (labels.get(key) != value.lstrip('=')) if equals else key not in labels:
             return False
     return True
+
+
+def told(object_, request):
+    """As the version that is asked for has it."""
+    return resourceclaims.convert(object_, request.version) if request.resource in resourceclaims.CONVERTED else object_
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -262,7 +271,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             request.status = 200 if found else 404
             self.send(request.status, found or b'404 page not found\n', 'application/json' if found else 'text/plain')
             return
-        if any(request.collection.startswith(prefix) for prefix in self.api.missing):
+        if any(request.path.startswith(prefix) for prefix in self.api.missing):
             request.status = 404
             self.send(404, b'404 page not found\n', 'text/plain')
             return
@@ -344,7 +353,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             type_ = 'ADDED' if fits else 'DELETED'
         elif not fits:
             return None
-        return {'type': type_, 'object': object_}
+        return {'type': type_, 'object': told(object_, request)}
 
     def watch(self, request):
         store = self.api.store
@@ -366,7 +375,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if seen == 0:
                     for object_ in store.collections.get(request.collection, {}).values():
                         if selected(object_, request.query):
-                            self.chunk({'type': 'ADDED', 'object': object_})
+                            self.chunk({'type': 'ADDED', 'object': told(object_, request)})
                     seen = store.version
                 self.follow(request, state, seen, deadline)
         except OSError:
@@ -420,7 +429,7 @@ class ApiServer:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.namespace = namespace  # of the agent's pod
-        self.store = Store()
+        self.store = Store(self.admit)
         self.requests = []
         self.faults = []
         self.watches = []  # states of those that stand
@@ -546,10 +555,13 @@ class ApiServer:
 
     def serve_dra(self, *versions, minor=36, off=()):
         """As 1.|minor| with resource.k8s.io in these versions, and these feature gates off."""
+        versions = versions or resourceclaims.VERSIONS
         self.minor, self.gates_off = minor, set(off)
+        for version in resourceclaims.VERSIONS:
+            (self.missing.discard if version in versions else self.missing.add)(f'/apis/resource.k8s.io/{version}/')
         self.discovery['/version'] = {'major': '1', 'minor': str(minor), 'gitVersion': f'v1.{minor}.0'}
         self.discovery['/apis/resource.k8s.io'] = {'kind': 'APIGroup', 'apiVersion': 'v1', 'name': 'resource.k8s.io', 'versions': [
-            {'groupVersion': f'resource.k8s.io/{v}', 'version': v} for v in versions or ('v1', 'v1beta2', 'v1beta1')]}
+            {'groupVersion': f'resource.k8s.io/{v}', 'version': v} for v in versions]}
 
     def compact(self):
         with self.store.lock:
@@ -630,7 +642,7 @@ class ApiServer:
         if len(found) > limit:
             token = json.dumps([version, found[limit - 1]['metadata']['name']]).encode()
             metadata.update({'continue': base64.b64encode(token).decode(), 'remainingItemCount': len(found) - limit})
-        items = [{k: v for k, v in o.items() if k not in ('kind', 'apiVersion')} for o in found[:limit]]
+        items = [{k: v for k, v in told(o, request).items() if k not in ('kind', 'apiVersion')} for o in found[:limit]]
         return {'kind': 'List', 'apiVersion': 'v1', 'metadata': metadata, 'items': items}
 
     def change(self, request):
@@ -651,30 +663,38 @@ class ApiServer:
             self.authorize(request, 'create')
         object_, is_new = self.store.apply(request.collection, request.name, request.body, manager,
                                            request.query.get('force') == 'true', request.namespace or None, subresource)
-        return 201 if is_new else 200, object_
+        return 201 if is_new else 200, told(object_, request)
 
-    def admit_slice(self, request):
-        """As a server of this minor version with these gates off writes and judges it."""
-        body = request.body
-        body['spec'] = resourceslices.drop(body['spec'], self.gates_off)
-        faults = resourceslices.check(body['spec'], self.minor)
-        before = self.store.collections.get(request.collection, {}).get(body['metadata'].get('name'))
-        if before and request.verb == 'update':
-            for path in (('driver',), ('nodeName',), ('pool', 'name')):
-                old, new = before['spec'], body['spec']
-                for step in path:
-                    old, new = old[step], new[step]
-                faults.expect(old == new, 'spec.' + '.'.join(path), new, 'field is immutable')
+    def admit(self, collection, before, object_, subresource):
+        """As a server of this minor version with these gates off judges what it is to keep."""
+        kind, faults = collection.rsplit('/', 1)[1], []
+        if kind == 'resourceslices':
+            faults = self.admit_slice(before, object_)
+        elif kind == 'resourceclaims':
+            faults = resourceclaims.check_claim(before, object_, subresource)
+        elif kind == 'deviceclasses':
+            faults = resourceclaims.check_class(object_)
         if faults:
-            name = body['metadata'].get('name', '')
+            name, kind = object_['metadata'].get('name', ''), object_['kind']
             texts = [f'{field}: {message}' for field, _, message in faults]
             text = texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'
-            raise Refused(422, 'Invalid', f'ResourceSlice.resource.k8s.io "{name}" is invalid: {text}', details={
-                'name': name, 'group': 'resource.k8s.io', 'kind': 'ResourceSlice',
+            raise Refused(422, 'Invalid', f'{kind}.resource.k8s.io "{name}" is invalid: {text}', details={
+                'name': name, 'group': 'resource.k8s.io', 'kind': kind,
                 'causes': [{'reason': reason, 'message': message, 'field': field} for field, reason, message in faults]})
-        for device in body['spec'].get('devices', []):
+
+    def admit_slice(self, before, slice_):
+        spec = slice_['spec'] = resourceslices.drop(slice_['spec'], self.gates_off)
+        faults = resourceslices.check(spec, self.minor)
+        if before:
+            for path in (('driver',), ('nodeName',), ('pool', 'name')):
+                old, new = before['spec'], spec
+                for step in path:
+                    old, new = old.get(step), new.get(step)
+                faults.expect(old == new, 'spec.' + '.'.join(path), new, 'field is immutable')
+        for device in spec.get('devices', []):
             for taint in resourceslices.basic(device).get('taints', []):
                 taint.setdefault('timeAdded', now())
+        return faults
 
     def admit_claim_status(self, request):
         """Who may change status.devices: the resource 'resourceclaims/driver', which no path leads to, by the name of each driver."""
@@ -697,13 +717,12 @@ class ApiServer:
         if request.verb == 'list':
             return 200, self.list(request)
         if request.verb == 'get':
-            return 200, self.store.find(request.collection, request.name)
+            return 200, told(self.store.find(request.collection, request.name), request)
         if request.resource == 'resourceclaims' and request.subresource == 'status' and request.verb in ('update', 'patch'):
             self.admit_claim_status(request)
-        if request.resource == 'resourceslices' and request.verb in ('create', 'update'):
-            self.admit_slice(request)
         if request.verb == 'create':
             if request.query.get('dryRun') == 'All':
+                self.admit(request.collection, None, request.body, None)
                 return 201, request.body
             return 201, self.store.create(request.collection, request.body, manager, request.namespace or None)
         if request.verb == 'update':

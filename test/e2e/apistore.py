@@ -7,11 +7,13 @@ those whose items have a key.
 """
 import copy
 import datetime
+import json
 import threading
 import uuid
 
-# Lists that server-side apply merges item by item, by the last key of their path.
-KEYED_LISTS = {'conditions': 'type', 'ownerReferences': 'uid', 'addresses': 'type'}
+# Lists that server-side apply merges item by item: the end of their path, and the keys of an item, of which some may be absent.
+KEYED_LISTS = {('conditions',): ('type',), ('ownerReferences',): ('uid',), ('addresses',): ('type',),
+               ('status', 'devices'): ('driver', 'pool', 'device', 'shareID'), ('status', 'reservedFor'): ('uid',)}
 # Whose writes to the object itself leave its status alone, and the other way round.
 WITH_STATUS = {'nodes', 'pods', 'resourceclaims'}
 # Whose metadata.generation counts the changes of their spec.
@@ -35,6 +37,18 @@ class Refused(Exception):
         return {**status, 'details': self.details} if self.details else status
 
 
+def details_of(collection, name):
+    """Of a refusal: name, group where there is one, and kind, which is the resource here."""
+    parts = collection.split('/')
+    return {'name': name, **({'group': parts[2]} if parts[1] == 'apis' else {}), 'kind': parts[-1]}
+
+
+def called(collection, name):
+    """'resourceclaims.resource.k8s.io "train"'."""
+    details = details_of(collection, name)
+    return f'{details["kind"]}{"." if "group" in details else ""}{details.get("group", "")} "{name}"'
+
+
 def merge(target, patch):
     """RFC 7396."""
     if not isinstance(patch, dict):
@@ -48,28 +62,34 @@ def merge(target, patch):
     return result
 
 
-def item_key(path):
-    return KEYED_LISTS.get(path[-1]) if path else None
+def item_keys(path):
+    return next((keys for end, keys in KEYED_LISTS.items() if path[-len(end):] == end), ())
+
+
+def is_atomic(path):
+    """The data of a device's status belongs to one manager as a whole."""
+    return len(path) > 1 and path[-1] == 'data' and isinstance(path[-2], tuple)
 
 
 def leaves(value, path=()):
-    """Path → value of everything that a manager can own. An item of a keyed list is the step ('type', 'Ready')."""
-    key = item_key(path)
-    if isinstance(value, dict) and value:
+    """Path → value of everything that a manager can own. An item of a keyed list is the step (('type', 'Ready'),)."""
+    keys = item_keys(path)
+    if isinstance(value, dict) and value and not is_atomic(path):
         return {p: v for name, inner in value.items() for p, v in leaves(inner, path + (name,)).items()}
-    if isinstance(value, list) and key and value and all(isinstance(i, dict) and key in i for i in value):
-        return {p: v for item in value for p, v in leaves(item, path + ((key, item[key]),)).items()}
-    return {path: value} if path and path not in UNOWNED else {}
+    if isinstance(value, list) and keys and value and all(isinstance(i, dict) and set(keys) & set(i) for i in value):
+        return {p: v for item in value for p, v in leaves(item, path + (tuple((key, item.get(key)) for key in keys),)).items()}
+    is_nothing = value in ({}, []) and (keys or len(path) == 1)  # of which only the items could be owned
+    return {path: value} if path and path not in UNOWNED and not is_nothing else {}
 
 
 def step_into(value, step, make):
     """The inner value that |step| leads to, None where there is none and none is to be made."""
     if isinstance(step, tuple):
         for item in value:
-            if item.get(step[0]) == step[1]:
+            if all(item.get(key) == wanted for key, wanted in step):
                 return item
         if make:
-            value.append({step[0]: step[1]})
+            value.append({key: wanted for key, wanted in step if wanted is not None})
             return value[-1]
         return None
     return value.get(step)
@@ -86,7 +106,7 @@ def set_leaf(object_, path, value):
 
 
 def is_item_key(path):
-    return len(path) > 1 and isinstance(path[-2], tuple) and path[-2][0] == path[-1]
+    return len(path) > 1 and isinstance(path[-2], tuple) and path[-1] in dict(path[-2])
 
 
 def remove_leaf(object_, path):
@@ -101,7 +121,7 @@ def remove_leaf(object_, path):
         object_.pop(path[-1], None)
     for outer, step in reversed(way):
         inner = step_into(outer, step, False)
-        only_key = isinstance(step, tuple) and set(inner) == {step[0]}
+        only_key = isinstance(step, tuple) and set(inner) <= set(dict(step))
         if inner and not only_key:
             return
         if isinstance(step, tuple):
@@ -115,8 +135,10 @@ def fields_v1(paths):
     for path in sorted(paths, key=str):
         at = tree
         for step in path:
-            name = 'k:{"%s":"%s"}' % step if isinstance(step, tuple) else f'f:{step}'
-            at = at.setdefault(name, {})
+            name = f'f:{step}'
+            if isinstance(step, tuple):
+                name = 'k:' + json.dumps({k: v for k, v in sorted(step) if v is not None}, separators=(',', ':'))
+            at = at.setdefault(name, {'.': {}} if isinstance(step, tuple) else {})
     return tree
 
 
@@ -125,9 +147,13 @@ def now():
 
 
 class Store:
-    """All methods are for holders of |lock|, which is also notified of each write."""
+    """
+    All methods are for holders of |lock|, which is also notified of each write. |admit| is called with what is about to be kept: the
+    collection, the object before or None, the object, which it may change, and the subresource or None. It raises Refused.
+    """
 
-    def __init__(self):
+    def __init__(self, admit=lambda collection, before, object_, subresource: None):
+        self.admit = admit
         self.lock = threading.Condition()
         self.version = 1000
         self.oldest = 0  # versions before it are forgotten: 410
@@ -145,8 +171,7 @@ class Store:
     def find(self, collection, name):
         found = self.collections.get(collection, {}).get(name)
         if found is None:
-            resource = collection.rsplit('/', 1)[1]
-            raise Refused(404, 'NotFound', f'{resource} "{name}" not found')
+            raise Refused(404, 'NotFound', f'{called(collection, name)} not found', details=details_of(collection, name))
         return found
 
     def record(self, collection, name, type_, object_, before=None):
@@ -179,13 +204,13 @@ class Store:
             raise Refused(400, 'BadRequest', 'the namespace of the provided object does not match the namespace sent '
                                              'on the request')
         if name in self.collections.get(collection, {}):
-            resource = collection.rsplit('/', 1)[1]
-            raise Refused(409, 'AlreadyExists', f'{resource} "{name}" already exists')
+            raise Refused(409, 'AlreadyExists', f'{called(collection, name)} already exists', details=details_of(collection, name))
         if namespace:
             metadata['namespace'] = namespace
         metadata.update(uid=str(uuid.uuid4()), creationTimestamp=now())
         if collection.rsplit('/', 1)[1] in WITH_GENERATION:
             metadata['generation'] = 1
+        self.admit(collection, None, object_, None)
         self.collections.setdefault(collection, {})[name] = object_
         self.owners.pop((collection, name), None)
         self.own(collection, name, manager, operation, leaves(object_))
@@ -198,9 +223,9 @@ class Store:
         wanted = copy.deepcopy(wanted)
         asked = wanted.setdefault('metadata', {}).get('resourceVersion')
         if asked and asked != before['metadata']['resourceVersion']:
-            resource = collection.rsplit('/', 1)[1]
-            raise Refused(409, 'Conflict', f'Operation cannot be fulfilled on {resource} "{name}": the object has been '
-                                           'modified; please apply your changes to the latest version and try again')
+            raise Refused(409, 'Conflict', f'Operation cannot be fulfilled on {called(collection, name)}: the object has been '
+                                           'modified; please apply your changes to the latest version and try again',
+                          details=details_of(collection, name))
         if wanted['metadata'].get('name', name) != name:
             raise Refused(400, 'BadRequest', 'the name of the object does not match the name on the URL')
         if collection.rsplit('/', 1)[1] in WITH_STATUS:
@@ -212,6 +237,7 @@ class Store:
             wanted['metadata'].pop(key, None)
             if key in before['metadata']:
                 wanted['metadata'][key] = before['metadata'][key]
+        self.admit(collection, before, wanted, subresource)
         if collection.rsplit('/', 1)[1] in WITH_GENERATION:
             wanted['metadata']['generation'] = before['metadata']['generation'] + (wanted.get('spec') != before.get('spec'))
         for key in ('apiVersion', 'kind'):
@@ -269,9 +295,8 @@ class Store:
         object_ = copy.deepcopy(self.find(collection, name))
         for key, value in (preconditions or {}).items():
             if object_['metadata'][key] != value:
-                resource = collection.rsplit('/', 1)[1]
-                raise Refused(409, 'Conflict', f'Operation cannot be fulfilled on {resource} "{name}": Precondition failed: {key} in '
-                                               f'precondition: {value}, {key} in object meta: {object_["metadata"][key]}')
+                raise Refused(409, 'Conflict', f'Operation cannot be fulfilled on {called(collection, name)}: Precondition failed: '
+                                               f'{key} in precondition: {value}, {key} in object meta: {object_["metadata"][key]}')
         del self.collections[collection][name]
         self.owners.pop((collection, name), None)
         self.record(collection, name, 'DELETED', object_)

@@ -31,12 +31,13 @@ class Cdi:
 
 
 class Container:
-    """A container that was made: its variables, and the paths of its device nodes."""
+    """A container that was made: its variables, the paths of its device nodes, and what is mounted where: host paths by path."""
 
     def __init__(self, options, folder=None, own=None):
         """|own|: the variables of the pod itself, which kubelet puts after those of the plugins."""
         self.envs = {**options.envs, **(own or {})}
         self.nodes = set(options.devices)
+        self.mounts = {path: mount.host_path for path, mount in options.mounts.items()}
         names = list(options.cdi_devices)
         for value in options.annotations.values():
             names += value.split(',')
@@ -50,3 +51,4 @@ class Container:
             for edits in devices[name]:
                 self.envs.update(assignment.split('=', 1) for assignment in edits.get('env', []))
                 self.nodes |= {node['path'] for node in edits.get('deviceNodes', [])}
+                self.mounts.update((mount['containerPath'], mount['hostPath']) for mount in edits.get('mounts', []))

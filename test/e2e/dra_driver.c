@@ -2,7 +2,7 @@
  * The DRA service as a program, for tests: claims that kubelet asks for are lines on standard output, answers are lines on standard input.
  *
  *     dra-driver REGISTRY PLUGINS DRIVER INSTANCE TIMEOUT_MS RETRY_MS     (INSTANCE may be "")
- *     > prepare NAMESPACE UID NAME      < done UID | fail UID TEXT
+ *     > prepare NAMESPACE UID NAME      < done UID [CDI_ID] | fail UID TEXT
  *     > unprepare NAMESPACE UID NAME    < health STATUS MESSAGE  (of device gpu-0)
  *     > registered | refused TEXT
  *
@@ -62,9 +62,9 @@ static void on_status(const char *error, void *data UNUSED)
         fflush(stdout);
 }
 
-static void answer(struct job *job, const char *failure)
+static void answer(struct job *job, const char *failure, const char *cdi_id)
 {
-        _free_ char *id = xasprintf("warpshare.dev/claim=%s-gpu", job->uid);
+        _free_ char *id = cdi_id ? xstrdup(cdi_id) : xasprintf("warpshare.dev/claim=%s-gpu", job->uid);
         const char *const requests[] = {"gpu"};
         const char *const ids[] = {id};
         const struct dra_service_device device = {requests, 1, "node", "gpu-0-shared", ids, 1, "share-1"};
@@ -99,7 +99,10 @@ static void obey(struct driver *driver, char *line)
                 struct job *job = container_of(link, struct job, link);
 
                 if (strcmp(job->uid, what) == 0) {
-                        answer(job, strcmp(word, "fail") == 0 ? line : NULL);
+                        if (strcmp(word, "fail") == 0)
+                                answer(job, line, NULL);
+                        else
+                                answer(job, NULL, line);
                         return;
                 }
         }
@@ -111,7 +114,7 @@ static void on_registration_closed(void *data)
 
         driver->service = dra_service_close(driver->service);
         while (!list_is_empty(&driver->jobs))
-                answer(container_of(driver->jobs.next, struct job, link), NULL);
+                answer(container_of(driver->jobs.next, struct job, link), NULL, NULL);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t size UNUSED, uv_buf_t *buffer)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mps import BIN, Mps, with_shm
-from node import DEADLINE, GPU, Node
+from node import DEADLINE, GPU, LONGEST_WAIT, Node
 
 V100 = {'model': 'V100-32GB', 'name': 'Tesla V100-SXM2-32GB', 'memory': 32768, 'sms': 80, 'cc': 7}
 H100 = {'model': 'H100-80GB', 'name': 'NVIDIA H100 80GB HBM3', 'memory': 81920, 'sms': 132, 'cc': 9}
@@ -118,7 +118,7 @@ class MpsNode(Node):
                 for uuid, sms, memory in visible), *lines, '']))
         gpus = [{'model': model['model'], 'uuid': uuid_of(i), **(changes or {}).get(i, {})} for i in range(count)]
         self._write(self.scenario_path, yaml.safe_dump({
-            'driverVersion': DRIVERS[version], 'cudaVersion': '12.4', 'processDirectory': self.processes_folder,
+            'driverVersion': DRIVERS[version], 'cudaVersion': '12.4', 'longestWait': LONGEST_WAIT, 'processDirectory': self.processes_folder,
             'gpus': gpus, 'events': list(events)}, sort_keys=False))
 
     def befall(self, unit, *lines):
@@ -187,15 +187,20 @@ class MpsNode(Node):
 
     def client(self, pod, *arguments, resource=GPU, **variables):
         """A program in the pod's container, with its variables and mounts; None removes a variable."""
-        environment = {**self.programs.environment, **self.variables(pod, resource), **variables}
-        mounts = {mount.container_path: mount.host_path.replace('/run/nvidia/mps', self.mps_root, 1)
-                  for mount in self.answer(pod, resource).mounts}
+        mounts = {mount.container_path: mount.host_path for mount in self.answer(pod, resource).mounts}
+        return self.start_client(self.kubelet.pods[pod], {**self.variables(pod, resource), **variables}, mounts, arguments)
+
+    def start_client(self, pod, variables, mounts, arguments):
+        """A program in a container with these variables and mounts (host paths by path)."""
+        environment = {**self.programs.environment, **variables}
+        mounts = {path: host.replace('/run/nvidia/mps', self.mps_root, 1) for path, host in mounts.items()}
         pipe = environment['CUDA_MPS_PIPE_DIRECTORY']
         environment['CUDA_MPS_PIPE_DIRECTORY'] = mounts.get(pipe, pipe)
         client = Client(self, {name: value for name, value in environment.items() if value is not None}, arguments,
                         mounts['/dev/shm'] if os.path.isdir(mounts['/dev/shm']) else None)
+        client.pod = pod
         self.clients.append(client)
-        self._put_in_container(client.pid, self.kubelet.pods[pod])
+        self._put_in_container(client.pid, pod)
         return client
 
     def _put_in_container(self, pid, pod):

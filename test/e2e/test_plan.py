@@ -190,7 +190,7 @@ def test_the_examples_of_the_help_work(tmp_path):
     done = plan('--help')
     assert done.returncode == 0 and not done.stderr
     examples = re.findall(r'^  (echo .*|warpshare plan .*)$', done.stdout, re.M)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         subprocess.run(['sh', '-ec', example.replace('warpshare plan', '"$WARPSHARE" plan --nvml-library "$SIMULATOR"')],
                        cwd=tmp_path, check=True, timeout=60, stdout=subprocess.DEVNULL,
@@ -225,3 +225,69 @@ def test_a_gpu_that_fails_is_named(node):
     done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path)
     assert done.returncode == 0 and '\nnvidia.com/gpu: 2\n' in done.stdout
     assert re.search(r'^warning: GPU 1 \(GPU-[^)]+\) cannot be used: .*GPU_IS_LOST', done.stdout, re.M)
+
+
+# ---- DRA ----
+
+def dra(**section):
+    return {'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'}, 'dra': {'enabled': True, **section}}
+
+
+def devices_of(told):
+    return {device['name']: device for one in told['dra']['resourceSlices'] for device in one['spec'].get('devices', [])}
+
+
+def test_with_dra_the_table_has_a_row_for_each_device(config):
+    done = simulate('--model', 'A100-40GB', '--gpus', '2', config(dra(
+        timeSlicing=True, slots=8, defaults={'memory': '4Gi', 'threadPercentage': 20, 'clients': 2})))
+    assert done.returncode == 0 and not done.stderr
+    assert '\nno resource of the device plugin: DRA has all GPUs\n' in done.stdout
+    assert '\nDRA driver gpu.warpshare.dev: 6 devices\n' in done.stdout
+    rows = dict(re.findall(r'^  (gpu-\S+)  +(.*)$', done.stdout, re.M))
+    assert list(rows) == ['gpu-0-shared', 'gpu-1-shared', 'gpu-0-timeslice', 'gpu-1-timeslice', 'gpu-1', 'gpu-0']
+    assert re.fullmatch(r'shared +40384 MiB \(4096\) +100 % \(20\) +48 \(2\) +- +gpu-0-timeslice, gpu-0', rows['gpu-0-shared'])
+    assert re.fullmatch(r'timeslice +- +- +- +8 \(1\) +gpu-1-shared, gpu-1', rows['gpu-1-timeslice'])
+    assert re.fullmatch(r'whole +40960 MiB +- +- +- +gpu-1-shared, gpu-1-timeslice', rows['gpu-1'])
+
+
+def test_with_dra_the_json_has_the_slices_as_the_api_server_gets_them(config):
+    told = plan_json('--model', 'A100-40GB', '--gpus', '2', '--node-name', 'worker-1', config(dra(driverName='gpu.example.com')))
+    slices = told['dra']['resourceSlices']
+    for one in slices:
+        assert (one['apiVersion'], one['kind']) == ('resource.k8s.io/v1', 'ResourceSlice')
+        assert '-gpu.example.com-worker-1-' in one['metadata']['name']
+        assert (one['spec']['driver'], one['spec']['nodeName']) == ('gpu.example.com', 'worker-1')
+        assert one['spec']['pool'] == {'name': 'worker-1', 'generation': 0, 'resourceSliceCount': len(slices)}
+    devices = devices_of(told)
+    assert list(devices) == ['gpu-0-shared', 'gpu-1-shared', 'gpu-1', 'gpu-0']
+    assert devices['gpu-0-shared']['allowMultipleAllocations'] is True
+    assert devices['gpu-0-shared']['capacity']['threadPercentage']['requestPolicy']['default'] == '10'
+    sets = [counters['name'] for one in slices for counters in one['spec'].get('sharedCounters', [])]
+    assert sets == ['gpu-0-counters', 'gpu-1-counters']
+    assert told['resources'] == [] and told['dra']['driver'] == 'gpu.example.com'
+
+
+def test_gpus_that_dra_does_not_have_stay_with_the_device_plugin(config):
+    section = {**dra(devices=[1], mps=False), **sharing('timeSlicing', 4)}
+    told = plan_json('--model', 'T4', '--gpus', '3', config(section))
+    assert [unit['index'] for unit in told['resources'][0]['units']] == ['0', '2']
+    assert list(devices_of(told)) == ['gpu-1']
+
+
+def test_mig_devices_of_a_gpu_for_dra_are_devices_of_dra(config):
+    told = plan_json('--scenario', f'{SOURCE}/sim/scenarios/a100-mig.yaml', '--mig-strategy', 'mixed', config(dra(devices=[1])))
+    names = list(devices_of(told))
+    assert all(name.startswith('gpu-1-mig-') for name in names) and {'gpu-1-mig-2g-10gb-gi3-ci0', 'gpu-1-mig-2g-10gb-gi3-ci0-shared'} <= set(names)
+    assert [resource['name'] for resource in told['resources']] == [GPU]
+
+
+def test_without_dra_the_plan_has_none_of_it():
+    assert plan_json('--model', 'T4')['dra'] is None
+    assert 'DRA' not in simulate('--model', 'T4').stdout
+
+
+def test_what_dra_cannot_offer_is_told_with_the_reason(config):
+    told = plan_json('--scenario', f'{SOURCE}/sim/scenarios/broken.yaml', config(dra(devices=[0, 1])))
+    assert [note.partition(': ')[2] for note in told['dra']['notes']] == ['not offered: nothing is known of it']
+    assert 'not offered: nothing is known of it\n' in simulate(
+        '--scenario', f'{SOURCE}/sim/scenarios/broken.yaml', config(dra(devices=[0, 1]))).stdout

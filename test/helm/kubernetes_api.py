@@ -20,7 +20,9 @@ ADMISSION_POLICY = {
     'matchConditions': [{'name': str, 'expression': str}], 'variables': [{'name': str, 'expression': str}],
     'validations': [{'expression': str, 'reason': str, 'messageExpression': str}]}
 SHAPES = {'ValidatingAdmissionPolicy': ADMISSION_POLICY,
-          'ValidatingAdmissionPolicyBinding': {'policyName': str, 'validationActions': list}}
+          'ValidatingAdmissionPolicyBinding': {'policyName': str, 'validationActions': list},
+          'DeviceClass': {'selectors': [{'cel': {'expression': str}}], 'extendedResourceName': str}}
+GROUPS = {'DeviceClass': 'resource.k8s.io/v1'}  # of these; else that of admission policies
 VERSIONS = ('v1', 'apps/v1', 'networking.k8s.io/v1', 'rbac.authorization.k8s.io/v1')
 CLUSTER_KINDS = {'ClusterRole', 'ClusterRoleBinding', 'Namespace', *SHAPES}
 
@@ -127,7 +129,7 @@ def check(thing):
         decode('V1ObjectMeta', metadata, f'{where}: metadata')
         match(POD_MONITOR, thing['spec'], f'{where}: spec')
     elif kind in SHAPES:
-        assert thing['apiVersion'] == 'admissionregistration.k8s.io/v1', where
+        assert thing['apiVersion'] == GROUPS.get(kind, 'admissionregistration.k8s.io/v1'), where
         decode('V1ObjectMeta', metadata, f'{where}: metadata')
         match(SHAPES[kind], thing['spec'], f'{where}: spec')
     else:

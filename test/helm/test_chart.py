@@ -46,6 +46,10 @@ VALUES = {
     'MPS': {'mps': {'root': '/opt/mps', 'enableHostPID': False, 'enableHostNetwork': True, 'privileged': False, 'grace': 600,
                     'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {}}},
     'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
+    'DRA': {'dra': {'enabled': True, 'driverName': 'gpu.example.com', 'deviceClasses': {'extendedResourceNames': {
+        'gpu': 'nvidia.com/gpu', 'shared': 'nvidia.com/gpu.shared', 'timeslice-mig': 'example.com/turns'}}},
+        'config': {'map': {'default': {'version': 'v1', 'dra': {'enabled': True, 'devices': [0], 'timeSlicing': True}}}}},
+    'DRA without classes and shares': {'dra': {'enabled': True, 'deviceClasses': {'create': False}}, 'mps': {'enabled': False}},
     'no metrics': {'metrics': {'enabled': False}},
     'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
@@ -136,6 +140,12 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'config': {'map': {'a': '', 'b': ''}}}, 'choose one of a, b'),
     ({'config': {'map': {'a': ''}, 'default': 'b'}}, 'config.default: b is none of config.map (a)'),
     ({'devicePlugin': {'enabled': False}}, 'devicePlugin.enabled and gfd.enabled'),
+    ({'dra': {'enabled': True}, 'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True}}, 'dra.enabled needs devicePlugin.enabled'),
+    ({'dra': {'driverName': 'GPU.example.com'}}, 'dra.driverName'),
+    ({'dra': {'driverName': 'gpu.of-a-team.example.com.12'}}, 'dra.driverName'),
+    ({'dra': {'deviceClasses': {'extendedResourceNames': {'whole': 'a/b'}}}}, 'dra.deviceClasses.extendedResourceNames'),
+    ({'dra': {'deviceClasses': {'extendedResourceNames': {'gpu': 'gpu'}}}}, 'dra.deviceClasses.extendedResourceNames.gpu'),
+    ({'config': {'map': {'a': 'dra: {enabled: true}'}}}, 'config.map.a: dra.enabled: say so as the value dra.enabled'),
     ({'image': {'repository': 'nvcr.io/nvidia/k8s-device-plugin'}}, 'image.repository'),
     ({'legacyDaemonsetAPI': True}, 'legacyDaemonsetAPI'),
     ({'namespace': 'x'}, 'helm install --namespace'),
@@ -172,11 +182,12 @@ def rules_of(*switches):
         rules = json.load(file)
     found = {}
     for rule in rules:
-        assert rule.keys() <= {'apiGroups', 'resources', 'verbs', 'namespaced', 'namespace', 'when', 'why'} and rule['why'], rule
+        assert rule.keys() <= {'apiGroups', 'resources', 'resourceNames', 'verbs', 'namespaced', 'namespace', 'when', 'why'} and rule['why'], rule
         assert '*' not in rule['verbs'] + rule['resources'] + rule['apiGroups'], rule
         if {'always', *switches} & set(rule['when']):
             place = 'gpus' if rule.get('namespaced') else rule.get('namespace')
-            found.setdefault(place, []).append({key: rule[key] for key in ('apiGroups', 'resources', 'verbs')})
+            found.setdefault(place, []).append({key: rule[key] for key in ('apiGroups', 'resources', 'resourceNames', 'verbs')
+                                               if key in rule})
     return found
 
 
@@ -196,6 +207,7 @@ def rules_of(*switches):
     ({'gfd': {'enabled': True, 'output': 'node'}}, ['events: node', 'labels: node']),
     ({'gfd': {'enabled': True, 'output': 'nodefeature'}}, ['events: node', 'labels: nodefeature']),
     ({'gfd': {'enabled': True, 'output': 'file'}}, ['events: node']),
+    ({'dra': {'enabled': True}}, ['events: node', 'dra']),
 ])
 def test_the_agent_gets_the_rights_of_what_is_switched_on_and_no_others(program, values, switches):
     rendered = chart.render(program, {'securityContextConstraints': 'privileged', **values}, namespace='gpus')
@@ -216,7 +228,7 @@ def test_no_node_may_be_written_by_default(program):
 
 
 def test_what_the_agent_writes_is_tied_to_its_own_node(program):
-    rendered = chart.render(program, {'serviceAccount': {'name': 'other'}}, namespace='gpus')
+    rendered = chart.render(program, {'serviceAccount': {'name': 'other'}, 'dra': {'enabled': True}}, namespace='gpus')
     policy, binding = rendered.one('ValidatingAdmissionPolicy', 'warpshare-own-node'), rendered.all('ValidatingAdmissionPolicyBinding')[0]
     assert binding['spec'] == {'policyName': 'warpshare-own-node', 'validationActions': ['Deny']}
     assert policy['spec']['matchConditions'][0]['expression'] == 'request.userInfo.username == "system:serviceaccount:gpus:other"'
@@ -227,6 +239,16 @@ def test_what_the_agent_writes_is_tied_to_its_own_node(program):
                 assert set(rule['resources']) <= tied, f'{rule["resources"]}: written, and tied to no node'
     without = chart.render(program, {'rbac': {'admissionPolicy': False}}, namespace='gpus')
     assert not without.all('ValidatingAdmissionPolicy') and 'admission policy' in without.notes
+
+
+def test_a_driver_of_another_name_may_write_its_own_claims_and_no_others(program):
+    rendered = chart.render(program, {'dra': {'enabled': True, 'driverName': 'gpu.example.com'}})
+    assert [rule['resourceNames'] for rule in granted(rendered, 'ClusterRole') if 'resourceNames' in rule] == [['gpu.example.com']]
+    about = [one['expression'] for one in rendered.one('ValidatingAdmissionPolicy', 'warpshare-own-node')['spec']['variables']
+             if one['name'] == 'about'][0]
+    assert 'result.driver == "gpu.example.com" && result.pool == variables.node' in about
+    without = chart.render(program).one('ValidatingAdmissionPolicy', 'warpshare-own-node')
+    assert 'resource.k8s.io' not in json.dumps(without)
 
 
 def test_the_supervisor_has_no_way_to_the_api_server(program):
@@ -381,6 +403,98 @@ def test_two_releases_do_not_select_each_others_pods(program):
     assert len({tuple(sorted(selector.items())) for selector in selectors}) == 4
     names = {(kind['kind'], kind['metadata']['name']) for kind in one.objects}
     assert not names & {(kind['kind'], kind['metadata']['name']) for kind in two.objects}
+
+
+# ---- DRA ----
+
+def test_each_type_of_device_has_a_class(program):
+    rendered = chart.render(program, {'dra': {'enabled': True, 'deviceClasses': {'extendedResourceNames': {'shared': 'nvidia.com/gpu.shared'}}}})
+    classes = {one['metadata']['name']: one['spec'] for one in rendered.all('DeviceClass')}
+    driver = 'gpu.warpshare.dev'
+    types = {driver: 'gpu', 'shared.' + driver: 'shared-gpu', 'timeslice.' + driver: 'timeslice-gpu', 'mig.' + driver: 'mig',
+             'shared-mig.' + driver: 'shared-mig', 'timeslice-mig.' + driver: 'timeslice-mig'}
+    assert {name: spec['selectors'] for name, spec in classes.items()} == {
+        name: [{'cel': {'expression': f'device.driver == "{driver}" && device.attributes["{driver}"].type == "{kind}"'}}]
+        for name, kind in types.items()}
+    assert {name: spec.get('extendedResourceName') for name, spec in classes.items() if 'extendedResourceName' in spec} == {
+        'shared.' + driver: 'nvidia.com/gpu.shared'}
+    assert not chart.render(program).all('DeviceClass')
+
+
+@pytest.mark.parametrize('kubernetes, version, has_names', [(36, 'v1', True), (34, 'v1', True), (33, 'v1beta2', False), (32, 'v1beta1', False)])
+def test_classes_are_of_the_version_that_the_cluster_has(program, kubernetes, version, has_names):
+    values = {'dra': {'enabled': True, 'deviceClasses': {'extendedResourceNames': {'gpu': 'nvidia.com/gpu'}}}}
+    classes = chart.render(program, values, kubernetes=kubernetes).all('DeviceClass')
+    assert {one['apiVersion'] for one in classes} == {f'resource.k8s.io/{version}'}
+    assert any('extendedResourceName' in one['spec'] for one in classes) == has_names
+
+
+def test_a_cluster_without_dra_is_refused(program):
+    with pytest.raises(chart.Refused, match='dra.enabled needs Kubernetes 1.32 or newer, and this is v1.31.0'):
+        chart.render(program, {'dra': {'enabled': True}}, kubernetes=31)
+    assert chart.render(program, kubernetes=31).objects
+
+
+def test_a_cluster_before_admission_policies_is_told_so(program):
+    assert not chart.render(program, kubernetes=29).all('ValidatingAdmissionPolicy')
+    assert 'no admission policy' in chart.render(program, kubernetes=29).notes
+    assert chart.render(program, kubernetes=30).all('ValidatingAdmissionPolicy')
+
+
+@pytest.mark.parametrize('config, types', [
+    ({'timeSlicing': True}, {'gpu', 'shared-gpu', 'timeslice-gpu', 'mig', 'shared-mig', 'timeslice-mig'}),
+    ({'whole': False}, {'shared-gpu', 'shared-mig'}),
+])
+def test_the_classes_select_the_devices_that_the_program_offers(tmp_path, config, types):
+    """What the program says of a device, and what the classes ask for, are the same words."""
+    path = tmp_path / 'config.yaml'
+    path.write_text(yaml.safe_dump({'dra': {'enabled': True, **config}, 'flags': {'mpsRoot': '/run/nvidia/mps'}}), encoding='utf-8')
+    told = json.loads(subprocess.run(
+        [WARPSHARE, 'plan', '--config-file', path, '--scenario', f'{chart.SOURCE}/sim/scenarios/a100-mig.yaml', '--output', 'json',
+         '--nvml-library', os.environ['WARPSHARE_NVML_SIM']], capture_output=True, text=True, check=True).stdout)
+    assert {device['attributes']['type']['string'] for one in told['dra']['resourceSlices'] for device in one['spec'].get('devices', [])} == types
+
+
+def test_with_dra_the_agent_has_kubelets_folders_and_an_instance(program):
+    agent = pod(chart.render(program, {'dra': {'enabled': True, 'driverName': 'gpu.example.com'}}), 'agent')
+    container = agent['containers'][0]
+    paths = {one['name']: one['hostPath'] for one in agent['volumes']}
+    assert paths['plugins-registry'] == {'path': '/var/lib/kubelet/plugins_registry', 'type': 'Directory'}
+    assert paths['dra'] == {'path': '/var/lib/kubelet/plugins/gpu.example.com', 'type': 'DirectoryOrCreate'}
+    # kubelet dials the path that the agent names, so it is the same on both sides.
+    for mount in container['volumeMounts']:
+        assert mount['name'] not in ('plugins-registry', 'dra') or mount['mountPath'] == paths[mount['name']]['path']
+    uid = [one for one in container['env'] if one['name'] == 'POD_UID']
+    assert uid == [{'name': 'POD_UID', 'valueFrom': {'fieldRef': {'fieldPath': 'metadata.uid'}}}]
+    assert environment(container).items() >= {'WARPSHARE_DRA': 'true', 'WARPSHARE_DRA_DRIVER_NAME': 'gpu.example.com'}.items()
+    without = pod(chart.render(program), 'agent')
+    assert not {'plugins-registry', 'dra'} & {one['name'] for one in without['volumes']}
+    assert not {'POD_UID', 'WARPSHARE_DRA'} & environment(without['containers'][0]).keys()
+
+
+@pytest.mark.parametrize('values, root', [
+    ({'dra': {'enabled': True}}, '/'), ({'dra': {'enabled': True}, 'nvidiaDriverRoot': '/run/nvidia/driver'}, '/run/nvidia/driver'), ({}, None)])
+def test_the_driver_whose_files_claims_name_is_mounted(program, values, root):
+    agent = pod(chart.render(program, values), 'agent')
+    volumes = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'driver-root']
+    mounts = [one for one in agent['containers'][0]['volumeMounts'] if one['name'] == 'driver-root']
+    assert volumes == [root] * bool(root)
+    assert mounts == [{'name': 'driver-root', 'mountPath': '/driver-root', 'readOnly': True, 'mountPropagation': 'HostToContainer'}] * bool(root)
+
+
+def test_a_socket_with_the_longest_name_has_room(program):
+    name = 'gpu.of-a-team.example.com.1'
+    agent = pod(chart.render(program, {'dra': {'enabled': True, 'driverName': name}}), 'agent')
+    registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
+    uid = '6f1a2b3c-0000-4000-8000-0123456789ab'
+    assert len(f'{registry}/{name}-{uid}-reg.sock') == 107  # and a NUL: sun_path has 108 bytes
+
+
+def test_notes_say_how_to_see_what_dra_offers(program):
+    notes = chart.render(program, {'dra': {'enabled': True, 'driverName': 'gpu.example.com'}}).notes
+    assert 'kubectl get resourceslices --field-selector spec.driver=gpu.example.com' in notes
+    assert 'nobody enforces shares' in chart.render(program, {'dra': {'enabled': True}, 'mps': {'enabled': False}}).notes
+    assert 'resourceslices' not in chart.render(program).notes
 
 
 # ---- NVIDIA's values ----

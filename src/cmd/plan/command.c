@@ -12,6 +12,7 @@
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
 #include "cmd/plan/view.h"
+#include "dra/options.h"
 #include "nodeconfig/record.h"
 
 #define MAX_GPUS 64U
@@ -54,16 +55,20 @@ static const char help[] =
         "usage: warpshare plan [OPTION...]\n"
         "\n"
         "Shows what the agent would make of a configuration: the resources that kubelet gets, their units, how\n"
-        "much memory and how many threads or SMs a container with 1, 2, … replicas has, and the MPS control\n"
-        "daemons. It needs no cluster, changes nothing, and with --model needs no GPU. The exit status is 1 when\n"
-        "the configuration cannot be used there.\n"
+        "much memory and how many threads or SMs a container with 1, 2, … replicas has, the MPS control daemons,\n"
+        "and with --dra the devices for claims. It needs no cluster, changes nothing, and with --model needs no\n"
+        "GPU. The exit status is 1 when the configuration cannot be used there.\n"
         "\n"
         "  echo '{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}}' > gpus.yaml\n"
         "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model A100-40GB --gpus 4\n"
         "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model H200 --driver 615.10 --replicas 3,7\n"
+        "  warpshare plan --dra --mps-root /run/nvidia/mps --model H100-80GB\n"
         "\n"
         "  RESERVED  memory for the driver and the MPS server, which no share includes\n"
         "  TIER      how shares are expected to be enforced: default, verified, partition or namespace\n"
+        "  EXCLUDES  devices that are not given to claims while this one is\n"
+        "\n"
+        "--output json has the ResourceSlices as an API server gets them that has all features (from 1.36 on).\n"
         "\n";
 
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
@@ -236,6 +241,11 @@ static int command_show(struct option_set *set, const char *const *values, struc
         warn_about_gpus(&warnings, inventory);
         view->plan = plan;
         mps_wanted_of(&view->daemons, arena, plan);
+        if (config->dra.enabled) {
+                const struct dra_options options = dra_options_from(config, inventory, arena);
+
+                view->dra = dra_layout_build(arena, inventory, &options);
+        }
         plan_command_print(view, values[OUTPUT]);
         plan_done(plan);
         return 0;

@@ -111,6 +111,16 @@ static json_t *daemon_json(const struct mps_daemon_wanted *daemon)
         return json;
 }
 
+static json_t *dra_json(const struct plan_view *view)
+{
+        json_t *notes = json_array();
+
+        for (size_t i = 0; i < view->dra->n_notes; i++)
+                json_array_append_new(notes, json_string(view->dra->notes[i]));
+        return json_pack("{s: s, s: o, s: o}", "driver", view->plan->config->dra.driver_name, "notes", notes,
+                "resourceSlices", plan_dra_slices(view));
+}
+
 char *plan_json_print(const struct plan_view *view)
 {
         const struct inventory *inventory = view->plan->inventory;
@@ -130,6 +140,7 @@ char *plan_json_print(const struct plan_view *view)
         for (size_t i = 0; i < view->daemons.n_daemons; i++)
                 json_array_append_new(daemons, daemon_json(&view->daemons.daemons[i]));
         json_object_set_new(json, "mpsDaemons", daemons);
+        json_object_set_new(json, "dra", view->dra ? dra_json(view) : json_null());
         for (size_t i = 0; i < view->n_warnings; i++)
                 json_array_append_new(warnings, json_string(view->warnings[i]));
         json_object_set_new(json, "warnings", warnings);

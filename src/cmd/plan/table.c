@@ -311,6 +311,25 @@ static void put_daemons(const struct look *look)
         columns_done(&columns);
 }
 
+static void put_dra(const struct look *look)
+{
+        const struct dra_layout *layout = look->view->dra;
+
+        if (!layout)
+                return;
+        strbuf_printf(look->text, "\n%sDRA driver %s%s: %zu device%s\n", colour(look, BOLD),
+                look->view->plan->config->dra.driver_name, colour(look, PLAIN), layout->n_devices,
+                layout->n_devices == 1 ? "" : "s");
+        if (layout->n_devices > 0) {
+                strbuf_puts(look->text, "  in parentheses: what a claim gets that requests none\n\n");
+                plan_dra_print(look->text, layout, look->has_colours);
+        }
+        if (layout->n_notes > 0)
+                strbuf_putc(look->text, '\n');
+        for (size_t i = 0; i < layout->n_notes; i++)
+                strbuf_printf(look->text, "  %s\n", layout->notes[i]);
+}
+
 static void put_node(const struct look *look)
 {
         const struct inventory *inventory = look->view->plan->inventory;
@@ -333,10 +352,13 @@ void plan_table_print(struct strbuf *text, const struct plan_view *view, bool ha
 
         put_node(&look);
         if (view->plan->n_resources == 0)
-                strbuf_puts(text, "\nno resource: nothing is advertised to kubelet\n");
+                strbuf_puts(text, view->dra && view->dra->n_devices > 0
+                                          ? "\nno resource of the device plugin: DRA has all GPUs\n"
+                                          : "\nno resource: nothing is advertised to kubelet\n");
         for (size_t i = 0; i < view->plan->n_resources; i++)
                 put_resource(&look, &view->plan->resources[i]);
         put_daemons(&look);
+        put_dra(&look);
         if (view->n_warnings)
                 strbuf_putc(text, '\n');
         for (size_t i = 0; i < view->n_warnings; i++)

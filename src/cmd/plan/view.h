@@ -3,7 +3,10 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/strbuf.h"
+#include "dra/layout.h"
 #include "share/mps_wanted.h"
 #include "share/share.h"
 
@@ -18,6 +21,7 @@ struct plan_count {
 struct plan_view {
         const struct plan *plan;
         struct mps_wanted daemons;
+        const struct dra_layout *dra; /* what the API server would get if it has all features; NULL: DRA is off */
         struct plan_count counts[PLAN_VIEW_COUNTS_MAX];
         size_t n_counts;
         const char *simulated; /* the model or the file; NULL: the GPUs are those of this node */
@@ -36,6 +40,15 @@ const char *plan_refusal(const struct resource *resource, unsigned int k);
 
 /* How many of its devices kubelet is told to be healthy while all are. */
 size_t plan_advertised(const struct resource *resource);
+
+/* Whether nobody can be given both, since together they would need more of something than their GPU has. */
+bool plan_dra_excludes(const struct dra_device *a, const struct dra_device *b);
+
+/* A row for each device; the heads are its own. */
+void plan_dra_print(struct strbuf *text, const struct dra_layout *layout, bool has_colours);
+
+/* As the API server would get them. */
+json_t *plan_dra_slices(const struct plan_view *view);
 
 void plan_table_print(struct strbuf *text, const struct plan_view *view, bool has_colours);
 

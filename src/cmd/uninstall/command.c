@@ -36,8 +36,9 @@ static const char help[] =
         "\n"
         "Removes what is left on this node when the agent and 'warpshare mps' have ended: sockets in kubelet's\n"
         "directory, CDI specifications, labels ('warpshare labels --remove'), all of MPS ('warpshare mps\n"
-        "uninstall'), and Warpshare's taint, condition and annotations on the Node object. A table shows for each\n"
-        "whether it was there, and what became of it. May be run again.\n"
+        "uninstall'), and Warpshare's taint, condition and annotations on the Node object. With --dra also the\n"
+        "sockets of the DRA driver and its ResourceSlices; what is prepared for claims stays. A table shows for\n"
+        "each whether it was there, and what became of it. May be run again.\n"
         "\n"
         "Status 0: nothing is left. Status 1: something is, or an agent runs here.\n"
         "\n";
@@ -175,10 +176,14 @@ static int uninstall(const struct config *config, const char *const *values)
         else
                 removals_add(&removals, REMOVAL_LEFT, "kubelet socket", directory, "an agent runs here");
         uninstall_cdi(&removals, config, directory, is_forced);
+        if (config->dra.enabled)
+                uninstall_dra(&removals, config, rc == LOCK_BUSY ? "an agent runs here" : NULL, is_forced);
         remove_mps(&removals, config);
         api_visit_begin(&visit, config);
         labels_remove(&visit, config, "", removals.is_dry, report_labels, &removals);
         uninstall_node(&removals, &visit, config->node_name);
+        if (config->dra.enabled)
+                uninstall_slices(&removals, &visit, config);
         api_visit_end(&visit);
         lock_release(&lock);
         command_print(&removals, values[OUTPUT]);

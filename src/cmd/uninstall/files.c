@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cdi/start_devices.h"
 #include "cmd/doctor/facts.h"
+#include "dra/claim_cdi.h"
 #include "io/loop.h"
 #include "io/reach.h"
 #include "kubelet/plugin.h"
@@ -144,6 +145,19 @@ static char *find_nvidias_plugin(const char *kubelet_directory)
         return found;
 }
 
+static bool has_prepared_claims(const struct config *config)
+{
+        DIR *directory = opendir(config->cdi_root);
+        const struct dirent *entry;
+        bool found = false;
+
+        while (directory && !found && (entry = readdir(directory)))
+                found = dra_claim_cdi_is_file(config->dra.driver_name, entry->d_name);
+        if (directory)
+                closedir(directory);
+        return found;
+}
+
 /* Why the specifications are to stay, for the caller to free; NULL: they may go. */
 static char *find_use(const struct config *config, const char *kubelet_directory)
 {
@@ -154,6 +168,10 @@ static char *find_use(const struct config *config, const char *kubelet_directory
                 return xasprintf("NVIDIA's device plugin serves on '%s', and has files of these names", plugin);
         if (!*config->pod_resources || !ask_kubelet(config->pod_resources, &n_holders))
                 n_holders = read_record(kubelet_directory);
+        if (has_prepared_claims(config))
+                return xstrdup(
+                        "DRA claims are prepared, whose specifications name devices of it; end their pods while an agent "
+                        "runs, or use --force");
         if (n_holders > 0)
                 return xasprintf(
                         "%zu containers hold GPUs, and are started again by it; end them first, or use --force",

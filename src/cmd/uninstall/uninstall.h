@@ -14,12 +14,23 @@
 void uninstall_sockets(struct removals *removals, const char *kubelet_directory);
 
 /*
- * CDI specifications. They stay while a container holds a device, since its runtime needs them to start it again, and while NVIDIA's
+ * CDI specifications. They stay while a container holds a device or a claim is prepared, since its runtime needs them to start it again, and while NVIDIA's
  * own plugin serves here, which has files of the same names; |is_forced|: they go all the same. kubelet is asked who holds what, or
  * else its own record is read, which may still have pods that have ended.
  */
 void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced);
+
+/* ---- dra.c, where DRA is enabled ---- */
+
+/*
+ * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims. These are there as long
+ * as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared with them.
+ */
+void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
+
+/* The driver's ResourceSlices of this node. It takes a minute at most for each. */
+void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);
 
 /* ---- node.c: in the API ---- */
 

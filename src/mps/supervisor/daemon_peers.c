@@ -82,8 +82,10 @@ void run_on_refused_question(void *data)
         if (now - run->refused_at > REFUSED_GAP_MS)
                 run->refused_since = now;
         run->refused_at = now;
-        if (!run->launch || now - run->refused_since < PATIENCE_MS ||
-                !peer_close_one(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), rank, run, &who))
+        if (!run->launch || now - run->refused_since < PATIENCE_MS)
+                return;
+        mps_journal_read(run->journal); /* for rank() */
+        if (!peer_close_one(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), rank, run, &who))
                 return;
         report_closed(run, who);
         run_on_slow_answer(run);

@@ -142,17 +142,14 @@ static void read_one(
         struct mps_journal *journal, struct server_log_file *file, const char *path, struct server_log *log)
 {
         struct error err;
-        int rc;
+        const int rc = server_log_poll(file, path, log, &err);
 
-        do
-                rc = server_log_poll(file, path, log, &err);
-        while (rc > 0);
         if (rc < 0 && !journal->is_broken)
                 log_warn("the log of an MPS daemon cannot be read", LOG_ERR(&err));
         journal->is_broken = rc < 0;
 }
 
-static void read_all(struct mps_journal *journal)
+void mps_journal_read(struct mps_journal *journal)
 {
         read_one(journal, &journal->control_file, journal->control_path, &journal->control);
         read_one(journal, &journal->server_file, journal->server_path, &journal->server);
@@ -161,7 +158,7 @@ static void read_all(struct mps_journal *journal)
 
 void mps_journal_skip(struct mps_journal *journal)
 {
-        read_all(journal);
+        mps_journal_read(journal);
         journal->n_known = 0;
         journal->server_pid = 0;
         set_problem(journal, NULL);
@@ -195,7 +192,7 @@ static const char *explain_waiting(const struct mps_journal *journal, struct mps
 void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units)
 {
-        read_all(journal);
+        mps_journal_read(journal);
         for (size_t i = 0; i < seen->n_clients; i++) {
                 struct known *known = journal_find(journal, seen->clients[i].pid);
 
@@ -214,7 +211,6 @@ void mps_journal_explain(
 
 bool mps_journal_names(struct mps_journal *journal, pid_t pid)
 {
-        read_all(journal);
         return journal_find(journal, pid) != NULL;
 }
 

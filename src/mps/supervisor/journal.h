@@ -24,5 +24,8 @@ void mps_journal_skip(struct mps_journal *journal);
 void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units);
 
-/* The logs say that |pid| is a client. Tenants can forge that. */
+/* Only that. */
+void mps_journal_read(struct mps_journal *journal);
+
+/* What was read of the logs says that |pid| is a client. Tenants can forge that. */
 bool mps_journal_names(struct mps_journal *journal, pid_t pid);

@@ -280,14 +280,10 @@ void server_log_done(struct server_log *log)
 /* Where to go on in the file that |status| describes. */
 static off_t find_place(const struct server_log_file *file, const struct stat *status)
 {
-        bool is_first = file->inode == 0;
+        bool is_same = file->device == status->st_dev && file->inode == status->st_ino;
+        off_t from = is_same && file->offset <= status->st_size ? file->offset : 0;
 
-        if (is_first && status->st_size > (off_t)SERVER_LOG_POLL_MAX)
-                return status->st_size - (off_t)SERVER_LOG_POLL_MAX;
-        if (is_first || file->device != status->st_dev || file->inode != status->st_ino ||
-                file->offset > status->st_size)
-                return 0;
-        return file->offset;
+        return MAX(from, status->st_size - (off_t)SERVER_LOG_POLL_MAX);
 }
 
 static int read_on(int fd, off_t *offset, struct server_log *log)
@@ -306,7 +302,7 @@ static int read_on(int fd, off_t *offset, struct server_log *log)
                 *offset += got;
                 left -= (size_t)got;
         }
-        return 1;
+        return 0;
 }
 
 int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
@@ -315,7 +311,6 @@ int server_log_poll(struct server_log_file *file, const char *path, struct serve
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat status;
         off_t offset;
-        int rc;
 
         if (fd < 0 && errno == ENOENT)
                 return 0;
@@ -324,11 +319,13 @@ int server_log_poll(struct server_log_file *file, const char *path, struct serve
         if (!S_ISREG(status.st_mode))
                 return error_set(err, ERROR_INVALID, "'%s' is no file", path);
         offset = find_place(file, &status);
-        if (offset != file->offset || file->inode != status.st_ino)
+        if (offset != file->offset || file->inode != status.st_ino) {
                 strbuf_clear(&log->line); /* what was begun belongs to something else */
+                if (offset)               /* and limits may have been told in what is passed over */
+                        log->limits = (struct server_log_limits){0};
+        }
         *file = (struct server_log_file){.device = status.st_dev, .inode = status.st_ino, .offset = offset};
-        rc = read_on(fd, &file->offset, log);
-        if (rc < 0)
+        if (read_on(fd, &file->offset, log) < 0)
                 return error_errno(err, errno, "read '%s'", path);
-        return rc;
+        return 0;
 }

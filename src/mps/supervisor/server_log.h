@@ -93,8 +93,7 @@ struct server_log_file {
 };
 
 /*
- * Feeds what is new in |path|, at most SERVER_LOG_POLL_MAX bytes: 1 when there is more, 0 at the end, also of a file
- * that is not there. Of a larger file the first look begins that far before the end. Anything but a regular file is an
- * error.
+ * Feeds what is new in |path|, of more than SERVER_LOG_POLL_MAX bytes only the last: a tenant can make the daemon write faster
+ * than anybody reads. A file that is not there has nothing new. Anything but a regular file is an error.
  */
 int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;

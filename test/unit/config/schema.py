@@ -31,6 +31,10 @@ GOOD = [
     "imex: {channelIDs: [0], required: true}",
     "imex: {channelIDs: []}",
     "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false, pendingRowRemap: unhealthy}",
+    f"dra: {{enabled: true, driverName: a.b, devices: [0, GPU-{UUID}], whole: false, mps: true, timeSlicing: true, slots: 1, "
+    "defaults: {memory: 1Gi, threadPercentage: 100, clients: 60}, memoryReserve: auto, fallback: shares, shares: 60, "
+    "unenforced: condition}",
+    "dra: {devices: all, defaults: null}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
     "sharing: {mps: {provisioning: declared, maxThreads: 50, maxMemory: 10Gi, declaredOvercommit: false, "
     "resources: [{name: gpu, replicas: 2}]}}",
@@ -70,6 +74,9 @@ BAD = [
     "health: {xids: {79: fatal}}",
     "health: {xids: {0: ignore}}",
     "health: {recover: maybe}",
+    *(f"dra: {{{text}}}" for text in ("enabled: 1", "drivers: a", "whole: 2", "slots: 0", "shares: 61", "fallback: all",
+                                     "unenforced: true", "memoryReserve: 1.5Gi", "defaults: {threadPercentage: 101}",
+                                     "defaults: {clients: 0}", "defaults: {sms: 8}")),
     "sharing: {timeSlicing: {}}",
     "sharing: {timeSlicing: {resources: []}}",
     "sharing: {timeSlicing: {resources: [{name: gpu}]}}",

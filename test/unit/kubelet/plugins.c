@@ -28,7 +28,9 @@ struct fixture {
         char socket[96];
         struct kubelet *kubelet;
         struct plugins *plugins;
+        struct unit_health health;
         unsigned int least_allocatable; /* seen since it was set */
+        unsigned int most_allocatable;  /* the same */
         unsigned int changes;           /* of what is allocatable */
         char answer[256];
         struct broker broker;
@@ -98,6 +100,7 @@ static void on_change(const char *resource UNUSED, size_t capacity UNUSED, size_
 
         f->changes++;
         f->least_allocatable = MIN(f->least_allocatable, (unsigned int)allocatable);
+        f->most_allocatable = MAX(f->most_allocatable, (unsigned int)allocatable);
 }
 
 static void start_kubelet(struct fixture *f)
@@ -115,9 +118,27 @@ static void stop_kubelet(struct fixture *f)
         assert_true(comes_true(f, kubelet_is_closed, 0));
 }
 
+static void on_serving(bool is_serving, void *data)
+{
+        struct fixture *f = data;
+
+        assert_true(is_serving == plugins_is_serving(f->plugins));
+        f->turns++;
+}
+
+static struct plugins_options options_of(struct fixture *f)
+{
+        return (struct plugins_options){.loop = &f->loop,
+                .kubelet_socket = f->socket,
+                .poll_ms = 500,
+                .health = &f->health,
+                .on_serving = on_serving,
+                .data = f};
+}
+
 static void start_plugins(struct fixture *f)
 {
-        const struct plugins_options options = {.loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500};
+        struct plugins_options options = options_of(f);
         struct error err;
 
         assert_ok(plugins_new(&f->plugins, &options, &err), &err);
@@ -171,8 +192,23 @@ static int tear_down(void **state)
         snprintf(record, sizeof(record), "%s/" CHECKPOINT_NAME, f->folder);
         unlink(record); /* where a pod ran */
         assert_int_equal(rmdir(f->folder), 0);
+        unit_health_clear(&f->health);
         free(f);
         return 0;
+}
+
+static void set_health(struct fixture *f, const char *uuid, bool healthy)
+{
+        unit_health_set(&f->health, uuid, healthy, "Xid 79");
+        plugins_refresh(f->plugins);
+}
+
+/* As the agent does it when the GPUs were read again: who is unhealthy is told next. */
+static void apply_after_inventory(struct fixture *f, const struct plan *plan)
+{
+        plugins_settle(f->plugins);
+        unit_health_clear(&f->health);
+        plugins_apply(f->plugins, plan);
 }
 
 static void plan(struct node *node, unsigned int replicas)
@@ -224,13 +260,13 @@ static void test_health_goes_and_comes_in_one_message_each(void **state)
         plugins_apply(f->plugins, node.plan);
         assert_true(comes_true(f, allocatable_is, 80));
         f->least_allocatable = 80;
-        plugins_set_health(f->plugins, "GPU-2", false);
-        plugins_set_health(f->plugins, "GPU-1", false);
-        plugins_set_health(f->plugins, "GPU-1", true);
+        set_health(f, "GPU-2", false);
+        set_health(f, "GPU-1", false);
+        set_health(f, "GPU-1", true);
         assert_true(comes_true(f, allocatable_is, 60));
         run_for(f, 30);
         assert_int_equal(f->least_allocatable, 60); /* GPU-1's moment was never seen */
-        plugins_set_health(f->plugins, "GPU-2", true);
+        set_health(f, "GPU-2", true);
         assert_true(comes_true(f, allocatable_is, 80));
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         stop_plugins(f);
@@ -249,15 +285,43 @@ static void test_a_new_plan_does_not_flash_an_unhealthy_gpu_as_healthy(void **st
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, first.plan);
-        plugins_set_health(f->plugins, "GPU-0", false);
+        set_health(f, "GPU-0", false);
         assert_true(comes_true(f, allocatable_is, 5));
         f->least_allocatable = 100;
-        plugins_apply(f->plugins, second.plan);
-        plugins_set_health(f->plugins, "GPU-0", false);
+        apply_after_inventory(f, second.plan);
+        set_health(f, "GPU-0", false);
         assert_true(comes_true(f, allocatable_is, 10));
         run_for(f, 30);
         assert_int_equal(f->least_allocatable, 10);
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
+        stop_plugins(f);
+        node_done(&first);
+        node_done(&second);
+}
+
+static void test_of_two_plans_in_one_turn_each_is_shown_with_its_own_health(void **state)
+{
+        struct fixture *f = *state;
+        struct node first = node_new(2);
+        struct node second = node_new(2);
+
+        plan(&first, 5);
+        plan(&second, 10);
+        start_kubelet(f);
+        start_plugins(f);
+        plugins_apply(f->plugins, first.plan);
+        set_health(f, "GPU-0", false);
+        assert_true(comes_true(f, allocatable_is, 5));
+        f->most_allocatable = 0;
+        apply_after_inventory(f, second.plan);
+        set_health(f, "GPU-0", false);
+        set_health(f, "GPU-1", false);
+        apply_after_inventory(f, first.plan);
+        set_health(f, "GPU-0", false);
+        set_health(f, "GPU-1", false);
+        assert_true(comes_true(f, allocatable_is, 0));
+        run_for(f, 30);
+        assert_int_equal(f->most_allocatable, 0);
         stop_plugins(f);
         node_done(&first);
         node_done(&second);
@@ -325,14 +389,6 @@ static void test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero(vo
 
 /* ---- whose turn it is ---- */
 
-static void on_serving(bool is_serving, void *data)
-{
-        struct fixture *f = data;
-
-        assert_true(is_serving == plugins_is_serving(f->plugins));
-        f->turns++;
-}
-
 static bool turns_are(struct fixture *f, size_t wanted)
 {
         return f->turns == wanted;
@@ -354,15 +410,13 @@ static void remove_directory(const struct fixture *f)
 static void test_who_loses_the_directory_to_another_serves_nothing_until_that_one_ends(void **state)
 {
         struct fixture *f = *state;
-        const struct plugins_options options = {
-                .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .on_serving = on_serving, .data = f};
         struct node node = node_new(2);
         struct lock other = LOCK_INIT;
         struct error err;
 
         plan(&node, 2);
         start_kubelet(f);
-        assert_ok(plugins_new(&f->plugins, &options, &err), &err);
+        start_plugins(f);
         assert_true(plugins_is_serving(f->plugins));
         plugins_apply(f->plugins, node.plan);
         assert_true(comes_true(f, allocatable_is, 4));
@@ -388,14 +442,11 @@ static void test_who_loses_the_directory_to_another_serves_nothing_until_that_on
 static void test_a_directory_that_is_away_and_comes_back_leaves_the_turn_where_it_was(void **state)
 {
         struct fixture *f = *state;
-        const struct plugins_options options = {
-                .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .on_serving = on_serving, .data = f};
         struct node node = node_new(2);
-        struct error err;
 
         plan(&node, 2);
         start_kubelet(f);
-        assert_ok(plugins_new(&f->plugins, &options, &err), &err);
+        start_plugins(f);
         plugins_apply(f->plugins, node.plan);
         assert_true(comes_true(f, allocatable_is, 4));
         stop_kubelet(f);
@@ -506,15 +557,15 @@ static void test_the_same_plan_again_changes_nothing_but_the_health(void **state
         start_kubelet(f);
         start_plugins(f);
         plugins_apply(f->plugins, node.plan);
-        plugins_set_health(f->plugins, "GPU-0", false);
+        set_health(f, "GPU-0", false);
         assert_true(comes_true(f, allocatable_is, 15));
         f->least_allocatable = 100;
-        plugins_apply(f->plugins, node.plan);
-        plugins_set_health(f->plugins, "GPU-0", false);
-        plugins_set_health(f->plugins, "GPU-3", false);
+        apply_after_inventory(f, node.plan);
+        set_health(f, "GPU-0", false);
+        set_health(f, "GPU-3", false);
         assert_true(comes_true(f, allocatable_is, 10));
         assert_int_equal(f->least_allocatable, 10);
-        plugins_apply(f->plugins, node.plan);
+        apply_after_inventory(f, node.plan);
         assert_true(comes_true(f, allocatable_is, 20));
         assert_int_equal(kubelet_registrations(f->kubelet), 1);
         assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 20);
@@ -572,11 +623,11 @@ static void keeper_bind(const struct resource *resource UNUSED, const char *cons
 static void start_plugins_with(struct fixture *f, struct keeper *keeper)
 {
         const struct broker broker = {.unavailable = keeper_unavailable, .bind = keeper_bind, .data = keeper};
-        const struct plugins_options options = {
-                .loop = &f->loop, .kubelet_socket = f->socket, .poll_ms = 500, .broker = &f->broker};
+        struct plugins_options options = options_of(f);
         struct error err;
 
         f->broker = broker;
+        options.broker = &f->broker;
         assert_ok(plugins_new(&f->plugins, &options, &err), &err);
 }
 
@@ -602,7 +653,7 @@ static void test_what_the_broker_keeps_back_is_not_allocatable(void **state)
         assert_int_equal(kubelet_capacity(f->kubelet, "nvidia.com/gpu"), 80);
         assert_int_equal(f->changes, 1);
         make_unavailable(&keeper, 8, 10); /* other ones, and fewer; told with a unit that falls */
-        plugins_set_health(f->plugins, "GPU-3", false);
+        set_health(f, "GPU-3", false);
         plugins_refresh(f->plugins);
         plugins_refresh(f->plugins);
         assert_true(comes_true(f, allocatable_is, 50));
@@ -711,6 +762,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_health_goes_and_comes_in_one_message_each, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_new_plan_does_not_flash_an_unhealthy_gpu_as_healthy, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_of_two_plans_in_one_turn_each_is_shown_with_its_own_health, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_hundred_restarts_of_kubelet_are_survived, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero, set_up, tear_down),

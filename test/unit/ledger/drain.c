@@ -141,11 +141,11 @@ static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
 {
         supervisor.unit_at_fault = "GPU-0";
         fake_supervisor_report();
-        rig.unhealthy = "GPU-1";
+        unit_health_set(&rig.health, "GPU-1", false, "Xid 79");
         ledger_apply(rig.ledger, rig.plan);
         assert_string_equal(rig_unavailable(), "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         assert_int_equal(rig_allocate("train", "GPU-1::0")->error.kind, ERROR_EXHAUSTED);
-        rig.unhealthy = NULL;
+        unit_health_clear(&rig.health);
         ledger_apply(rig.ledger, rig.plan);
         assert_string_equal(rig_run("serve", "GPU-1::1")->unit, "GPU-1");
 }

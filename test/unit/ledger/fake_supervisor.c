@@ -223,16 +223,47 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
         return status;
 }
 
+const char *fake_supervisor_wanted(void)
+{
+        static char names[256];
+
+        names[0] = '\0';
+        for (size_t i = 0; i < the_link->wanted.n_daemons; i++) {
+                size_t length = strlen(names);
+
+                snprintf(
+                        names + length, sizeof(names) - length, "%s%s", i ? " " : "", the_link->wanted.daemons[i].name);
+        }
+        return names;
+}
+
+/* It has a client, and ends when that has left. */
+static struct mps_daemon_status draining(struct arena *arena, const char *unit)
+{
+        const char **units = ARENA_ARRAY(arena, const char *, 1);
+
+        units[0] = arena_strdup(arena, unit);
+        return (struct mps_daemon_status){.name = units[0],
+                .resource = "",
+                .units = units,
+                .n_units = 1,
+                .state = MPS_DRAINING,
+                .pid = 1,
+                .tier = supervisor.tier};
+}
+
 void fake_supervisor_report(void)
 {
         struct mps_status next = {.generation = supervisor.generation - supervisor.is_behind};
         struct mps_daemon_status *daemons =
-                ARENA_ARRAY(&next.arena, struct mps_daemon_status, the_link->wanted.n_daemons);
+                ARENA_ARRAY(&next.arena, struct mps_daemon_status, the_link->wanted.n_daemons + 1);
 
         for (size_t i = 0; i < the_link->wanted.n_daemons; i++)
                 daemons[i] = status_of(&next.arena, &the_link->wanted.daemons[i]);
         next.daemons = daemons;
         next.n_daemons = the_link->wanted.n_daemons;
+        if (supervisor.unit_that_drains)
+                daemons[next.n_daemons++] = draining(&next.arena, supervisor.unit_that_drains);
         arena_done(&the_link->status.arena);
         the_link->status = next;
         the_link->options.on_status(&the_link->status, NULL, the_link->options.data);

@@ -41,6 +41,7 @@ struct fake_supervisor {
         bool hides_settings;              /* of its daemons */
         bool is_behind;                   /* its status is of the generation before */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
+        const char *unit_that_drains;     /* whose daemon is there though it is not wanted, or NULL */
         struct fake_allocations made;     /* what there is */
         bool is_reported;                 /* all that is held: the next */
         struct fake_allocations reported; /* with what was granted and released since */
@@ -54,6 +55,8 @@ void fake_supervisor_begin(enum mps_tier tier);
 void fake_supervisor_end(void);
 /* What is asked of it, all in turn. */
 void fake_supervisor_answer(void);
+/* The daemons that are wanted: "GPU-0 GPU-1". Valid until the next call. */
+const char *fake_supervisor_wanted(void);
 /* A status comes over the link; or nobody is there. */
 void fake_supervisor_report(void);
 void fake_supervisor_vanish(void);

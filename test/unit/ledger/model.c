@@ -307,8 +307,8 @@ static void have_calm(void)
         supervisor.loses_releases = false;
         supervisor.unit_at_fault = NULL;
         fake_supervisor_report();
-        if (rig.unhealthy)
-                rig_set_health(rig.unhealthy, true);
+        rig_set_health("GPU-0", true);
+        rig_set_health("GPU-1", true);
         if (model.is_disk_full)
                 fill_or_empty_disk();
         pass(CALM_MS);
@@ -325,6 +325,8 @@ static void have_calm(void)
 
 static void make_step(void)
 {
+        const char *gpu;
+
         switch (draw(16)) {
         case 0 ... 4:
                 start_pod();
@@ -355,7 +357,8 @@ static void make_step(void)
                 rig.date += (int64_t)draw(7200000) - 3600000;
                 break;
         case 15:
-                rig_set_health(rig.unhealthy ? rig.unhealthy : happens(2) ? "GPU-0" : "GPU-1", rig.unhealthy != NULL);
+                gpu = happens(2) ? "GPU-0" : "GPU-1";
+                rig_set_health(gpu, unit_health_find(&rig.health, gpu) != NULL);
                 break;
         }
         rig_settle();

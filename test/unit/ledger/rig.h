@@ -9,23 +9,36 @@
 
 #include "unit.h"
 
+#include "fake_api.h"
 #include "fake_kubelet.h"
 #include "fake_supervisor.h"
+#include "gpu/unit_health.h"
 #include "share/node.h"
 
 #define GRACE_MS 10000 /* ledger/parts.h */
 
 enum rig_shares {
-        RIG_VERIFIED,   /* weighted, two GPUs of four replicas; nothing is made for a container */
-        RIG_PARTITIONS, /* the same by SMs */
-        RIG_NAMESPACES, /* the same weighted, on a newer driver */
-        RIG_STRICT,     /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
+        RIG_VERIFIED,         /* weighted, two GPUs of four replicas; nothing is made for a container */
+        RIG_PARTITIONS,       /* the same by SMs */
+        RIG_NAMESPACES,       /* the same weighted, on a newer driver */
+        RIG_STRICT,           /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
+        RIG_CLAIMS,           /* as the first, but GPU-1 belongs to DRA */
+        RIG_CLAIM_NAMESPACES, /* the same on a newer driver */
+        /* A CDI device is made for each container when it starts: */
+        RIG_NODE,          /* weighted, one daemon for both GPUs */
+        RIG_NODE_EACH,     /* the same, and each GPU has a resource of its own: gpu0, gpu1 */
+        RIG_DECLARED,      /* the containers declare what they need, of a daemon for each GPU */
+        RIG_DECLARED_FITS, /* the same, and overcommit is refused */
+        RIG_DECLARED_EACH, /* as RIG_NODE_EACH, and the containers declare */
+        /* Containers get their devices by environment variables: */
+        RIG_DECLARED_ENVVAR, /* the containers declare what they need */
+        RIG_ENVVAR_EACH,     /* weighted, and each GPU has a resource of its own */
 };
 
 struct rig {
         enum rig_shares shares;
         char folder[48];
-        char socket[96], record[96], mps[96], away[96], file[128];
+        char socket[96], record[96], mps[96], away[96], cdi[96], file[128];
         struct node node;
         struct node changed;       /* of rig_change() */
         const struct plan *wanted; /* by the newest configuration */
@@ -35,10 +48,10 @@ struct rig {
         struct ledger *ledger;
         int64_t clock; /* milliseconds, as the next */
         int64_t date;
-        size_t n_changes;      /* that the plugins were told of */
-        size_t n_held;         /* that on_held() was called */
-        char held[512];        /* what it saw: rig_held() */
-        const char *unhealthy; /* UUID, or NULL: rig_set_health() */
+        size_t n_changes; /* that the plugins were told of */
+        size_t n_held;    /* that on_held() was called */
+        char held[512];   /* what it saw: rig_held() */
+        struct unit_health health;
         bool is_judging;
         bool is_closed;
         struct arena arena; /* of texts */
@@ -51,8 +64,9 @@ int rig_end(void **state);
 #define RIG_TEST_WITH(test, shares)                                                                                    \
         cmocka_unit_test_prestate_setup_teardown(test, rig_begin, rig_end, &(enum rig_shares){shares})
 
-/* A ledger on the folder as it is, and the plan. rig_begin() has called it. */
+/* A ledger on the folder as it is, and the plan; or without it yet. rig_begin() has called the first. */
 void rig_start(void);
+void rig_open(void);
 /* The agent ends as it should, or by a signal: then what it had not written is lost. */
 void rig_stop(void);
 void rig_kill(void);
@@ -65,14 +79,21 @@ void rig_apply(const struct plan *plan);
 void rig_change(unsigned int replicas);
 /* kubelet is asked who holds what, and the plan follows. */
 void rig_review(void);
-/* One GPU at most is not. */
 void rig_set_health(const char *uuid, bool is_healthy);
 
-const struct resource *rig_resource(void);
+const struct resource *rig_resource(void); /* the first */
+/* Of the resource that has the first of the ids. */
 struct fake_container *rig_allocate(const char *pod, const char *ids);
 struct fake_container *rig_allocate_init(const char *pod, const char *ids);
 /* It has to be given. */
 struct fake_container *rig_run(const char *pod, const char *ids);
+
+/* It is about to start: "" if it starts, the error, or "it waits". */
+const char *rig_start_container(struct fake_container *container);
+/* The limits in its CDI device: "0=5952M 25", "-" for one that it has not. "none": there is no device. */
+const char *rig_limits(const struct fake_container *container);
+/* All variables in its device, one a line; NULL: there is none. */
+const char *rig_device(const struct fake_container *container);
 
 /* "train GPU-0[0 1], ? GPU-1[3]": from the oldest to the newest; "?" where kubelet has not told whose it is. */
 const char *rig_allocations(void);

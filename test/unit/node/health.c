@@ -6,17 +6,19 @@
 #include "base/strbuf.h"
 #include "node/health.h"
 
+static struct unit_health table;
 static struct node_health *health;
 
 static int open_health(void **state UNUSED)
 {
-        health = node_health_new();
+        health = node_health_new(&table);
         return 0;
 }
 
 static int close_health(void **state UNUSED)
 {
         health = node_health_free(health);
+        unit_health_clear(&table);
         return 0;
 }
 
@@ -37,6 +39,18 @@ static struct resource resources[] = {
 };
 static const struct plan plan = {.resources = resources, .n_resources = ARRAY_SIZE(resources)};
 static const struct plan empty_plan = {.n_resources = 0};
+
+/* As the agent does it. */
+static void set_inventory(const struct inventory *newest)
+{
+        unit_health_clear(&table);
+        node_health_set_inventory(health, newest);
+}
+
+static void set_unit(const char *uuid, bool is_healthy, const char *reason)
+{
+        unit_health_set(&table, uuid, is_healthy, reason);
+}
 
 /* What the end of the turn tells: "GPU-1-:fell" and "GPU-1+", "(…)" around parts of others. */
 static void assert_turn(const char *expected)
@@ -63,7 +77,7 @@ static void assert_verdict(enum node_status status, const char *reason, const ch
 
 static void begin(void)
 {
-        node_health_set_inventory(health, &inventory);
+        set_inventory(&inventory);
         node_health_set_plan(health, &plan);
         assert_turn("");
 }
@@ -71,7 +85,7 @@ static void begin(void)
 static void test_nothing_is_told_of_a_node_that_is_well(void **state UNUSED)
 {
         begin();
-        node_health_set_inventory(health, &inventory);
+        set_inventory(&inventory);
         assert_turn("");
         assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
@@ -79,12 +93,12 @@ static void test_nothing_is_told_of_a_node_that_is_well(void **state UNUSED)
 static void test_each_change_of_health_is_told_once(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "GPU-1", false, "fell");
+        set_unit("GPU-1", false, "fell");
         assert_turn("GPU-1-:fell");
         assert_turn("");
-        node_health_set_unit(health, "GPU-1", false, "fell again");
+        set_unit("GPU-1", false, "fell again");
         assert_turn("");
-        node_health_set_unit(health, "GPU-1", true, NULL);
+        set_unit("GPU-1", true, "");
         assert_turn("GPU-1+");
         assert_turn("");
 }
@@ -92,10 +106,10 @@ static void test_each_change_of_health_is_told_once(void **state UNUSED)
 static void test_what_is_told_again_after_an_inventory_did_not_change(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "GPU-1", false, "fell");
+        set_unit("GPU-1", false, "fell");
         assert_turn("GPU-1-:fell");
-        node_health_set_inventory(health, &inventory);
-        node_health_set_unit(health, "GPU-1", false, "fell");
+        set_inventory(&inventory);
+        set_unit("GPU-1", false, "fell");
         assert_turn("");
         assert_verdict(NODE_READY, "SomeUnhealthy", "1 of 4 units are unhealthy; GPU 1 (GPU-1): fell");
 }
@@ -103,30 +117,44 @@ static void test_what_is_told_again_after_an_inventory_did_not_change(void **sta
 static void test_what_is_not_told_after_an_inventory_is_healthy(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "GPU-1", false, "fell");
+        set_unit("GPU-1", false, "fell");
         assert_turn("GPU-1-:fell");
-        node_health_set_inventory(health, &inventory);
+        set_inventory(&inventory);
         assert_turn("GPU-1+");
+}
+
+static void test_a_gpu_that_is_gone_is_reported_once_and_returns(void **state UNUSED)
+{
+        static const struct inventory fewer = {.gpus = gpus + 1, .n_gpus = ARRAY_SIZE(gpus) - 1};
+
+        begin();
+        for (int i = 0; i < 3; i++) {
+                set_inventory(&fewer);
+                set_unit("GPU-0", false, "it is no longer present");
+                assert_turn(i ? "" : "GPU-0-:it is no longer present");
+        }
+        set_inventory(&inventory);
+        assert_turn("GPU-0+");
 }
 
 static void test_what_comes_and_goes_within_a_turn_is_not_told(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "GPU-0", false, "fell");
-        node_health_set_unit(health, "GPU-0", true, NULL);
+        set_unit("GPU-0", false, "fell");
+        set_unit("GPU-0", true, "");
         assert_turn("");
 }
 
 static void test_mig_devices_are_part_of_their_gpu_where_it_changes_as_they_do(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "MIG-1", false, "Xid 94");
+        set_unit("MIG-1", false, "Xid 94");
         assert_turn("MIG-1-:Xid 94");
-        node_health_set_unit(health, "GPU-2", false, "Xid 79");
-        node_health_set_unit(health, "MIG-0", false, "Xid 79");
-        node_health_set_unit(health, "MIG-1", false, "Xid 79");
+        set_unit("GPU-2", false, "Xid 79");
+        set_unit("MIG-0", false, "Xid 79");
+        set_unit("MIG-1", false, "Xid 79");
         assert_turn("GPU-2-:Xid 79 (MIG-0-:Xid 79)");
-        node_health_set_unit(health, "MIG-0", true, NULL);
+        set_unit("MIG-0", true, "");
         assert_turn("MIG-0+");
 }
 
@@ -135,9 +163,9 @@ static void test_names_are_for_people(void **state UNUSED)
         const struct node_change *changes;
 
         begin();
-        node_health_set_unit(health, "GPU-1", false, "a");
-        node_health_set_unit(health, "MIG-1", false, "b");
-        node_health_set_unit(health, "GPU-gone", false, "c");
+        set_unit("GPU-1", false, "a");
+        set_unit("MIG-1", false, "b");
+        set_unit("GPU-gone", false, "c");
         assert_int_equal(node_health_end_turn(health, &changes), 3);
         assert_string_equal(changes[0].name, "GPU 1 (GPU-1)");
         assert_string_equal(changes[1].name, "MIG device 2:1 (MIG-1)");
@@ -147,7 +175,7 @@ static void test_names_are_for_people(void **state UNUSED)
 static void test_an_agent_that_has_just_started_says_nothing(void **state UNUSED)
 {
         assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
-        node_health_set_inventory(health, &inventory);
+        set_inventory(&inventory);
         assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
 }
 
@@ -155,7 +183,7 @@ static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
 {
         node_health_set_unavailable(health, "no library");
         assert_verdict(NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: no library");
-        node_health_set_inventory(health, &inventory);
+        set_inventory(&inventory);
         assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
         node_health_set_refused(health, "replicas: 0");
         assert_verdict(NODE_NOT_READY, "ChangeRefused", "no plan is in force: replicas: 0");
@@ -163,7 +191,7 @@ static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
 
 static void test_a_node_whose_plan_has_no_unit_is_not_ready(void **state UNUSED)
 {
-        node_health_set_inventory(health, &inventory);
+        set_inventory(&inventory);
         node_health_set_plan(health, &empty_plan);
         assert_verdict(NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
 }
@@ -171,18 +199,18 @@ static void test_a_node_whose_plan_has_no_unit_is_not_ready(void **state UNUSED)
 static void test_a_node_is_ready_as_long_as_one_unit_is_healthy(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "GPU-0", false, "fell");
-        node_health_set_unit(health, "GPU-1", false, "burns");
-        node_health_set_unit(health, "MIG-0", false, "lost");
+        set_unit("GPU-0", false, "fell");
+        set_unit("GPU-1", false, "burns");
+        set_unit("MIG-0", false, "lost");
         assert_verdict(NODE_READY, "SomeUnhealthy", "3 of 4 units are unhealthy; GPU 0 (GPU-0): fell");
-        node_health_set_unit(health, "MIG-1", false, "lost");
+        set_unit("MIG-1", false, "lost");
         assert_verdict(NODE_NOT_READY, "NoHealthyGPU", "none of 4 units is healthy; GPU 0 (GPU-0): fell");
 }
 
 static void test_a_gpu_that_is_not_in_the_plan_does_not_count(void **state UNUSED)
 {
         begin();
-        node_health_set_unit(health, "GPU-2", false, "fell");
+        set_unit("GPU-2", false, "fell");
         assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
@@ -204,6 +232,7 @@ int main(void)
                 TEST(test_each_change_of_health_is_told_once),
                 TEST(test_what_is_told_again_after_an_inventory_did_not_change),
                 TEST(test_what_is_not_told_after_an_inventory_is_healthy),
+                TEST(test_a_gpu_that_is_gone_is_reported_once_and_returns),
                 TEST(test_what_comes_and_goes_within_a_turn_is_not_told),
                 TEST(test_mig_devices_are_part_of_their_gpu_where_it_changes_as_they_do),
                 TEST(test_names_are_for_people),

@@ -8,6 +8,8 @@ static const struct device_ref refs_2_0[] = {{.gpu = 2, .mig = -1}, {.gpu = 0, .
 static const struct device_ref refs_same[] = {{.gpu = 1, .mig = -1}, {.uuid = "GPU-1"}};
 static const struct device_ref refs_uuid[] = {{.uuid = "GPU-1"}, {.uuid = "GPU-9"}, {.gpu = 8, .mig = -1}};
 static const struct device_ref refs_mig[] = {{.gpu = 0, .mig = 1}, {.uuid = "MIG-0-2"}, {.uuid = "MIG-GPU-0/7/0"}};
+static const struct device_ref refs_mig_uuid[] = {{.uuid = "MIG-0-2"}};
+static const struct device_ref refs_for_dra[] = {{.gpu = 0, .mig = -1}, {.uuid = "GPU-1"}};
 static const struct device_ref refs_no_mig[] = {{.gpu = 0, .mig = 9}, {.gpu = 0, .mig = -1}, {.uuid = "MIG-GPU-0/7/1"}};
 
 #define SELECT_REFS(array)                                                                                             \
@@ -275,6 +277,51 @@ static void test_an_entry_of_its_own_placement_may_agree_with_the_default(void *
         assert_int_equal(node.plan->resources[0].placement, PLACEMENT_PACKED);
 }
 
+#define FOR_DRA(text, gpu)                                                                                             \
+        CONFIG "10: sharing.mps.resources[0].devices: '" text "': GPU " gpu " (GPU-" gpu                               \
+               ") belongs to DRA: remove it here, or list only other GPUs in dra.devices"
+
+static void test_what_belongs_to_dra_cannot_be_listed(void **state UNUSED)
+{
+        static const struct case_of_entries table[] = {
+                {{{MPS, 2, SELECT_REFS(refs_1)}}, FOR_DRA("1", "1"), ""},
+                {{{MPS, 2, SELECT_REFS(refs_uuid)}}, FOR_DRA("GPU-1", "1"), ""},
+                {{{MPS, 2, SELECT_REFS(refs_mig)}}, FOR_DRA("0:1", "0"), ""},
+                {{{MPS, 2, SELECT_REFS(refs_mig_uuid)}}, FOR_DRA("MIG-0-2", "0"), ""},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(3);
+
+                for (size_t mig = 0; mig < 3; mig++)
+                        node_add_mig(&node, 0, "1g.5gb");
+                node.config.mig_strategy = MIG_STRATEGY_MIXED;
+                node.config.dra = (struct config_dra){.enabled = true, .devices = SELECT_REFS(refs_for_dra)};
+                add_entries(&node, table[i].entries);
+                assert_fails(node_plan(&node), &node.err, ERROR_INVALID, table[i].plan);
+        }
+}
+
+static void test_the_rest_of_the_gpus_is_shared_beside_dra(void **state UNUSED)
+{
+        static const struct entry entries[] = {{TS, 4}, {0}};
+        _cleanup_(node_done) struct node node = node_new(3);
+
+        node.config.dra = (struct config_dra){.enabled = true, .devices = SELECT_REFS(refs_for_dra)};
+        add_entries(&node, entries);
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "nvidia.com/gpu time-slicing: GPU-2*4");
+        assert_string_equal(node.warnings.data, "");
+        plan_done(node.plan);
+        node.plan = NULL;
+        node.config.dra.devices = (struct device_selector){.kind = SELECT_ALL};
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "");
+        assert_string_equal(node.warnings.data, CONFIG
+                "10: sharing.timeSlicing.resources[0]: shares nothing, since all GPUs of this node belong to DRA: "
+                "dra.devices\n");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -283,6 +330,8 @@ int main(void)
                 cmocka_unit_test(test_mig_devices_are_selected_by_index_and_uuid),
                 cmocka_unit_test(test_mig_devices_called_gpus_are_selected_too),
                 cmocka_unit_test(test_entries_under_one_name_must_agree),
+                cmocka_unit_test(test_what_belongs_to_dra_cannot_be_listed),
+                cmocka_unit_test(test_the_rest_of_the_gpus_is_shared_beside_dra),
                 cmocka_unit_test(test_an_entry_of_its_own_placement_may_agree_with_the_default),
         };
 

@@ -86,6 +86,51 @@ static void test_units_follow_the_mig_strategy(void **state UNUSED)
         }
 }
 
+static const struct device_ref refs_1[] = {{.gpu = 1, .mig = -1}};
+static const struct device_ref refs_uuid[] = {{.uuid = "GPU-0"}, {.uuid = "GPU-9", .line = 7}, {.gpu = 8, .mig = -1}};
+
+static void test_gpus_for_dra_and_their_mig_devices_are_no_units(void **state UNUSED)
+{
+        static const struct {
+                struct node_case made;
+                struct device_selector devices;
+        } table[] = {
+                {{NONE, {"-", "-"}, "", ""}, {.kind = SELECT_ALL}},
+                {{NONE, {"-", "-", "-"}, "nvidia.com/gpu none: GPU-0 GPU-2", ""},
+                        {.kind = SELECT_LIST, .refs = refs_1, .n_refs = 1}},
+                {{MIXED, {"1g.5gb", "1g.5gb", "-"}, "nvidia.com/gpu none: GPU-2; nvidia.com/mig-1g.5gb none: MIG-0-0",
+                         ""},
+                        {.kind = SELECT_LIST, .refs = refs_1, .n_refs = 1}},
+                {{SINGLE, {"1g.5gb", "-"}, "nvidia.com/gpu none: MIG-0-0", ""},
+                        {.kind = SELECT_LIST, .refs = refs_1, .n_refs = 1}},
+                {{NONE, {"-", "-"}, "nvidia.com/gpu none: GPU-1",
+                         "config '/config/config.yaml' line 7: dra.devices: 'GPU-9' means no GPU of this node\n"},
+                        {.kind = SELECT_LIST, .refs = refs_uuid, .n_refs = 3}},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = make_node(&table[i].made);
+
+                node.config.dra = (struct config_dra){.enabled = true, .devices = table[i].devices};
+                assert_ok(node_plan(&node), &node.err);
+                assert_string_equal(describe(&node), table[i].made.plan);
+                assert_string_equal(node.warnings.data, table[i].made.warnings);
+        }
+}
+
+static void test_dra_that_is_off_or_cannot_be_takes_no_gpu(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node off = node_new(1);
+        _cleanup_(node_done) struct node tegra = node_new(1);
+
+        assert_ok(node_plan(&off), &off.err);
+        assert_string_equal(describe(&off), "nvidia.com/gpu none: GPU-0");
+        tegra.config.dra.enabled = true;
+        tegra.inventory.platform = PLATFORM_TEGRA;
+        assert_ok(node_plan(&tegra), &tegra.err);
+        assert_string_equal(describe(&tegra), "nvidia.com/gpu none: GPU-0");
+}
+
 static void test_single_refuses_what_pods_could_not_tell_apart(void **state UNUSED)
 {
         static const struct node_case table[] = {
@@ -315,6 +360,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_units_follow_the_mig_strategy),
+                cmocka_unit_test(test_gpus_for_dra_and_their_mig_devices_are_no_units),
+                cmocka_unit_test(test_dra_that_is_off_or_cannot_be_takes_no_gpu),
                 cmocka_unit_test(test_single_refuses_what_pods_could_not_tell_apart),
                 cmocka_unit_test(test_single_compares_every_attribute),
                 cmocka_unit_test(test_a_failing_gpu_stops_no_other),

@@ -15,6 +15,12 @@
 {{- if not (or .Values.devicePlugin.enabled .Values.gfd.enabled) }}
 {{- fail "devicePlugin.enabled and gfd.enabled are both false: nothing would be left to do" }}
 {{- end }}
+{{- if and .Values.dra.enabled (not .Values.devicePlugin.enabled) }}
+{{- fail "dra.enabled needs devicePlugin.enabled, too: where DRA has all GPUs, the device plugin advertises none" }}
+{{- end }}
+{{- if and .Values.dra.enabled (semverCompare "<1.32.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "dra.enabled needs Kubernetes 1.32 or newer, and this is %s" .Capabilities.KubeVersion.Version) }}
+{{- end }}
 {{- $config := .Values.config }}
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}
@@ -24,6 +30,9 @@
 {{- $table := kindIs "string" $text | ternary (fromYaml (toString $text)) $text }}
 {{- if $table.Error }}
 {{- fail (printf "config.map.%s is no YAML: %s" $name $table.Error) }}
+{{- end }}
+{{- if and ($table.dra | default dict).enabled (not $.Values.dra.enabled) }}
+{{- fail (printf "config.map.%s: dra.enabled: say so as the value dra.enabled, which gives the agent its folders and rights" $name) }}
 {{- end }}
 {{- end }}
 {{- $strategies := $config.fallbackStrategies }}

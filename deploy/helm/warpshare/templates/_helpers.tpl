@@ -159,6 +159,7 @@ true
 {{- if include "warpshare.readsPods" . }}{{ $on = append $on "declared" }}{{ end -}}
 {{- if .Values.node.condition }}{{ $on = append $on "condition" }}{{ end -}}
 {{- if .Values.node.taint }}{{ $on = append $on "taint" }}{{ end -}}
+{{- if .Values.dra.enabled }}{{ $on = append $on "dra" }}{{ end -}}
 {{- if .Values.gfd.enabled }}{{ $on = append $on (printf "labels: %s" .Values.gfd.output) }}{{ end -}}
 {{- range .Values.devicePlugin.containers.main.env -}}
 {{- if eq .name "WARPSHARE_CONFIG_MAP" }}{{ $on = concat $on (list "configMap" "configuration") }}{{ end -}}

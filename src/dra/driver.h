@@ -1,0 +1,57 @@
+/*
+ * The DRA driver of this node, put together: what it offers (dra/publish.h), how kubelet finds and calls it (dra/registration.h,
+ * dra/service.h), how claims are prepared (dra/prepare.h), by the API server, the ledger (ledger/claims.h) and CDI.
+ *
+ *   Prepare ──► GET ResourceClaim ──► layout: device and limits ──► ledger: daemon ready, namespace ──► record, CDI ──► kubelet
+ *                                                                                                           └──► status.devices
+ *
+ * One of two instances on a node drives: the one that serves the device plugin, too. It begins with what the record says is prepared, so
+ * the ledger must hear of its plan afterwards. The record is <plugins>/<driver>/prepared.json: kubelet's folder, which outlives pods.
+ *
+ * A GPU whose units a device plugin still serves is not offered, so that one that changes sides is offered when its holders have ended.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "gpu/unit_health.h"
+#include "kube/client.h"
+#include "ledger/ledger.h"
+#include "share/plan.h"
+
+struct dra_driver;
+
+struct dra_driver_options {
+        uv_loop_t *loop;
+        struct kube_client *client; /* outlives the driver, as the next */
+        struct ledger *ledger;
+        const struct unit_health *health; /* outlives the driver, too */
+        const struct config *config;      /* names and folders of it are copied */
+        void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
+        void *data;
+};
+
+/* DRA is enabled, or claims are prepared that have to be released some day. */
+bool dra_driver_is_needed(const struct config *config);
+
+/* Reads the record, and begins. ERROR_INVALID: a name or folder that kubelet could not use; else what could not be read or made. */
+int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err) MUST_USE;
+
+/* What is offered from now on; |plan| is that in force, borrowed until the next call or the end, with all that it points to. */
+void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
+
+/*
+ * The table of health has changed, or is being written anew in this turn of the loop. At the end of the turn the devices of unhealthy units are
+ * tainted "<driver>/unhealthy" (NoSchedule), those of others no more, and kubelet hears the reasons. Accepts NULL.
+ */
+void dra_driver_health_changed(struct dra_driver *driver);
+
+/* Reads again which pods use the claims that are prepared; the ledger hears it. Not more often than every DRA_PODS_MS. Accepts NULL. */
+#define DRA_PODS_MS UINT64_C(10000)
+void dra_driver_read_pods(struct dra_driver *driver);
+
+/*
+ * Kubelet turns to another instance, or hears errors; what is being prepared is taken back, what is prepared stays, and so do the
+ * ResourceSlices. |closed| (may be NULL) is called from the loop. Accepts NULL: then it is called at once.
+ */
+void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data);

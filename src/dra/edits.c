@@ -1,0 +1,57 @@
+#include "dra/edits.h"
+
+#include <string.h>
+
+#include "share/mps_limits.h"
+
+#define VARIABLES_MAX ((size_t)8)
+#define MOUNTS_MAX ((size_t)2)
+
+static const char *on_host(struct arena *arena, const struct config *config, const char *path)
+{
+        size_t length = strlen(config->mps_root);
+
+        while (length && config->mps_root[length - 1] == '/')
+                length--;
+        return arena_printf(arena, "%.*s/%s", (int)length, config->mps_root, path);
+}
+
+static size_t add_limits(struct arena *arena, const struct ledger_claim_device *device, const char **env)
+{
+        size_t count = 0;
+
+        env[count++] = arena_printf(
+                arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, device->threads_permille));
+        if (device->limit_mib) {
+                env[count++] = arena_printf(
+                        arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", mps_limits_memory(arena, &device->limit_mib, 1));
+                env[count++] = arena_printf(arena, "WARPSHARE_MEMORY_LIMIT_MIB=%ju", (uintmax_t)device->limit_mib);
+        }
+        env[count++] = arena_printf(arena, "WARPSHARE_THREAD_PERCENTAGE=%u.%u", device->threads_permille / 10,
+                device->threads_permille % 10);
+        return count;
+}
+
+struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
+        const struct ledger_claim_device *device, const struct ledger_claimed *claimed)
+{
+        const char **env = ARENA_ARRAY(arena, const char *, VARIABLES_MAX);
+        struct dra_edit_mount *mounts = ARENA_ARRAY(arena, struct dra_edit_mount, MOUNTS_MAX);
+        struct dra_edits edits = {.env = env, .mounts = mounts};
+        const char *pipe;
+
+        env[edits.n_env++] = "NVIDIA_VISIBLE_DEVICES=void";
+        if (!claimed->daemon)
+                return edits;
+        pipe = arena_printf(arena, "/mps/%s/pipe", claimed->daemon);
+        env[edits.n_env++] = arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", pipe);
+        env[edits.n_env++] = arena_printf(arena, "WARPSHARE_GRANT=%s", device->id);
+        env[edits.n_env++] = arena_printf(arena, "WARPSHARE_TIER=%s", mps_tier_name(claimed->tier));
+        edits.n_env += add_limits(arena, device, &env[edits.n_env]);
+        mounts[edits.n_mounts++] = (struct dra_edit_mount){.host_path = on_host(arena, config, claimed->pipe),
+                .path = pipe,
+                .is_writable = config->mps_pipes_writable};
+        mounts[edits.n_mounts++] = (struct dra_edit_mount){
+                .host_path = on_host(arena, config, claimed->shm), .path = "/dev/shm", .is_writable = true};
+        return edits;
+}

@@ -1,0 +1,556 @@
+#include "ledger/claims.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "ledger/parts.h"
+#include "share/budget.h"
+#include "share/mps_wanted.h"
+
+enum claim_state { CLAIM_WAITING, CLAIM_MAKING, CLAIM_HELD, CLAIM_FAILED };
+
+struct claim;
+
+struct claim_device {
+        struct claim *claim;
+        const struct ledger_claim_device *asked;
+        struct ledger_claimed given;
+        bool is_made; /* the supervisor was asked to make something for it */
+};
+
+struct claim {
+        struct list link; /* ledger->claims */
+        struct ledger *ledger;
+        struct arena arena;
+        struct arena pods_arena;
+        struct ledger_claim asked;
+        struct claim_device *devices;
+        enum claim_state state;
+        int64_t since;           /* ledger_clock(), while it waits */
+        size_t n_awaited;        /* answers of the supervisor */
+        bool is_over;            /* it is in no list, and goes with the last answer */
+        struct error failure;    /* kind ERROR_NONE: nothing failed yet */
+        ledger_claimed_fn *done; /* NULL: answered */
+        void *data;
+};
+
+/* ---- one claim ---- */
+
+static void claim_set_pods(struct claim *claim, const char *const *pods, size_t n_pods)
+{
+        const char **copies;
+
+        arena_done(&claim->pods_arena);
+        copies = ARENA_ARRAY(&claim->pods_arena, const char *, n_pods);
+        for (size_t i = 0; i < n_pods; i++)
+                copies[i] = arena_strdup(&claim->pods_arena, pods[i]);
+        claim->asked.pods = copies;
+        claim->asked.n_pods = n_pods;
+}
+
+static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim *asked)
+{
+        struct claim *claim = xcalloc(1, sizeof(*claim));
+        struct arena *arena = &claim->arena;
+        struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, asked->n_devices);
+
+        claim->ledger = ledger;
+        claim->devices = ARENA_ARRAY(arena, struct claim_device, asked->n_devices);
+        for (size_t i = 0; i < asked->n_devices; i++) {
+                devices[i] = asked->devices[i];
+                devices[i].id = arena_strdup(arena, asked->devices[i].id);
+                devices[i].unit = arena_strdup(arena, asked->devices[i].unit);
+                claim->devices[i] = (struct claim_device){.claim = claim, .asked = &devices[i]};
+        }
+        claim->asked = (struct ledger_claim){
+                .uid = arena_strdup(arena, asked->uid),
+                .name = arena_strdup(arena, asked->name),
+                .devices = devices,
+                .n_devices = asked->n_devices,
+        };
+        claim_set_pods(claim, asked->pods, asked->n_pods);
+        list_append(&ledger->claims, &claim->link);
+        return claim;
+}
+
+static void claim_free(struct claim *claim)
+{
+        arena_done(&claim->pods_arena);
+        arena_done(&claim->arena);
+        free(claim);
+}
+
+static void on_claim_released(const struct error *err, void *data UNUSED)
+{
+        /* The supervisor removes it when it hears next what is held. */
+        if (err)
+                log_debug("what was made for a DRA claim is removed later", LOG_ERR(err));
+}
+
+/* Out of the list; what was made for it is given back. */
+static void claim_end(struct claim *claim)
+{
+        list_remove(&claim->link);
+        claim->done = NULL;
+        for (size_t i = 0; i < claim->asked.n_devices; i++)
+                if (claim->devices[i].is_made)
+                        mps_link_release(claim->ledger->link, claim->devices[i].asked->id, on_claim_released, NULL);
+        claim->is_over = true;
+        if (claim->n_awaited == 0)
+                claim_free(claim);
+}
+
+static struct claim *claim_find(const struct ledger *ledger, const char *uid)
+{
+        LIST_FOR_EACH(link, &ledger->claims) {
+                struct claim *claim = container_of(link, struct claim, link);
+
+                if (strcmp(claim->asked.uid, uid) == 0)
+                        return claim;
+        }
+        return NULL;
+}
+
+static void claim_answer(struct claim *claim)
+{
+        struct ledger_claimed given[LEDGER_CLAIM_DEVICES_MAX];
+        ledger_claimed_fn *done = claim->done;
+        const struct error failure = claim->failure;
+
+        claim->state = failure.kind == ERROR_NONE ? CLAIM_HELD : CLAIM_FAILED;
+        if (!done)
+                return;
+        claim->done = NULL;
+        for (size_t i = 0; i < claim->asked.n_devices; i++)
+                given[i] = claim->devices[i].given;
+        if (failure.kind == ERROR_NONE)
+                done(NULL, given, claim->data);
+        else
+                done(&failure, NULL, claim->data);
+}
+
+/* ---- daemons ---- */
+
+static const struct unit *claimable_unit(const struct ledger *ledger, const char *uuid)
+{
+        const struct resource *claimable = ledger->plan ? ledger->plan->claimable : NULL;
+
+        return claimable ? resource_find_unit(claimable, uuid) : NULL;
+}
+
+static bool has_share(const struct ledger *ledger, const struct unit *unit)
+{
+        LIST_FOR_EACH(link, &ledger->claims) {
+                const struct ledger_claim *claim = &container_of(link, struct claim, link)->asked;
+
+                for (size_t i = 0; i < claim->n_devices; i++)
+                        if (claim->devices[i].is_shared && strcmp(claim->devices[i].unit, unit->uuid) == 0)
+                                return true;
+        }
+        return false;
+}
+
+void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted)
+{
+        const struct resource *claimable = ledger->plan->claimable;
+        const struct unit **units;
+        size_t count = 0;
+
+        if (!claimable)
+                return;
+        units = ARENA_ARRAY(arena, const struct unit *, claimable->n_units);
+        for (size_t i = 0; i < claimable->n_units; i++)
+                if (has_share(ledger, &claimable->units[i]))
+                        units[count++] = &claimable->units[i];
+        mps_wanted_add_claimed(wanted, arena, ledger->plan, units, count);
+}
+
+/* ---- what it waits for ---- */
+
+/* An error says what is missing. */
+static int check_daemon_ready(const struct ledger *ledger, const struct ledger_claim_device *device, struct error *err)
+{
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->unit);
+
+        if (!claimable_unit(ledger, device->unit))
+                return error_set(
+                        err, ERROR_UNAVAILABLE, "%s is not on this node now, or is not shared by DRA", device->unit);
+        if (!ledger->status)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "%s: the MPS supervisor (warpshare mps) does not answer on this node", device->unit);
+        if (!daemon)
+                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon has not been started yet", device->unit);
+        if (daemon->state != MPS_READY)
+                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is in state %s%s%s", device->unit,
+                        mps_state_name(daemon->state), daemon->reason ? ": " : "",
+                        daemon->reason ? daemon->reason : "");
+        if (!ledger_is_current(ledger, device->unit))
+                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is being replaced", device->unit);
+        return 0;
+}
+
+/* Without MPS on this node there is no daemon to wait for. */
+static int check_daemon_gone(const struct ledger *ledger, const struct ledger_claim_device *device, struct error *err)
+{
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->unit);
+
+        if (!claimable_unit(ledger, device->unit))
+                return 0;
+        if (!ledger->status || ledger->status->generation != ledger->generation)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "%s: whether an MPS daemon serves it is not known: the MPS supervisor (warpshare mps) does not answer "
+                        "on this node",
+                        device->unit);
+        if (daemon && daemon->state != MPS_OFF)
+                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon has not ended yet; it has %zu clients",
+                        device->unit, daemon->n_clients);
+        return 0;
+}
+
+static int check_needs(const struct claim *claim, struct error *err)
+{
+        for (size_t i = 0; i < claim->asked.n_devices; i++) {
+                const struct ledger_claim_device *device = &claim->asked.devices[i];
+
+                if ((device->is_shared ? check_daemon_ready(claim->ledger, device, err)
+                                       : check_daemon_gone(claim->ledger, device, err)) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* ---- what is made for it ---- */
+
+static void on_claim_made(const struct error *err, const struct mps_allocation *made, void *data)
+{
+        struct claim_device *device = data;
+        struct claim *claim = device->claim;
+
+        claim->n_awaited--;
+        if (claim->is_over) {
+                if (claim->n_awaited == 0)
+                        claim_free(claim);
+                return;
+        }
+        if (!err) {
+                device->given.tier = made->tier;
+                if (made->pipe)
+                        device->given.pipe = arena_strdup(&claim->arena, made->pipe);
+        } else if (err->kind == ERROR_UNAVAILABLE) {
+                claim->failure = *err;
+        } else {
+                log_warn("no MPS namespace could be created, the limits in the containers' environment apply instead",
+                        LOG_STR("claim", claim->asked.name), LOG_STR("allocation", device->asked->id), LOG_ERR(err));
+                device->given.tier = MPS_TIER_VERIFIED;
+        }
+        if (claim->n_awaited == 0)
+                claim_answer(claim);
+}
+
+static void make_device(struct claim_device *device)
+{
+        struct claim *claim = device->claim;
+        struct ledger *ledger = claim->ledger;
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->asked->unit);
+        const struct mps_allocation_request request = {
+                .id = device->asked->id,
+                .daemon = daemon->name,
+                .unit = device->asked->unit,
+                .threads_permille = device->asked->threads_permille,
+                .limit_mib = device->asked->limit_mib,
+        };
+
+        device->given = (struct ledger_claimed){
+                .tier = ledger_tier(ledger, ledger->plan->claimable, claimable_unit(ledger, device->asked->unit)),
+                .daemon = arena_strdup(&claim->arena, daemon->name),
+                .pipe = arena_printf(&claim->arena, "%s/pipe", daemon->name),
+                .shm = daemon->has_own_shm ? arena_printf(&claim->arena, "%s/shm", daemon->name) : "shm",
+        };
+        if (device->given.tier < MPS_TIER_PARTITION)
+                return;
+        device->is_made = true;
+        claim->n_awaited++;
+        mps_link_allocation(ledger->link, &request, on_claim_made, device);
+}
+
+static void claim_make(struct claim *claim)
+{
+        claim->state = CLAIM_MAKING;
+        for (size_t i = 0; i < claim->asked.n_devices; i++)
+                if (claim->asked.devices[i].is_shared)
+                        make_device(&claim->devices[i]);
+        if (claim->n_awaited == 0)
+                claim_answer(claim);
+}
+
+static void claim_advance(struct claim *claim)
+{
+        struct error err;
+
+        if (check_needs(claim, &err) == 0) {
+                claim_make(claim);
+        } else {
+                claim->failure = err;
+                claim_answer(claim);
+        }
+}
+
+/* ---- all of them ---- */
+
+static int64_t deadline_of(const struct claim *claim)
+{
+        return claim->since + (claim->ledger->status ? LEDGER_CLAIM_WAIT_MS : LEDGER_CLAIM_ALONE_MS);
+}
+
+static void arm(struct ledger *ledger)
+{
+        int64_t first = INT64_MAX;
+
+        LIST_FOR_EACH(link, &ledger->claims) {
+                const struct claim *claim = container_of(link, struct claim, link);
+
+                if (claim->state == CLAIM_WAITING)
+                        first = MIN(first, deadline_of(claim));
+        }
+        if (first == INT64_MAX || ledger->closing)
+                uv_timer_stop(&ledger->claims_timer);
+        else
+                uv_timer_start(&ledger->claims_timer, ledger_on_claims_timer,
+                        (uint64_t)MAX(first - ledger_clock(ledger), INT64_C(0)), 0);
+}
+
+static struct claim *find_due(const struct ledger *ledger)
+{
+        struct error err;
+
+        LIST_FOR_EACH(link, &ledger->claims) {
+                struct claim *claim = container_of(link, struct claim, link);
+
+                if (claim->state == CLAIM_WAITING &&
+                        (ledger_clock(ledger) >= deadline_of(claim) || check_needs(claim, &err) == 0))
+                        return claim;
+        }
+        return NULL;
+}
+
+/* Whoever is answered may begin and end claims. */
+void ledger_claims_advance(struct ledger *ledger)
+{
+        struct claim *claim;
+
+        while (!ledger->closing && (claim = find_due(ledger)))
+                claim_advance(claim);
+        arm(ledger);
+}
+
+void ledger_on_claims_timer(uv_timer_t *timer)
+{
+        ledger_claims_advance(timer->data);
+}
+
+/* ---- room ---- */
+
+/* What |device| leaves of its unit beside those of other claims. */
+static int check_device(const struct claim *claim, const struct ledger_claim_device *device, struct error *err)
+{
+        const struct unit *unit = claimable_unit(claim->ledger, device->unit);
+        uint64_t mib = 0;
+        unsigned int permille = 0;
+
+        LIST_FOR_EACH(link, &claim->ledger->claims) {
+                const struct ledger_claim *other = &container_of(link, struct claim, link)->asked;
+
+                for (size_t i = 0; i < other->n_devices; i++) {
+                        const struct ledger_claim_device *beside = &other->devices[i];
+
+                        if (strcmp(beside->unit, device->unit) != 0)
+                                continue;
+                        if (beside != device &&
+                                (beside->is_alone || device->is_alone || beside->is_shared != device->is_shared))
+                                return error_set(err, ERROR_EXHAUSTED,
+                                        "%s: claim %s has %s of it; a claim has a unit alone, or all share it in the same way",
+                                        device->unit, other->name, beside->is_alone ? "all" : "a share");
+                        mib += beside->limit_mib;
+                        permille += beside->is_shared ? beside->threads_permille : 0;
+                }
+        }
+        if (device->is_shared && unit && unit->memory && mib > budget_usable_mib(unit))
+                return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %ju MiB of %ju", device->unit,
+                        (uintmax_t)mib, (uintmax_t)budget_usable_mib(unit));
+        if (permille > 1000)
+                return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %u.%u %% of its threads",
+                        device->unit, permille / 10, permille % 10);
+        return 0;
+}
+
+static int check_room(const struct claim *claim, struct error *err)
+{
+        for (size_t i = 0; i < claim->asked.n_devices; i++)
+                if (check_device(claim, &claim->asked.devices[i], err) < 0)
+                        return -1;
+        return 0;
+}
+
+/* ---- for the rest of the ledger ---- */
+
+bool ledger_claims_add_made(
+        const struct ledger *ledger, struct arena *arena, struct mps_allocation_request *ret, size_t *count)
+{
+        LIST_FOR_EACH(link, &ledger->claims) {
+                const struct claim *claim = container_of(link, struct claim, link);
+
+                for (size_t i = 0; i < claim->asked.n_devices; i++) {
+                        const struct ledger_claim_device *device = &claim->asked.devices[i];
+                        const struct unit *unit = claimable_unit(ledger, device->unit);
+
+                        if (!claim->devices[i].is_made)
+                                continue;
+                        if (!unit)
+                                return false;
+                        ret[(*count)++] = (struct mps_allocation_request){
+                                .id = device->id,
+                                .daemon = mps_daemon_name(arena, ledger->plan->claimable, unit),
+                                .unit = device->unit,
+                                .threads_permille = device->threads_permille,
+                                .limit_mib = device->limit_mib,
+                        };
+                }
+        }
+        return ledger->knows_claims || !ledger->plan->claimable;
+}
+
+size_t ledger_claims_count_devices(const struct ledger *ledger)
+{
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &ledger->claims)
+                count += container_of(link, struct claim, link)->asked.n_devices;
+        return count;
+}
+
+void ledger_claims_forget(struct ledger *ledger)
+{
+        while (!list_is_empty(&ledger->claims)) {
+                struct claim *claim = container_of(ledger->claims.next, struct claim, link);
+
+                for (size_t i = 0; i < claim->asked.n_devices; i++)
+                        claim->devices[i].is_made = false;
+                claim_end(claim);
+        }
+        ledger->knows_claims = false;
+}
+
+/* ---- public ---- */
+
+void ledger_claim(struct ledger *ledger, const struct ledger_claim *asked, ledger_claimed_fn *done, void *data)
+{
+        struct claim *previous = claim_find(ledger, asked->uid);
+        struct claim *claim;
+
+        if (previous)
+                claim_end(previous);
+        claim = claim_new(ledger, asked);
+        claim->since = ledger_clock(ledger);
+        claim->done = done;
+        claim->data = data;
+        if (check_room(claim, &claim->failure) < 0) {
+                claim_answer(claim);
+                return;
+        }
+        ledger_renew_wanted(ledger);
+        ledger_claims_advance(ledger);
+}
+
+void ledger_unclaim(struct ledger *ledger, const char *uid)
+{
+        struct claim *claim = claim_find(ledger, uid);
+
+        if (!claim)
+                return;
+        claim_end(claim);
+        ledger_renew_wanted(ledger);
+        ledger_claims_advance(ledger);
+}
+
+void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims)
+{
+        ledger_claims_forget(ledger);
+        for (size_t i = 0; i < n_claims; i++) {
+                struct claim *claim = claim_new(ledger, &claims[i]);
+
+                claim->state = CLAIM_HELD;
+                for (size_t j = 0; j < claims[i].n_devices; j++) {
+                        const struct ledger_claim_device *device = &claims[i].devices[j];
+
+                        claim->devices[j].given.tier = device->tier;
+                        claim->devices[j].is_made = device->is_shared && device->tier >= MPS_TIER_PARTITION;
+                }
+        }
+        ledger->knows_claims = true;
+        ledger_renew_wanted(ledger);
+        if (ledger->plan && (ledger->n_shared == 0 || ledger_list_is_whole(ledger)))
+                ledger_report_all(ledger);
+}
+
+void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const char *const *pods, size_t n_pods)
+{
+        struct claim *claim = claim_find(ledger, uid);
+
+        if (claim)
+                claim_set_pods(claim, pods, n_pods);
+}
+
+static bool has_pod(const struct claim *claim, const char *pod)
+{
+        for (size_t i = 0; i < claim->asked.n_pods; i++)
+                if (strcmp(claim->asked.pods[i], pod) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_unclear(const struct ledger *ledger, const struct mps_client *client, const char *unit)
+{
+        bool has_claim = false;
+
+        LIST_FOR_EACH(link, &ledger->claims) {
+                const struct claim *claim = container_of(link, struct claim, link);
+
+                for (size_t i = 0; i < claim->asked.n_devices; i++) {
+                        if (!claim->asked.devices[i].is_shared || strcmp(claim->asked.devices[i].unit, unit) != 0)
+                                continue;
+                        has_claim = true;
+                        if (has_pod(claim, client->pod_uid))
+                                return false;
+                }
+        }
+        return has_claim;
+}
+
+bool ledger_claims_are_unclear(const struct ledger *ledger)
+{
+        for (size_t i = 0; ledger->status && i < ledger->status->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &ledger->status->daemons[i];
+
+                for (size_t j = 0; j < daemon->n_clients && daemon->n_units; j++)
+                        if (daemon->clients[j].pod_uid && is_unclear(ledger, &daemon->clients[j], daemon->units[0]))
+                                return true;
+        }
+        return false;
+}
+
+size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const struct ledger_claim_state **ret)
+{
+        struct ledger_claim_state *states;
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &ledger->claims)
+                count++;
+        *ret = states = ARENA_ARRAY(arena, struct ledger_claim_state, count);
+        count = 0;
+        LIST_FOR_EACH(link, &ledger->claims) {
+                const struct claim *claim = container_of(link, struct claim, link);
+
+                states[count++] = (struct ledger_claim_state){&claim->asked, claim->state == CLAIM_HELD};
+        }
+        return count;
+}

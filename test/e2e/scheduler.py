@@ -1,0 +1,231 @@
+"""What the scheduler of 1.36 gives to claims from our ResourceSlices, as its allocator does it: slices by name, devices in the order of
+the list, the first that fits; what a claim asks of a shared device is rounded up by the policy; a shared device's counters are charged
+once, while anybody has it.
+
+place() does so for a ResourceClaim, and returns the allocation as the scheduler writes it.
+"""
+import dataclasses
+import math
+import re
+import uuid
+
+from apistore import now
+from resourceslices import FACTORS, basic, quantity
+
+
+@dataclasses.dataclass
+class Request:
+    """|count| different devices of one |type|: the attribute, or a function that is true of the device."""
+    type: object
+    count: int = 1
+    capacity: dict = dataclasses.field(default_factory=dict)  # name → number
+    tolerates: bool = False
+
+
+@dataclasses.dataclass
+class Share:
+    device: str
+    consumed: dict
+
+
+def round_up(asked, policy):
+    """What is consumed of a capacity with |policy|, or None where so much cannot be asked for."""
+    if 'validValues' in policy:
+        return min((v for v in map(quantity, policy['validValues']) if v >= asked), default=None)
+    range_ = policy['validRange']
+    least, step = quantity(range_['min']), quantity(range_.get('step', '0'))
+    value = max(asked, least)
+    if step:
+        value = least + math.ceil((value - least) / step) * step
+    return None if 'max' in range_ and value > quantity(range_['max']) else value
+
+
+class Scheduler:
+    def __init__(self, slices):
+        slices = [s['spec'] for s in sorted(slices, key=lambda s: s['name'])]
+        self.devices = {d['name']: basic(d) for spec in slices for d in spec.get('devices', [])}
+        self.counters = {(set_['name'], name): quantity(counter['value']) for spec in slices
+                         for set_ in spec.get('sharedCounters', []) for name, counter in set_['counters'].items()}
+        self.shares = {name: [] for name in self.devices}
+
+    def type_of(self, name):
+        return self.devices[name]['attributes']['type']['string']
+
+    def is_meant(self, name, request):
+        return request.type(self.devices[name]) if callable(request.type) else self.type_of(name) == request.type
+
+    def hold(self, name, consumed):
+        """Somebody has it already. A device that is not published any more is nobody's to have."""
+        self.shares.setdefault(name, []).append(Share(name, consumed))
+
+    def consumption(self, name, request):
+        """What |request| would consume of the device, or None where it does not get it."""
+        device, consumed = self.devices[name], {}
+        if any(taint['effect'] != 'None' for taint in device.get('taints', [])) and not request.tolerates:
+            return None
+        capacities = device.get('capacity', {})
+        if not set(request.capacity) <= set(capacities):
+            return None
+        shares = device.get('allowMultipleAllocations', False)
+        for key, capacity in capacities.items():
+            value, policy = quantity(capacity['value']), capacity.get('requestPolicy')
+            if not shares:
+                if request.capacity.get(key, 0) > value:
+                    return None
+                continue
+            if key not in request.capacity:
+                consumed[key] = quantity(policy['default']) if policy else value
+            else:
+                consumed[key] = round_up(request.capacity[key], policy) if policy else request.capacity[key]
+            taken = sum(share.consumed.get(key, 0) for share in self.shares[name])
+            if consumed[key] is None or taken + consumed[key] > value:
+                return None
+        return consumed if shares or not self.shares[name] else None
+
+    def has_counters(self, name):
+        """Of a device that nobody has yet."""
+        if self.shares[name]:
+            return True
+        for consumed in self.devices[name].get('consumesCounters', []):
+            for counter, wanted in consumed['counters'].items():
+                key = (consumed['counterSet'], counter)
+                if self.counters[key] - self.in_use(key) < quantity(wanted['value']):
+                    return False
+        return True
+
+    def in_use(self, key):
+        return sum(quantity(consumed['counters'][key[1]]['value']) for name, shares in self.shares.items() if shares
+                   for consumed in self.devices.get(name, {}).get('consumesCounters', [])
+                   if consumed['counterSet'] == key[0] and key[1] in consumed['counters'])
+
+    def allocate(self, *requests):
+        """The shares of a claim with these requests, or None."""
+        return self.search([request for request in requests for _ in range(request.count)], [])
+
+    def search(self, requests, got):
+        if not requests:
+            return got
+        request = requests[0]
+        used = {share.device for share, other in got if other is request}
+        for name in self.devices:
+            if name in used or not self.is_meant(name, request):
+                continue
+            consumed = self.consumption(name, request)
+            if consumed is None or not self.has_counters(name):
+                continue
+            share = Share(name, consumed)
+            self.shares[name].append(share)
+            found = self.search(requests[1:], got + [(share, request)])
+            if found is not None:
+                return found
+            self.shares[name].remove(share)
+        return None
+
+    def release(self, claim):
+        for share, _ in claim:
+            self.shares[share.device].remove(share)
+
+
+# ---- classes ----
+
+TERMS = [
+    (re.compile(r'device\.driver == (".*")'), lambda driver, device, value: driver == value),
+    (re.compile(r'device\.allowMultipleAllocations == (true|false)'),
+     lambda driver, device, value: device.get('allowMultipleAllocations', False) == value),
+    (re.compile(r'(!?)device\.allowMultipleAllocations'),
+     lambda driver, device, not_: device.get('allowMultipleAllocations', False) != bool(not_)),
+    (re.compile(r'device\.attributes\["(.*)"\]\.(\w+) == (".*"|true|false|\d+)'),
+     lambda driver, device, domain, name, value: attribute(driver, device, domain, name) == value),
+]
+WORDS = {'true': True, 'false': False}
+
+
+def attribute(driver, device, domain, name):
+    found = device['attributes'].get(name if domain == driver else f'{domain}/{name}')
+    assert found is not None, f'device has no attribute {domain}/{name}: the real scheduler gives up with "no such key"'
+    value, = found.values()
+    return value
+
+
+def literal(text):
+    return WORDS[text] if text in WORDS else int(text) if text.isdigit() else text.strip('"')
+
+
+def is_true(expression, driver, device):
+    """Of a device: CEL, as far as classes need it, which is terms joined by &&. What is false decides, even beside an error."""
+    failure = None
+    for term in expression.split('&&'):
+        found = [(holds, match) for pattern, holds in TERMS if (match := pattern.fullmatch(term.strip()))]
+        assert found, f'this model of the scheduler does not understand {term!r}'
+        holds, match = found[0]
+        try:
+            if not holds(driver, device, *map(literal, match.groups())):
+                return False
+        except AssertionError as error:
+            failure = error
+    if failure:
+        raise failure
+    return True
+
+
+# ---- claims ----
+
+def pool_of(slices, driver, node):
+    """The slices of the newest generation, none where they are not complete."""
+    ours = [s for s in slices if s['spec']['driver'] == driver and s['spec'].get('nodeName') == node]
+    newest = max((s['spec']['pool']['generation'] for s in ours), default=0)
+    ours = [s for s in ours if s['spec']['pool']['generation'] == newest]
+    is_complete = all(s['spec']['pool']['resourceSliceCount'] == len(ours) for s in ours)
+    return [{'name': s['metadata']['name'], 'spec': s['spec']} for s in ours] if is_complete else []
+
+
+def written(value, like):
+    """The number as a quantity, in the form of |like|: with the largest suffix that leaves a whole number."""
+    steps = [(factor, suffix) for suffix, factor in FACTORS.items() if suffix.endswith('i') == like.endswith('i') or not suffix]
+    factor, suffix = max((step for step in steps if value % step[0] == 0), key=lambda step: step[0] if value else 0)
+    return f'{value // factor}{suffix}' if value else '0'
+
+
+def tolerates_all(tolerations):
+    assert all(set(one) <= {'operator', 'effect'} and one['operator'] == 'Exists' for one in tolerations), 'not modelled'
+    return bool(tolerations)
+
+
+def place(claim, node, driver, slices, classes, others):
+    """status.allocation of |claim| on |node|, or None where nothing fits. |others| are claims, of which some are allocated."""
+    scheduler = Scheduler(pool_of(slices, driver, node))
+    for other in others:
+        for result in ((other.get('status') or {}).get('allocation') or {}).get('devices', {}).get('results', []):
+            if (result['driver'], result['pool']) == (driver, node):
+                scheduler.hold(result['device'], {key: quantity(text) for key, text in result.get('consumedCapacity', {}).items()})
+    classes = {class_['metadata']['name']: class_['spec'] for class_ in classes}
+    requests, names, configs = [], [], []
+    for request in claim['spec']['devices']['requests']:
+        exactly = request['exactly']
+        class_ = classes.get(exactly['deviceClassName'])
+        if class_ is None:
+            return None
+        expressions = [selector['cel']['expression'] for selector in class_.get('selectors', [])]
+        requests.append(Request(
+            lambda device, expressions=expressions: all(is_true(text, driver, device) for text in expressions), exactly['count'],
+            {name: quantity(text) for name, text in exactly.get('capacity', {}).get('requests', {}).items()},
+            tolerates_all(exactly.get('tolerations', []))))
+        names += [request] * exactly['count']
+        configs += [{'source': 'FromClass', 'requests': [request['name']], **config} for config in class_.get('config', [])]
+    found = scheduler.allocate(*requests)
+    if found is None:
+        return None
+    configs += [{'source': 'FromClaim', **config} for config in claim['spec']['devices'].get('config', [])]
+    results = []
+    for request, (share, _) in zip(names, found):
+        result = {'request': request['name'], 'driver': driver, 'pool': node, 'device': share.device}
+        if request['exactly'].get('tolerations'):
+            result['tolerations'] = request['exactly']['tolerations']
+        if scheduler.devices[share.device].get('allowMultipleAllocations'):
+            capacity = scheduler.devices[share.device].get('capacity', {})
+            result['shareID'] = str(uuid.uuid4())
+            result['consumedCapacity'] = {key: written(value, capacity[key]['value']) for key, value in share.consumed.items()}
+        results.append(result)
+    return {'devices': {'results': results, **({'config': configs} if configs else {})}, 'allocationTimestamp': now(),
+            'nodeSelector': {'nodeSelectorTerms': [{'matchFields': [
+                {'key': 'metadata.name', 'operator': 'In', 'values': [node]}]}]}}

@@ -1,0 +1,244 @@
+"""Shares of a GPU by dynamic resource allocation, the whole path: the agent's ResourceSlices, the scheduler, kubelet's DRA manager, the
+CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
+import os
+
+import pytest
+
+from apiserver import agent_rules
+from cluster import cluster  # noqa: F401 -- a fixture
+from dra import DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
+from dra_kubelet import Failed
+from mps_node import H100, share, uuid_of
+from test_device_lists import make_device_nodes, make_driver, machine
+
+FIRST, SECOND = uuid_of(0), uuid_of(1)
+
+
+def config(**dra):
+    return {'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'}, 'dra': {'enabled': True, **dra}}
+
+
+def prepare_machine(node, gpus=1):
+    node.gpus(gpus, model=H100)
+    make_device_nodes(node, *('/dev/nvidia%d' % i for i in range(gpus)))
+    make_driver(node)
+
+
+def start(node, gpus=1, arguments=(), **dra):
+    """H100s that all belong to DRA."""
+    prepare_machine(node, gpus)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, arguments=arguments, **dra)
+    node.wait_devices(*(name for i in range(gpus) for name in ('gpu-%d' % i, 'gpu-%d-shared' % i)))
+    node.dra.wait_driver(DRIVER)
+
+
+def start_agent(node, beside=None, arguments=(), **dra):
+    """|beside|: the configuration of the device plugin."""
+    return node.start_agent({**(beside or {}), **config(**dra)}, *node.cluster.options(), '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node),
+                            '--container-driver-root=' + os.path.join(node.folder, 'driver'),
+                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, *arguments)
+
+
+def wait_no_daemon(node):
+    node.watch().wait_status(lambda status: not status['daemons'], 'no daemon is left')
+
+
+def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    client = pod.client()
+    assert client.connected()['percentage'] == '30.0'
+    assert client.allocate(9000) == 9000 and client.allocate(1300) < 1300
+    pod.end()
+    wait_no_daemon(node)
+    assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
+
+
+def test_the_driver_needs_its_own_rights_only(node):
+    node.cluster.api.allow(agent_rules('dra'))
+    start(node, arguments=['--events=none', '--config-annotations=false'])
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    pod.end()
+    wait_no_daemon(node)
+
+
+def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
+    start(node)
+    shares = [('40Gi', 55), ('10Gi', 30), ('8Gi', 10)]
+    pods = [node.run(node.claim('claim-%d' % i, {'memory': memory, 'threadPercentage': str(percentage)}))
+            for i, (memory, percentage) in enumerate(shares)]
+    for pod, (_, percentage) in zip(pods, shares, strict=True):
+        assert pod.client().connected()['percentage'] == '%d.0' % percentage
+    whole = node.claim('whole', class_=WHOLE)
+    assert not node.fits(whole)
+    assert not node.fits(node.claim('large', {'memory': '30Gi', 'threadPercentage': '1'}))
+    for pod in pods:
+        pod.end()
+    pod = node.run(whole)
+    assert pod.variables['NVIDIA_VISIBLE_DEVICES'] == 'void' and 'CUDA_MPS_PIPE_DIRECTORY' not in pod.variables
+    assert pod.cdi_ids[0] == 'k8s.device-plugin.nvidia.com/gpu=' + FIRST
+    assert not node.fits(node.claim('small', {'memory': '1Gi', 'threadPercentage': '1'}))
+
+
+def test_a_claim_that_does_not_say_gets_the_default(node):
+    start(node, defaults={'memory': '2Gi', 'threadPercentage': 20})
+    pod = node.run(node.claim('train'))
+    assert pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=2048M'
+    assert pod.client().connected()['percentage'] == '20.0'
+
+
+def test_an_agent_that_is_killed_and_comes_back_changes_nothing_for_pods(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    client = pod.client()
+    client.connected()
+    pid = node.daemon(FIRST)['pid']
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    second = node.run(node.claim('serve', {'memory': '10Gi', 'threadPercentage': '30'}))
+    assert second.client().connected()['percentage'] == '30.0'
+    assert client.is_alive() and node.daemon(FIRST)['pid'] == pid
+    pod.end()
+    second.end()
+    wait_no_daemon(node)
+
+
+def test_kubelets_restart_restores_slices_and_finds_claims_prepared(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    client = pod.client()
+    client.connected()
+    node.dra.restart()
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    node.dra.wait_driver(DRIVER)
+    node.dra.prepare_again()
+    assert client.is_alive()
+    assert pod.client().connected()['percentage'] == '30.0'
+
+
+EVENTS = [{'gpu': 0, 'xid': 79}]
+
+
+def fail_first(node):
+    node.gpus(2, model=H100, changes={0: {'lost': True}}, events=EVENTS)
+
+
+def taints(node, device):
+    return [(taint.get('value'), taint['effect']) for taint in node.devices()[device].get('taints', [])]
+
+
+def test_an_unhealthy_gpu_is_tainted_until_it_is_healthy_again(node):
+    start(node, 2)
+    node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+    fail_first(node)
+    node.dra.wait_health(DRIVER, 'gpu-0-shared', 'UNHEALTHY')
+    node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == taints(node, 'gpu-0') == [('xid-79', 'NoSchedule')])
+    assert taints(node, 'gpu-1') == []
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    node.run(claim)
+    assert node.device_of(claim) == 'gpu-1-shared'
+    node.gpus(2, model=H100, events=EVENTS)
+    node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == [])
+    node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+
+
+def test_shares_of_two_gpus_in_one_claim_are_refused_with_the_reason(node):
+    start(node, 2)
+    share = {'memory': '60Gi', 'threadPercentage': '60'}
+    reason = node.refusal(node.claim('both', requests={'a': (share, SHARED), 'b': (share, SHARED)}))
+    assert 'are shared by different MPS daemons' in reason
+
+
+def test_without_warpshare_mps_a_share_is_refused_with_the_reason(node):
+    prepare_machine(node)
+    node.dra.start()
+    start_agent(node)
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    node.dra.wait_driver(DRIVER)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    with pytest.raises(Failed) as refusal:
+        node.prepare(node.admit(claim), claim)
+    assert 'the MPS supervisor (warpshare mps) does not answer on this node' in str(refusal.value)
+
+
+def test_the_device_plugin_serves_the_gpus_that_do_not_belong_to_dra(node):
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, share(20), devices=['1'])
+    node.wait_devices('gpu-1', 'gpu-1-shared')
+    node.dra.wait_driver(DRIVER)
+    node.wait_counts(20)
+    node.admit_replica('plain')
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    assert pod.client().connected()['percentage'] == '30.0'
+    assert node.client('plain').connected()['percentage'] == '5.0'
+    pod.end()
+    node.watch().wait_status(lambda status: [daemon['name'] for daemon in status['daemons']] == [FIRST], 'one daemon is left')
+
+
+def test_a_gpu_goes_to_the_device_plugin_when_its_last_claim_has_ended(node):
+    start(node, 2)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    client = pod.client()
+    client.connected()
+    assert node.device_of(claim) == 'gpu-0-shared'
+    node.config({**share(20), **config(devices=['1'])})
+    node.agent.hang_up()
+    node.wait_devices('gpu-1', 'gpu-1-shared')
+    node.stays(lambda: not node.kubelet.newest, 'nothing is advertised while the claim is held', 0.5)
+    assert client.is_alive()
+    pod.end()
+    node.wait_counts(20)
+
+
+def test_dra_that_is_switched_off_serves_its_claims_to_their_end(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    client = pod.client()
+    client.connected()
+    node.config({**share(20), **config(enabled=False)})
+    node.agent.hang_up()
+    node.wait_devices()
+    node.agent.stop()
+    start_agent(node, share(20), enabled=False)
+    node.dra.wait_driver(DRIVER)
+    node.stays(lambda: not node.kubelet.newest, 'nothing is advertised while the claim is held', 0.5)
+    assert client.is_alive()
+    pod.end()
+    node.wait_counts(20)
+
+
+def test_a_gpu_goes_to_dra_when_its_last_replica_is_given_back(node):
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, share(20), devices=['1'])
+    node.wait_counts(20)
+    node.admit_replica('plain')
+    node.config({**share(20), **config(devices=['0', '1'])})
+    node.agent.hang_up()
+    node.agent.wait_log('change pending.*holders=default/plain/main')
+    assert node.has_told() == 0
+    node.stays(lambda: set(node.devices()) == {'gpu-1', 'gpu-1-shared'}, 'DRA does not offer what a replica is held of', 0.5)
+    node.kubelet.remove_pod('plain')
+    node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')
+
+
+def test_pods_that_join_a_claim_later_are_known_to_the_limit_monitor(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    first = node.run(claim)
+    first.client().connected()
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    second = node.run(claim)
+    client = second.client()
+    client.connected()
+    assert client.allocate(9000) == 9000
+    node.stays(lambda: not node.agent.count('limit violated'), 'nobody is suspected', 6)
