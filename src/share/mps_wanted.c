@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "share/capability.h"
 #include "share/share.h"
-#include "share/sm.h"
 
 /* Of the daemon that serves all GPUs: no UUID and no resource is called so. */
 #define NODE_DAEMON "node"

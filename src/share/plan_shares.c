@@ -1,7 +1,6 @@
 #include "share/budget.h"
 #include "share/plan_build.h"
 #include "share/share.h"
-#include "share/sm.h"
 
 static const char *product(const struct unit *unit)
 {

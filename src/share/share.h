@@ -21,7 +21,7 @@ struct share {
  * weighted: k/N of the usable memory, k·100/N percent.
  * declared: as weighted, but no more than the ceilings maxMemory and maxThreads: what a container has that declares nothing
  *           (share/declared.h).
- * sm:       k/N of the usable memory, k times the SMs of a replica (share/sm.h), and the percentage that gives as many.
+ * sm:       k/N of the usable memory, k times the SMs of a replica, and the percentage that gives as many.
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
@@ -42,3 +42,22 @@ struct share share_largest(const struct resource *resource, const struct unit *u
  * for sm, namespace for the rest, and verified where driver or limit do not have those, for declared, and with daemonScope node. What is in force is for the daemon to say.
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
+
+/* ---- streaming multiprocessors ---- */
+
+/*
+ * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs beyond
+ * the last whole chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages stand in.
+ */
+
+/* SMs of one chunk. A GPU that does not tell its compute capability has the larger one, which is a multiple of the other. */
+unsigned int sm_chunk(const struct gpu *gpu);
+
+/* SMs of the GPU or MIG device; 0 unknown. */
+unsigned int sm_count(const struct unit *unit);
+
+/* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
+unsigned int sm_of_replica(const struct unit *unit);
+
+/* The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000. */
+unsigned int sm_permille(unsigned int sms, unsigned int total);

@@ -6,7 +6,6 @@
 #include "cmd/plan/view.h"
 #include "share/budget.h"
 #include "share/capability.h"
-#include "share/sm.h"
 #include "share/allocations.h"
 
 static json_t *number_or_null(uint64_t number)

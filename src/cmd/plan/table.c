@@ -9,7 +9,6 @@
 #include "cmd/plan/view.h"
 #include "share/budget.h"
 #include "share/capability.h"
-#include "share/sm.h"
 #include "share/allocations.h"
 
 struct look {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mountinfo.h"
 #include "base/text.h"
 #include "io/lock.h"
 #include "mps/supervisor/memory_limit.h"
@@ -25,12 +26,12 @@
 
 /* ---- memory limits of containers ---- */
 
-static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_record_limit *limit)
+static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_container_limit *limit)
 {
         _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
         struct error err;
 
-        if (memory_limit_clear(nvml, limit->unit, folder, limit->limit_mib, &err) < MEMORY_LIMIT_CANNOT)
+        if (memory_limit_clear(nvml, limit, folder, &err) < MEMORY_LIMIT_CANNOT)
                 return true;
         removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s", limit->unit,
                 err.text);
@@ -137,11 +138,12 @@ struct sweep {
 /* Something is mounted at |path| or below it. Paths of ours have no characters that mountinfo would escape. */
 static bool has_mount(const struct sweep *sweep, const char *path)
 {
-        _free_ char *mark = xasprintf(" %s", path);
-        size_t length = strlen(mark);
+        const size_t length = strlen(path);
+        const char *at = sweep->mountinfo.data;
+        struct mountinfo_line mount;
 
-        for (const char *at = sweep->mountinfo.data; (at = strstr(at, mark)); at++)
-                if (at[length] == ' ' || at[length] == '/')
+        while (mountinfo_next(&at, &mount))
+                if (strncmp(mount.point, path, length) == 0 && strchr(" /", mount.point[length]))
                         return true;
         return false;
 }

@@ -1,7 +1,7 @@
 /*
  * The limit of the memory that all processes of one container together have on one GPU: NVML's memory limits of a cgroup, driver 615
- * and newer (nvmlDeviceSetMemoryLimits_v1; NVIDIA's MPS manual, "MPS v3 Memory Partitioning"). Calls of NVML, on whatever thread;
- * which container is to have which limit is mps/supervisor/memory_limits.h's matter.
+ * and newer (nvmlDeviceSetMemoryLimits_v1; NVIDIA's MPS manual, "MPS v3 Memory Partitioning"). Which container is to have which
+ * limit is mps/supervisor/memory_limits.h's matter.
  *
  * Nothing tells beforehand whether a driver does it here (cgroup v2, no MIG, accounting not switched off), and one that does not may
  * answer a question for a limit as one that has none set. So it is tried: what was set is read back, and only that counts.
@@ -13,9 +13,8 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "gpu/nvml.h"
+#include "mps/wire/status.h"
 
 enum memory_limit_outcome {
         MEMORY_LIMIT_DONE,
@@ -24,10 +23,9 @@ enum memory_limit_outcome {
         MEMORY_LIMIT_FAILED, /* |err| says why; it may work later */
 };
 
-/* |folder| is the cgroup's in the mounts of this process. *ret_changed: the limit was not there before. */
-enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *uuid, const char *folder, uint64_t mib,
-        bool *ret_changed, struct error *err) MUST_USE;
-
-/* Takes the limit away if it is |mib|: another one is not ours, and stays. */
-enum memory_limit_outcome memory_limit_clear(
-        const struct nvml *nvml, const char *uuid, const char *folder, uint64_t mib, struct error *err) MUST_USE;
+/*
+ * Takes the limit of a container away if it is there: another one is not ours, and stays. On whatever thread; |folder| is the cgroup's in the
+ * mounts of this process.
+ */
+enum memory_limit_outcome memory_limit_clear(const struct nvml *nvml, const struct mps_container_limit *limit,
+        const char *folder, struct error *err) MUST_USE;

@@ -15,17 +15,11 @@
 #include "mps/supervisor/memory_limit.h"
 #include "mps/supervisor/record.h"
 
-/* One container on one unit. */
 struct mps_memory_limit {
-        const char *unit;   /* UUID */
-        const char *cgroup; /* of the container: mps/supervisor/process.h */
-        const char *allocation;
-        uint64_t limit_mib;
-        bool is_in_force;    /* it was read back so */
-        bool was_tried;      /* since we started */
-        bool was_void;       /* at that attempt */
-        const char *problem; /* why not, or NULL */
-        char *room;          /* for the next problem; NULL: none yet */
+        struct mps_container_limit told; /* as everybody may know it: in force is what was read back so */
+        bool was_tried;                  /* since we started */
+        bool was_void;                   /* at that attempt */
+        char *room;                      /* for the next problem; NULL: none yet */
 };
 
 #define MPS_MEMORY_LIMITS_MAX ((size_t)65536)
@@ -37,6 +31,10 @@ struct mps_memory_limits {
 };
 
 void mps_memory_limits_done(struct mps_memory_limits *limits);
+
+/* As they are on record. To be called once, and first. */
+void mps_memory_limits_restore(
+        struct mps_memory_limits *limits, const struct mps_container_limit *recorded, size_t n_recorded);
 
 /*
  * Adds those of containers that are clients in a namespace now. |daemon| has no part in it where its tier is another one, where it

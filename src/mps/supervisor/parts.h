@@ -1,6 +1,6 @@
 /*
  * Private to the supervisor. supervisor.c has the daemons and the record, nvml.c compute modes
- * and memory, limits.c the memory limits of containers, shm.c the shared memory, allocations.c what is made for containers,
+ * and memory, memory_limit.c the memory limits of containers, shm.c the shared memory, allocations.c what is made for containers,
  * requests.c what somebody asks for.
  */
 #pragma once
@@ -91,13 +91,12 @@ uint64_t supervisor_shm_kib(const struct mps_run *run, void *supervisor);
 /* What daemons are started by, so that each has its own; NULL where that cannot be. */
 const char *supervisor_find_enter_shm(const struct mps_supervisor_options *options);
 
-/* limits.c */
+/* memory_limit.c */
 /* Who is a client has changed, or what is granted: sets and takes away what that asks for. */
 void supervisor_follow_limits(struct mps_supervisor *supervisor);
 /* Looks whether all of them are still in force. */
 void supervisor_check_limits(struct mps_supervisor *supervisor);
 void supervisor_fill_limits(const struct mps_supervisor *supervisor, struct mps_record *record);
-void supervisor_read_limits(struct mps_supervisor *supervisor, const struct mps_record *record);
 void supervisor_describe_limits(
         const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon);
 

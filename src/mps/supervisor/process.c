@@ -13,8 +13,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-
-#define ALLOCATION_MAX ((size_t)64)
+#include "share/allocations.h"
 
 /* ---- cgroups ---- */
 
@@ -198,14 +197,6 @@ static uint64_t read_namespace(int folder)
         return fstatat(folder, "ns/pid", &status, 0) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-static bool is_allocation(const char *value)
-{
-        static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
-        size_t length = strlen(value);
-
-        return length > 0 && length <= ALLOCATION_MAX && strspn(value, allowed) == length;
-}
-
 /* "35" or "33.3", above 0 and at most 100, as CUDA takes it; 0: nothing of that kind. */
 static unsigned int read_percentage(const char *value)
 {
@@ -234,7 +225,7 @@ static void read_environment(int folder, struct arena *arena, struct process *pr
         read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, &text);
         process->has_environment = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX;
         value = find_variable(&text, PROCESS_ALLOCATION_VARIABLE "=");
-        process->allocation = value && is_allocation(value) ? arena_strdup(arena, value) : NULL;
+        process->allocation = value && allocations_is_id(value) ? arena_strdup(arena, value) : NULL;
         value = find_variable(&text, PROCESS_THREADS_VARIABLE "=");
         process->asked_permille = value ? read_percentage(value) : 0;
 }

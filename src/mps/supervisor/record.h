@@ -40,14 +40,6 @@ struct mps_record_allocation {
         bool is_over; /* nobody has it any more: it is to be removed */
 };
 
-/* What a container's cgroup was given, or was about to be. */
-struct mps_record_limit {
-        const char *unit; /* UUID */
-        const char *cgroup;
-        const char *allocation;
-        uint64_t limit_mib;
-};
-
 struct mps_record {
         struct arena arena;
         uint64_t generation;
@@ -58,7 +50,7 @@ struct mps_record {
         size_t n_modes;
         struct mps_record_allocation *allocations;
         size_t n_allocations;
-        struct mps_record_limit *limits;
+        struct mps_container_limit *limits; /* what cgroups were given, or were about to be: without what came of it */
         size_t n_limits;
 };
 

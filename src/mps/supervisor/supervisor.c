@@ -348,7 +348,7 @@ static void restore(struct mps_supervisor *supervisor)
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
         supervisor_allocations_read_record(supervisor, &record);
-        supervisor_read_limits(supervisor, &record);
+        mps_memory_limits_restore(&supervisor->limits, record.limits, record.n_limits);
         keep_wanted(supervisor, &record.wanted);
         supervisor->generation = record.generation;
         for (size_t i = 0; i < record.n_daemons; i++)

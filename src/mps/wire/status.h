@@ -141,6 +141,8 @@ struct mps_allocation {
 void mps_allocation_request_copy(
         struct mps_allocation_request *ret, struct arena *arena, const struct mps_allocation_request *request);
 void mps_allocation_copy(struct mps_allocation *ret, struct arena *arena, const struct mps_allocation *allocation);
+void mps_container_limit_copy(
+        struct mps_container_limit *ret, struct arena *arena, const struct mps_container_limit *limit);
 
 /* How the supervisor answers a request, whether asked in its process or by a line: |err| is NULL on success. */
 typedef void mps_done_fn(const struct error *err, void *data);
