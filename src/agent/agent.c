@@ -203,7 +203,7 @@ static void begin_dra(struct agent *agent)
         };
         struct error err;
 
-        if (agent->dra || !options.config->dra.enabled || !plugins_is_serving(agent->plugins))
+        if (agent->dra || !plugins_is_serving(agent->plugins) || !dra_driver_is_needed(options.config))
                 return;
         if (!options.client)
                 error_raise(
@@ -571,6 +571,9 @@ static void warn_of_late_options(const struct config *before, const struct confi
         if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
                 log_warn("a new container driver root takes effect at the next start",
                         LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
+        if (strcmp(before->dra.driver_name, config->dra.driver_name) != 0)
+                log_warn("a new name of the DRA driver takes effect at the next start",
+                        LOG_STR("in_force", before->dra.driver_name), LOG_STR("configured", config->dra.driver_name));
         if (before->discovery != config->discovery)
                 log_warn("a new device discovery strategy takes effect at the next start");
 }

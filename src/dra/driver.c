@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/complaint.h"
 #include "base/file.h"
@@ -592,6 +593,22 @@ static int open_record(struct dra_driver *driver, const char *folder, struct err
                 return -1;
         driver->record = dra_record_new(driver->record_path, boot_id);
         return keep_prepared(driver, err);
+}
+
+bool dra_driver_is_needed(const struct config *config)
+{
+        _free_ char *folder = dra_registration_directory(config->dra.plugins, config->dra.driver_name);
+        _free_ char *path = xasprintf("%s/" DRA_RECORD_NAME, folder);
+        _free_ char *boot_id = NULL;
+        _cleanup_(dra_record_freep) struct dra_record *record = NULL;
+        struct error ignored;
+
+        if (config->dra.enabled)
+                return true;
+        if (access(path, F_OK) < 0 || dra_record_boot_id(&boot_id, BOOT_ID, &ignored) < 0)
+                return false;
+        record = dra_record_new(path, boot_id);
+        return dra_record_refresh(record, &ignored) == 0 && dra_record_count(record) > 0;
 }
 
 static void begin_preparing(struct dra_driver *driver, const char *folder)

@@ -31,6 +31,9 @@ struct dra_driver_options {
         void *data;
 };
 
+/* DRA is enabled, or claims are prepared that have to be released some day. */
+bool dra_driver_is_needed(const struct config *config);
+
 /* Reads the record, and begins. ERROR_INVALID: a name or folder that kubelet could not use; else what could not be read or made. */
 int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err) MUST_USE;
 

@@ -23,7 +23,8 @@
  * A call may also never return. One that has lasted for |hang_ms| is told (on_hang), and if it is about one GPU, its thread is left alone
  * with it: another one goes on with the rest, and that GPU is unhealthy until the call has returned and its reading and probes are
  * good; one that hangs again and again is asked less and less often. If no thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known stays, and
- * rescans are answered with it. Events that came meanwhile are not lost. The threads are in gpu/monitor_worker.h.
+ * rescans are answered with it. Events that came meanwhile are not lost, unless it is the wait for them that hangs: then those in its
+ * event set are. The threads are in gpu/monitor_worker.h.
  *
  * An idle monitor wakes once in |wait_ms|, and the loop never.
  */

@@ -63,8 +63,6 @@ const struct resource *claimable_units(
         struct unit *units;
         size_t count = 0;
 
-        if (!config->dra.enabled)
-                return NULL;
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 count += 1 + inventory->gpus[i].n_mig_devices;
         units = ARENA_ARRAY(arena, struct unit, count);
@@ -73,6 +71,8 @@ const struct resource *claimable_units(
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 if (plan_leaves_to_dra(config, inventory, &inventory->gpus[i]))
                         count += add_units(arena, config, shared, inventory, i, &units[count]);
+        if (count == 0 && !config->dra.enabled)
+                return NULL;
         resource = ARENA_NEW(arena, struct resource);
         *resource = (struct resource){
                 .name = config->dra.driver_name,

@@ -205,7 +205,7 @@ bool plan_is_for_dra(const struct config *config, const struct inventory *invent
 
 bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
 {
-        return plan_is_for_dra(config, inventory, gpu) || (config->dra.enabled && gpu->is_claimed);
+        return plan_is_for_dra(config, inventory, gpu) || gpu->is_claimed;
 }
 
 static bool is_of_node(const struct inventory *inventory, const struct device_ref *ref)

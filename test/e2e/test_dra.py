@@ -196,6 +196,23 @@ def test_a_gpu_goes_to_the_device_plugin_when_its_last_claim_has_ended(node):
     node.wait_counts(20)
 
 
+def test_dra_that_is_switched_off_serves_its_claims_to_their_end(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    client = pod.client()
+    client.connected()
+    node.config({**share(20), **config(enabled=False)})
+    node.agent.hang_up()
+    node.wait_devices()
+    node.agent.stop()
+    start_agent(node, share(20), enabled=False)
+    node.dra.wait_driver(DRIVER)
+    node.stays(lambda: not node.kubelet.newest, 'nothing is advertised while the claim is held', 0.5)
+    assert client.is_alive()
+    pod.end()
+    node.wait_counts(20)
+
+
 def test_a_gpu_goes_to_dra_when_its_last_replica_is_given_back(node):
     prepare_machine(node, 2)
     node.start_mps()
