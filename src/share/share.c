@@ -26,14 +26,16 @@ unsigned int sm_count(const struct unit *unit)
         return unit->mig ? unit->mig->attributes.multiprocessors : unit->gpu->multiprocessors;
 }
 
-unsigned int sm_of_replica(const struct unit *unit)
+/* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
+static unsigned int sm_of_replica(const struct unit *unit)
 {
         unsigned int chunk = sm_chunk(unit->gpu);
 
         return unit->shared->sms ? unit->shared->sms : sm_count(unit) / chunk / unit->replicas * chunk;
 }
 
-unsigned int sm_permille(unsigned int sms, unsigned int total)
+/* The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000. */
+static unsigned int sm_permille(unsigned int sms, unsigned int total)
 {
         return total ? (1000 * sms + total - 1) / total : 1000;
 }

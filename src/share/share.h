@@ -55,9 +55,3 @@ unsigned int sm_chunk(const struct gpu *gpu);
 
 /* SMs of the GPU or MIG device; 0 unknown. */
 unsigned int sm_count(const struct unit *unit);
-
-/* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
-unsigned int sm_of_replica(const struct unit *unit);
-
-/* The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000. */
-unsigned int sm_permille(unsigned int sms, unsigned int total);
