@@ -40,7 +40,9 @@ struct dra_driver {
         struct arena options_arena; /* of what the publisher borrows */
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
-        uint64_t pods_read_at;      /* uv_now(); 0: never */
+        uint64_t pods_asked_at;     /* uv_now(), as the next */
+        uint64_t pods_read_at;
+        uint64_t pods_wait_ms; /* from then to the next time */
         struct complaint bad_slices;
         uv_timer_t turn_timer; /* to the end of the turn */
         bool health_is_new;
@@ -215,9 +217,18 @@ static void on_pods_read(const struct kube_answer *answer, void *data)
 
 void dra_driver_read_pods(struct dra_driver *driver)
 {
-        if (!driver || (driver->pods_read_at && uv_now(driver->options.loop) - driver->pods_read_at < DRA_PODS_MS))
+        uint64_t now;
+
+        if (!driver)
                 return;
-        driver->pods_read_at = uv_now(driver->options.loop);
+        now = uv_now(driver->options.loop);
+        if (now - driver->pods_asked_at > DRA_PODS_QUIET_MS) /* the time before, it helped */
+                driver->pods_wait_ms = 0;
+        driver->pods_asked_at = now;
+        if (now - driver->pods_read_at < driver->pods_wait_ms)
+                return;
+        driver->pods_read_at = now;
+        driver->pods_wait_ms = MIN(MAX(2 * driver->pods_wait_ms, DRA_PODS_MS), DRA_PODS_MAX_MS);
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {
                 const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
                 const struct dra_service_claim claim = {

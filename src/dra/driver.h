@@ -46,8 +46,13 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
-/* Reads again which pods use the claims that are prepared; the ledger hears it. Not more often than every DRA_PODS_MS. Accepts NULL. */
-#define DRA_PODS_MS UINT64_C(10000)
+/*
+ * Reads again which pods use the claims that are prepared; the ledger hears it. For as long as it is wanted again and again, after DRA_PODS_MS,
+ * then twice that, up to DRA_PODS_MAX_MS: a process that belongs to no claim would have it read for ever. Accepts NULL.
+ */
+#define DRA_PODS_MS UINT64_C(1000)
+#define DRA_PODS_MAX_MS UINT64_C(60000)
+#define DRA_PODS_QUIET_MS UINT64_C(5000)
 void dra_driver_read_pods(struct dra_driver *driver);
 
 /*
