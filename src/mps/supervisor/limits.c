@@ -1,4 +1,7 @@
-/* Memory limits of containers: mps/supervisor/memory_limits.h says which, NVML's thread sets them, and all are read back now and then. */
+/*
+ * Memory limits of containers. mps/supervisor/memory_limits.h decides which, NVML's thread sets them, and all are read
+ * back at intervals.
+ */
 #include "mps/supervisor/parts.h"
 
 #include <string.h>
@@ -9,7 +12,7 @@
 
 /* One limit, for NVML's thread. */
 struct limit_work {
-        struct mps_memory_limit limit; /* as it was when the job was made */
+        struct mps_memory_limit limit; /* a copy from when the job was created */
         const char *folder;
         bool is_void;
         bool is_changed;
@@ -51,7 +54,7 @@ static void work_limits(struct nvml_job *job, const struct nvml *nvml, const str
 
 /* ---- on the loop ---- */
 
-/* What is new of it, once. */
+/* Logs a changed outcome once. */
 static void limits_report(const struct mps_memory_limit *limit, const struct limit_work *work)
 {
         const struct mps_memory_limit *before = &work->limit;
@@ -101,7 +104,7 @@ static void on_limits(struct nvml_job *job)
         for (size_t i = 0; job->has_worked && i < done->n_works; i++) {
                 struct mps_memory_limit *limit = limits_find(limits, &done->works[i].limit);
 
-                if (!limit) /* none was taken away meanwhile: that is done here alone */
+                if (!limit) /* none was removed meanwhile: only this file removes limits */
                         continue;
                 keeps[limit - limits->items] = mps_memory_limit_take(
                         limit, &limits->arena, done->works[i].is_void, done->works[i].outcome, done->works[i].err.text);
@@ -116,7 +119,7 @@ static void on_limits(struct nvml_job *job)
         supervisor_check_end(supervisor);
 }
 
-/* ---- what is to be done ---- */
+/* ---- starting jobs ---- */
 
 static void limits_start(struct mps_supervisor *supervisor, const struct mps_record *granted)
 {
@@ -168,7 +171,10 @@ static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
         for (size_t i = 0; i < status->n_daemons; i++)
                 is_longer |= mps_memory_limits_add(
                         &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
-        /* Before it is set, so that a crash does not leave it to nobody; a write that failed is made good, and comes here again. */
+        /*
+         * Recorded before it is set, so that no limit is left without a record after a crash. A write that failed is
+         * repeated, and then this runs again.
+         */
         if (is_longer && supervisor_write_record(supervisor, &err) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
         if (!supervisor->record_failures && supervisor->limits.n_items &&
@@ -187,7 +193,7 @@ void supervisor_check_limits(struct mps_supervisor *supervisor)
         limits_follow(supervisor, true);
 }
 
-/* ---- the record, and others ---- */
+/* ---- record and status ---- */
 
 void supervisor_fill_limits(const struct mps_supervisor *supervisor, struct mps_record *record)
 {

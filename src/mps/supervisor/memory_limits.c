@@ -38,7 +38,7 @@ void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps)
         copy_all(limits, keeps, 0);
 }
 
-/* ---- who is to have one ---- */
+/* ---- which containers get a limit ---- */
 
 static const struct mps_record_allocation *find_allocation(
         const struct mps_record_allocation *allocations, size_t n_allocations, const char *id, const char *unit)
@@ -99,9 +99,9 @@ bool mps_memory_limit_is_void(
         return !find_allocation(allocations, n_allocations, limit->allocation, limit->unit);
 }
 
-/* ---- what came of it ---- */
+/* ---- outcomes ---- */
 
-/* In the same room each time: problems may come and go for as long as the container runs. */
+/* Always in the same buffer: problems may come and go many times while the container runs. */
 static void set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
 {
         const size_t size = sizeof(((struct error *)0)->text);

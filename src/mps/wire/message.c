@@ -164,7 +164,7 @@ static json_t *of_allocation(const struct mps_allocation *allocation)
         return object;
 }
 
-/* What it says becomes a mount and a variable of a container. */
+/* Its values become a mount and a variable of a container. */
 static void to_allocation(struct message_in *in, const json_t *object, struct mps_allocation *allocation)
 {
         *allocation = (struct mps_allocation){
@@ -196,7 +196,7 @@ char *mps_answer_write(const struct mps_answer *answer)
         return message_print(object, JSON_COMPACT);
 }
 
-/* The status has an arena of its own, since it stays when the line is done with. */
+/* The status has an arena of its own, since it outlives the line. */
 static void to_status(struct message_in *in, const json_t *object, struct mps_answer *answer)
 {
         struct mps_status *status = mps_status_new();

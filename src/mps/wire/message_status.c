@@ -237,7 +237,7 @@ static void to_limits(struct message_in *in, const json_t *object, struct mps_da
         daemon->n_limits = count;
 }
 
-/* A `warpshare mps` of before does not tell it. */
+/* An older `warpshare mps` does not send it. */
 static void to_shm(struct message_in *in, const json_t *object, struct mps_shm *shm)
 {
         size_t count;
