@@ -64,8 +64,7 @@ struct mps_client {
 struct mps_server {
         pid_t pid;
         uid_t uid;
-        const char
-                *status; /* "INITIALIZING", "ACTIVE", "FAULT"; NULL: the control daemon does not support the question */
+        const char *status; /* "INITIALIZING", "ACTIVE", "FAULT"; NULL: unknown to the daemon */
 };
 
 /* A limit for all processes of one container together on one unit: mps/supervisor/memory_limits.h. */
