@@ -17,7 +17,7 @@
 #include "share/cdi_name.h"
 #include "share/checkpoint.h"
 
-#define DEVICE_PREFIX "nvidia.com/" /* of every resource that we advertise */
+#define DEVICE_PREFIX "nvidia.com/" /* of every advertised resource */
 
 static void remove_file(struct removals *removals, const char *what, const char *path)
 {
@@ -90,7 +90,7 @@ static bool is_answered(void *question)
         return ((struct question *)question)->is_answered;
 }
 
-/* False: kubelet does not tell. */
+/* False: kubelet does not answer. */
 static bool ask_kubelet(const char *socket, size_t *ret_holders)
 {
         struct question question = {false};
@@ -110,7 +110,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
         return question.is_known;
 }
 
-/* Pods that have ended may still be in it. */
+/* It may still contain pods that have ended. */
 static size_t read_record(const char *kubelet_directory)
 {
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, kubelet_directory);
@@ -144,7 +144,7 @@ static char *find_nvidias_plugin(const char *kubelet_directory)
         return found;
 }
 
-/* Why the specifications are to stay, for the caller to free; NULL: they may go. */
+/* Why the specifications must stay, for the caller to free; NULL: they may be removed. */
 static char *find_use(const struct config *config, const char *kubelet_directory)
 {
         _free_ char *plugin = find_nvidias_plugin(kubelet_directory);
@@ -161,7 +161,7 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         return NULL;
 }
 
-/* A file of specifications; |use| says why it stays, or is NULL. */
+/* A specification file; |use| says why it stays, or is NULL. */
 struct specification {
         struct removals *removals;
         const char *use;
