@@ -9,7 +9,7 @@
 
 /* ---- writing ---- */
 
-/* A cut in the middle of a character leaves invalid UTF-8, so the repair comes after the cut. */
+/* What is cut in the middle of a character is no UTF-8 there, so the repair comes after the cut. */
 void message_put_text(json_t *object, const char *key, const char *text)
 {
         char copy[MESSAGE_TEXT_MAX + 1];
