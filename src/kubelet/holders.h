@@ -13,8 +13,8 @@
  *   over      if an earlier list had it: a container that is no init container stays in the list until its pod ends. It
  *             stays over.
  *   alive     if the list has another container of its pod
- *   doubtful  otherwise. It counts as held, since it may be a running init container. A newer record of kubelet resolves
- *             the doubt: it does not contain ended pods. (plugins_repeat() makes kubelet write one: kubelet/plugins.h.)
+ *   doubtful  otherwise. It counts as held, since it may be a running init container. A newer record of kubelet
+ *             resolves the doubt: it has no ended pods. (plugins_repeat() makes kubelet write one: kubelet/plugins.h.)
  */
 #pragma once
 
