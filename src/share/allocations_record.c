@@ -39,7 +39,7 @@ char *allocations_write_all(const struct allocations *const *allocations, size_t
         return text;
 }
 
-/* ---- back ---- */
+/* ---- reading ---- */
 
 bool allocations_is_id(const char *id)
 {
@@ -53,7 +53,7 @@ static bool is_name(const char *text)
         return text && *text && strlen(text) <= DEVICE_MAX;
 }
 
-/* NULL where one is no id, or there twice. */
+/* NULL if an id is invalid, or occurs twice. */
 static const char **read_devices(struct arena *arena, const json_t *list)
 {
         _cleanup_(map_done) struct map seen = MAP_INIT;

@@ -63,7 +63,10 @@ static struct unit *find_named(
         return NULL;
 }
 
-/* Files are made for many nodes, and a ref means a unit of one: those of others are worth one line, not an error. */
+/*
+ * One file serves many nodes, and a reference names a unit of one of them: references to other nodes' units are logged,
+ * but no error.
+ */
 static int claim_list(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         const struct device_selector *selector = &entry->devices;
@@ -108,7 +111,7 @@ static int claim_count(const struct plan_builder *builder, const struct shared_r
         return 0;
 }
 
-/* The rest. Another entry for all of them is told apart from those that were there first, and refused. */
+/* Selects all units that no list and no number selected. A second such entry is an error in claim(). */
 static int claim_all(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         for (size_t i = 0; i < builder->n_units; i++) {
