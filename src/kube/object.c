@@ -93,7 +93,7 @@ json_t *object_difference(const json_t *before, const json_t *after)
                 if (json_is_object(was) && json_is_object(value)) {
                         json_t *inner = object_difference(was, value);
 
-                        /* Nothing but nulls came: both say the same. */
+                        /* Both contain only nulls, so they are equal. */
                         if (json_object_size(inner))
                                 json_object_set_new(patch, key, inner);
                         else

@@ -83,7 +83,7 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
                 return share_below_ceilings(unit,
                         (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n});
         }
-        /* NVIDIA's formula knows whole percent only. */
+        /* NVIDIA's formula has whole percent only. */
         return (struct share){.memory_mib = unit->memory / n / MIB, .threads_permille = 100 / n * 10};
 }
 
@@ -116,10 +116,10 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
 
         if (resource->provisioning == PROVISIONING_UNIFORM)
                 return MPS_TIER_DEFAULT;
-        /* What a container declares is known when it starts, and its namespace has to be made before. */
+        /* A container's declaration is known when it starts, but its namespace must be created before. */
         if (resource->provisioning == PROVISIONING_DECLARED)
                 return MPS_TIER_VERIFIED;
-        /* A client is in one namespace, and a container may have several shares there. */
+        /* A client is in one namespace, but a container may have several shares there. */
         if (resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid))
                 return MPS_TIER_VERIFIED;
         if (resource->provisioning == PROVISIONING_SM)

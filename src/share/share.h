@@ -1,6 +1,4 @@
-/*
- * What k of N replicas of a unit are worth. Pure arithmetic.
- */
+/* Computes the limits for k of N replicas of a unit. Pure arithmetic. */
 #pragma once
 
 #include "share/plan.h"
@@ -25,21 +23,28 @@ struct share {
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
-/* |share| of |unit|, or what maxMemory and maxThreads leave of it. */
+/* |share| of |unit|, but not more than maxMemory and maxThreads allow. */
 struct share share_below_ceilings(const struct unit *unit, struct share share);
 
 /* The most replicas of |unit| that one container may hold. */
 unsigned int share_most(const struct resource *resource, const struct unit *unit);
 
-/* The SMs that |share| is worth: its own, or by its percentage, rounded down as the driver does; 0: the unit does not tell its own. */
+/*
+ * The SMs of |share|: its own, or from its percentage, rounded down as the driver does; 0: the number of SMs is
+ * unknown.
+ */
 unsigned int share_sms(const struct unit *unit, const struct share *share);
 
-/* The most that one container may get of |unit|: what the control daemon must allow every client. Under declared the ceilings, or all. */
+/*
+ * The largest share of |unit| that one container may get, which the control daemon must allow every client. Under
+ * declared: the ceilings, or everything.
+ */
 struct share share_largest(const struct resource *resource, const struct unit *unit);
 
 /*
- * How shares of |unit| are expected to be enforced, by its GPU, the driver and the configuration's limit: default for uniform, partition
- * for sm, namespace for the rest, and verified where driver or limit do not have those, for declared, and with daemonScope node. What is in force is for the daemon to say.
+ * The expected tier of |unit|'s shares, from its GPU, the driver and the configuration's limit: default for uniform,
+ * partition for sm, namespace for the rest; verified if the driver or the limit does not allow that, for declared, and
+ * with daemonScope node. The daemon reports the real one.
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
 

@@ -9,7 +9,7 @@
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO. */
 #define HOST_PID_NAMESPACE "pid:[4026531836]"
 
-/* Digits, a dot, digits, and perhaps more of that. */
+/* Digits, a dot, digits, and optionally more groups. */
 static size_t version_length(const char *text)
 {
         size_t length = strspn(text, "0123456789.");

@@ -1,6 +1,4 @@
-/*
- * The same for scripts. Members are added, never renamed; what is unknown is null.
- */
+/* The plan as JSON. Members are only added, never renamed; an unknown value is null. */
 #include <jansson.h>
 
 #include "cmd/plan/view.h"

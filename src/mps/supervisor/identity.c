@@ -95,7 +95,7 @@ void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *
         strbuf_done(&content);
 }
 
-/* ---- whose process it is ---- */
+/* ---- who runs a process ---- */
 
 pid_t identity_parent(pid_t pid)
 {
@@ -157,7 +157,7 @@ static bool has_executable(pid_t pid, const char *program)
                wanted.st_ino == found.st_ino;
 }
 
-/* It has CAP_SYS_ADMIN, and not only in a user namespace of its own. */
+/* It has CAP_SYS_ADMIN outside any user namespace of its own. */
 static bool may_do_everything(pid_t pid)
 {
         struct strbuf content = STRBUF_INIT;
@@ -201,7 +201,7 @@ enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint6
         return is_privileged ? IDENTITY_PRIVILEGED : IDENTITY_STRANGER;
 }
 
-/* ---- what a daemon leaves ---- */
+/* ---- servers that a daemon left ---- */
 
 static bool end_orphan(pid_t pid, pid_t group, uint64_t start_time, const char *pipe_directory)
 {
@@ -219,7 +219,7 @@ unsigned int identity_end_orphans(pid_t daemon, uint64_t start_time, const char 
         DIR *processes;
 
         if (daemon <= 1 || !start_time || identity_start_time(daemon))
-                return 0; /* a process with that number leads no group that its predecessor led */
+                return 0; /* the PID was reused: the new process does not lead the old group */
         processes = opendir("/proc");
         while (processes && (entry = readdir(processes))) {
                 const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);

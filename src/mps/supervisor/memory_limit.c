@@ -18,7 +18,7 @@ static bool is_unsupported(nvmlReturn_t code)
         return code == NVML_ERROR_FUNCTION_NOT_FOUND || code == NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* A folder that goes while it is asked about is gone, whatever NVML calls it. */
+/* If the folder was removed during the call, the result is "gone", whatever error NVML returns. */
 static enum memory_limit_outcome memory_limit_fail(
         const struct nvml *nvml, nvmlReturn_t code, const char *call, const char *folder, struct error *err)
 {
@@ -41,7 +41,7 @@ static enum memory_limit_outcome memory_limit_find(
                                     : memory_limit_fail(nvml, code, "nvmlDeviceGetHandleByUUID", folder, err);
 }
 
-/* Where none is set some drivers say so, and some that they do not know any, or do not support it. */
+/* Without a limit, some drivers report that none is set, others that limits are not known or not supported. */
 static nvmlReturn_t read_limits(
         const struct nvml *nvml, nvmlDevice_t device, const char *folder, nvmlGetMemoryLimits_v1_t *limits)
 {

@@ -106,9 +106,9 @@ bool mps_memory_limit_is_void(
         return !find_allocation(allocations, n_allocations, limit->told.allocation, limit->told.unit);
 }
 
-/* ---- what came of it ---- */
+/* ---- outcomes ---- */
 
-/* In the same room each time: problems may come and go for as long as the container runs. */
+/* Always in the same buffer: problems may come and go many times while the container runs. */
 static void set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
 {
         const size_t size = sizeof(((struct error *)0)->text);

@@ -19,10 +19,10 @@
 #include "base/strbuf.h"
 
 #define FALLBACK_KIB UINT64_C(65536)
-#define FILES 65536U /* about 1 KiB of the kernel's memory each; servers and clients make a few each */
+#define FILES 65536U /* each takes about 1 KiB of kernel memory; servers and clients create a few each */
 #define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
 
-/* ---- what is there ---- */
+/* ---- what is mounted ---- */
 
 enum there { NOTHING, A_FOLDER, OUR_TMPFS, SOMETHING_ELSE };
 
@@ -79,7 +79,7 @@ static int set_size(const char *path, const char *options, struct error *err)
 {
         if (mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME, options) == 0)
                 return 0;
-        /* More is used than that, or another may mount here: it stays as it is. */
+        /* It already holds more than that, or this process may not change it: the size stays. */
         return errno == EINVAL || errno == EPERM ? 0 : error_errno(err, errno, "set the size of '%s'", path);
 }
 
@@ -113,7 +113,7 @@ int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct erro
         return error_errno(err, failure, "mount a tmpfs at '%s'", path);
 }
 
-/* ---- who sees it, and who has it ---- */
+/* ---- propagation and users ---- */
 
 bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace)
 {
@@ -137,7 +137,7 @@ int mps_shm_enter(const char *path, const char *pipe, struct error *err)
 {
         if (unshare(CLONE_NEWNS) < 0)
                 return error_errno(err, errno, "make a mount namespace, in which '%s' is to be /dev/shm", path);
-        /* What the host mounts later still comes, as the files of a driver; what is mounted here stays here. */
+        /* Later mounts of the host still arrive, for example files of a driver; mounts made here stay here. */
         if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
                 return error_errno(err, errno, "keep the mounts of a daemon to itself");
         if (mount(path, "/dev/shm", NULL, MS_BIND, NULL) < 0)
