@@ -422,6 +422,11 @@ static void keep_claim(struct arena *arena, const struct dra_prepared_claim *rec
         };
 }
 
+static bool is_recorded(const char *uid, void *data)
+{
+        return dra_record_find(data, uid);
+}
+
 static int keep_prepared(struct dra_driver *driver, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -433,6 +438,8 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
                 return -1;
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
+        else if (access(driver->record_path, F_OK) == 0) /* one that was lost may have had claims that are in use */
+                dra_claim_cdi_sweep(driver->cdi_root, driver->name, is_recorded, driver->record);
         claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(driver->record));
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {
                 const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
