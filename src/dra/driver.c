@@ -16,6 +16,7 @@
 #include "dra/prepare.h"
 #include "dra/publish.h"
 #include "dra/registration.h"
+#include "dra/status_sender.h"
 #include "kube/object.h"
 #include "ledger/claims.h"
 
@@ -34,6 +35,7 @@ struct dra_driver {
         struct dra_record *record;
         struct dra_publisher *publisher;
         struct dra_prepare *prepare;
+        struct dra_status_sender *status; /* NULL: the driver is closing */
         struct dra_service *service;
         struct dra_registration *registration;
         const struct plan *plan;    /* NULL: not known yet */
@@ -386,6 +388,24 @@ static int remove_cdi(const char *uid, void *data, struct error *err)
         return dra_claim_cdi_remove(driver->cdi_root, driver->name, uid, err);
 }
 
+/* ---- what users see ---- */
+
+static void show_prepared(const struct dra_prepared_claim *claim, void *data)
+{
+        struct dra_driver *driver = data;
+
+        if (driver->status)
+                dra_status_send_prepared(driver->status, dra_publisher_api(driver->publisher), claim);
+}
+
+static void show_unprepared(const struct dra_service_claim *claim, void *data)
+{
+        struct dra_driver *driver = data;
+
+        if (driver->status)
+                dra_status_send_removed(driver->status, dra_publisher_api(driver->publisher), claim);
+}
+
 /* ---- what is prepared already ---- */
 
 static enum mps_tier tier_of(const char *name)
@@ -600,6 +620,7 @@ static void on_layout(void *data)
 
 static void driver_free(struct dra_driver *driver)
 {
+        dra_status_sender_free(driver->status);
         dra_prepare_free(driver->prepare);
         dra_record_free(driver->record);
         arena_done(&driver->options_arena);
@@ -655,7 +676,8 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
                 .record = driver->record,
                 .driver = driver->name,
                 .pool = driver->node,
-                .node = {read_claim, allocate_claim, release_claim, write_cdi, remove_cdi, driver},
+                .node = {read_claim, allocate_claim, release_claim, write_cdi, remove_cdi, show_prepared,
+                        show_unprepared, driver},
         };
         const struct dra_service_options service = {
                 .loop = driver->options.loop,
@@ -663,6 +685,7 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
         };
         struct dra_service_options options = service;
 
+        driver->status = dra_status_sender_new(driver->options.client, driver->name, driver->node);
         driver->prepare = dra_prepare_new(&prepare);
         options.backend = dra_prepare_backend(driver->prepare);
         driver->service = dra_service_new(&options);
@@ -770,6 +793,7 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         driver->closed_data = data;
         refuse_all(driver);
         driver->is_closing = true;
+        driver->status = dra_status_sender_free(driver->status);
         driver->publisher = dra_publisher_close(driver->publisher);
         uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);

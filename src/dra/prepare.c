@@ -120,15 +120,21 @@ static void take_back_for(struct dra_preparing *preparing, const struct error *e
 
 void dra_prepare_released(struct dra_preparing *preparing)
 {
+        const struct dra_prepare_node *node = node_of(preparing);
+        struct dra_record *record = preparing->prepare->options.record;
+        bool was_recorded = dra_record_find(record, preparing->claim.uid) != NULL;
         struct error err;
 
         assert(preparing->state == PREPARING_RELEASING);
-        if (dra_record_remove(preparing->prepare->options.record, preparing->claim.uid, &err) < 0)
+        if (dra_record_remove(record, preparing->claim.uid, &err) < 0)
                 fail(preparing, &err);
         else if (preparing->failure.kind != ERROR_NONE)
                 fail(preparing, &preparing->failure);
-        else
+        else {
+                if (was_recorded)
+                        node->unprepared(&preparing->claim, node->data);
                 finish(preparing, NULL, 0, NULL);
+        }
 }
 
 void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err)
@@ -165,8 +171,10 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
         if (dra_record_put(preparing->prepare->options.record, made, &err) < 0 ||
                 node->write_cdi(made, node->data, &err) < 0)
                 take_back_for(preparing, &err);
-        else
+        else {
+                node->prepared(made, node->data);
                 succeed(preparing, made);
+        }
 }
 
 static void set_made(struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)

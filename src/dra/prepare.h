@@ -57,6 +57,9 @@ struct dra_prepare_node {
         void (*release)(struct dra_preparing *preparing, const char *uid, void *data);
         int (*write_cdi)(const struct dra_prepared_claim *claim, void *data, struct error *err);
         int (*remove_cdi)(const char *uid, void *data, struct error *err);
+        /* The claim was prepared now, by this Prepare; and: nothing of it is left. For users to see, so nothing comes of it. */
+        void (*prepared)(const struct dra_prepared_claim *claim, void *data);
+        void (*unprepared)(const struct dra_service_claim *claim, void *data);
         void *data;
 };
 

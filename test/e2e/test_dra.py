@@ -66,6 +66,39 @@ def test_the_driver_needs_its_own_rights_only(node):
     wait_no_daemon(node)
 
 
+def condition(entry, type_):
+    found, = [one for one in entry['conditions'] if one['type'] == type_]
+    return found['status'], found['reason'], found['message']
+
+
+def test_the_claim_says_what_was_prepared_for_it_until_its_pod_has_ended(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    node.cluster.api.wait_for(lambda: node.status_of(claim))
+    entry, = node.status_of(claim)
+    result, = node.results(claim)
+    assert all(entry[key] == result[key] for key in ('driver', 'pool', 'device', 'shareID'))
+    assert entry['data'] == {'uuid': FIRST, 'memoryMiB': 10240, 'threadPercentage': 30, 'tier': 'verified', 'mpsDaemon': FIRST}
+    assert condition(entry, 'Ready') == ('True', 'Prepared', '10240 MiB and 30 % of the threads of ' + FIRST + ', tier verified')
+    assert condition(entry, 'LimitsEnforced')[0] == 'True'
+    second = node.run(claim)
+    node.dra.unprepare(pod.pod)
+    assert node.status_of(claim) == [entry]
+    node.dra.unprepare(second.pod)
+    node.cluster.api.wait_for(lambda: not node.status_of(claim))
+
+
+def test_a_claim_whose_status_may_not_be_written_is_prepared_all_the_same(node):
+    node.cluster.api.allow([rule for rule in agent_rules() if 'resourceclaims/driver' not in rule['resources']])
+    start(node)
+    for name in ('train', 'serve'):
+        pod = node.run(node.claim(name, {'memory': '10Gi', 'threadPercentage': '30'}))
+        assert pod.client().connected()['percentage'] == '30.0'
+    node.agent.wait_log('the status of another DRA claim could not be written')
+    assert node.agent.log().count('the status of a DRA claim could not be written') == 1
+
+
 def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
     start(node)
     shares = [('40Gi', 55), ('10Gi', 30), ('8Gi', 10)]
