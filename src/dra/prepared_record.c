@@ -105,10 +105,11 @@ static json_t *write_edits(json_t *json, const struct dra_edits *edits)
 /* NULL: a text is not UTF-8. */
 static json_t *write_result(const struct dra_prepared_result *result)
 {
-        json_t *json = json_pack("{s:s, s:s, s:s, s:s*, s:I, s:I, s:s*, s:s*, s:s, s:s*}", "request", result->request,
-                "device", result->device, "unit", result->unit, "shareID", result->share_id, "memoryBytes",
-                (json_int_t)result->memory_bytes, "threadPercentage", (json_int_t)result->thread_percentage, "tier",
-                result->tier, "daemon", result->daemon, "cdiID", result->cdi_id, "unitCDIID", result->unit_cdi_id);
+        json_t *json = json_pack("{s:s, s:s, s:s, s:s*, s:b, s:I, s:I, s:s*, s:s*, s:s, s:s*}", "request",
+                result->request, "device", result->device, "unit", result->unit, "shareID", result->share_id,
+                "adminAccess", result->is_admin, "memoryBytes", (json_int_t)result->memory_bytes, "threadPercentage",
+                (json_int_t)result->thread_percentage, "tier", result->tier, "daemon", result->daemon, "cdiID",
+                result->cdi_id, "unitCDIID", result->unit_cdi_id);
 
         return json ? write_edits(json, &result->edits) : NULL;
 }
@@ -247,9 +248,10 @@ static int read_prepared_result(
                 take_text(reading, json, "daemon", false, &ret->daemon) < 0 ||
                 take_text(reading, json, "cdiID", true, &ret->cdi_id) < 0 ||
                 take_text(reading, json, "unitCDIID", false, &ret->unit_cdi_id) < 0 ||
-                read_env(reading, json, &ret->edits) < 0 ||
-                read_nodes(reading, json, &ret->edits) < 0 || read_mounts(reading, json, &ret->edits) < 0)
+                read_env(reading, json, &ret->edits) < 0 || read_nodes(reading, json, &ret->edits) < 0 ||
+                read_mounts(reading, json, &ret->edits) < 0)
                 return -1;
+        ret->is_admin = json_is_true(json_object_get(json, "adminAccess")); /* absent: from before there was any */
         ret->thread_percentage = (unsigned int)percentage;
         return 0;
 }

@@ -37,9 +37,11 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
         if (!(rules->kinds & 1U << device->kind))
                 return error_set(err, ERROR_UNSUPPORTED, "devices of kind '%s' cannot be prepared",
                         dra_device_kind_name(device->kind));
-        if (result->admin_access)
-                return error_set(err, ERROR_UNSUPPORTED, "admin access is not supported");
-        if (device->allows_multiple && !result->share_id)
+        if (result->admin_access && is_by_mps(device))
+                return error_set(err, ERROR_UNSUPPORTED,
+                        "admin access to a share by MPS is not supported, since its limits would be taken from others; ask "
+                        "for the device class of whole GPUs");
+        if (device->allows_multiple && !result->share_id && !result->admin_access)
                 return error_set(err, ERROR_INVALID, "it is shared, and the result has no shareID");
         wanted->device = device;
         if (!is_by_mps(device))

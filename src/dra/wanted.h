@@ -3,7 +3,8 @@
  * supervisor.
  *
  * "gpu-0-shared" with consumedCapacity memory 10Gi, threadPercentage 30 is GPU 0 by MPS with these limits. A static share has the limits
- * of its device. Whole GPUs, MIG devices and time-sliced ones have none.
+ * of its device. Whole GPUs, MIG devices and time-sliced ones have none. With admin access such a device is given beside its users, and so
+ * a share by MPS is not: its limits would have to come from somewhere.
  *
  * One process can talk to one MPS daemon only, so devices by MPS of two units in one claim need a daemon that serves both.
  */
