@@ -12,6 +12,7 @@
 #include "dra/claim_cdi.h"
 #include "dra/edits.h"
 #include "dra/options.h"
+#include "dra/parameters.h"
 #include "dra/prepare.h"
 #include "dra/publish.h"
 #include "dra/registration.h"
@@ -69,7 +70,12 @@ static void set_rules(struct dra_driver *driver)
 {
         unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |
                              1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_SHARE;
-        const struct dra_wanted_rules rules = {.layout = dra_publisher_layout(driver->publisher), .kinds = kinds};
+        const struct dra_wanted_rules rules = {
+                .layout = dra_publisher_layout(driver->publisher),
+                .kinds = kinds,
+                .driver = driver->name,
+                .unenforced = driver->plan ? driver->plan->config->dra.unenforced : DRA_UNENFORCED_REFUSE,
+        };
 
         dra_prepare_set_rules(driver->prepare, &rules);
 }
@@ -136,6 +142,7 @@ struct wait {
         struct ledger_claim claim;           /* without devices by admin access */
         struct ledger_claim_device *devices; /* one a result */
         bool *is_admin;                      /* one a result */
+        enum dra_unenforced *unenforced;     /* one a result */
         size_t n_results;
 };
 
@@ -194,6 +201,8 @@ static int make_allocated(const struct wait *wait, size_t i, const struct ledger
 
         if (!unit)
                 return -1;
+        if (device->is_shared && dra_parameters_check_tier(wait->unenforced[i], claimed->tier, device->unit, err) < 0)
+                return -1;
         *ret = (struct dra_allocated){
                 .memory_bytes = device->limit_mib * MIB,
                 .thread_percentage = device->is_shared ? device->threads_permille / 10 : 0,
@@ -236,10 +245,12 @@ static void allocate_claim(
         wait->preparing = preparing;
         wait->n_results = claim->n_results;
         wait->is_admin = ARENA_ARRAY(&wait->arena, bool, claim->n_results);
+        wait->unenforced = ARENA_ARRAY(&wait->arena, enum dra_unenforced, claim->n_results);
         wait->devices = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
         for (size_t i = 0; i < claim->n_results; i++) {
                 wait->devices[i] = device_of(&wait->arena, claim, &wanted[i], i);
                 wait->is_admin[i] = claim->results[i].admin_access;
+                wait->unenforced[i] = wanted[i].unenforced;
                 if (!wait->is_admin[i])
                         booked[n_booked++] = wait->devices[i];
         }

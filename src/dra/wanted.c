@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "dra/parameters.h"
+
 static bool is_by_mps(const struct dra_device *device)
 {
         return device->kind == DRA_DEVICE_SHARED || device->kind == DRA_DEVICE_SHARE;
@@ -84,6 +86,9 @@ int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const st
                                 "one; use a claim for each, or one daemon for the node (daemonScope: node)",
                                 other->name, all[i].device->name);
         }
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (dra_parameters_apply(all, claim->n_results, i, claim, rules, err) < 0)
+                        return error_prefix(err, "device '%s'", claim->results[i].device);
         *ret = all;
         return 0;
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/config.h"
 #include "dra/claim.h"
 #include "dra/layout.h"
 
@@ -22,11 +23,14 @@ struct dra_wanted {
         uint64_t memory_bytes;          /* 0: no limit */
         unsigned int thread_percentage; /* 0: no limit */
         unsigned int clients;           /* 0: no limit */
+        enum dra_unenforced unenforced;
 };
 
 struct dra_wanted_rules {
         const struct dra_layout *layout; /* NULL: not known yet */
         unsigned int kinds;              /* bit 1 << enum dra_device_kind: can be prepared */
+        const char *driver;              /* its name */
+        enum dra_unenforced unenforced;  /* where neither claim nor class says so: dra/parameters.h */
         bool one_daemon;                 /* an MPS daemon serves all units of the node */
 };
 

@@ -172,6 +172,21 @@ def test_admin_access_to_a_share_by_mps_is_refused_with_the_way_out(node):
     assert 'ask for the device class of whole GPUs' in node.refusal(node.claim('watch', admin=True))
 
 
+def opaque(kind='ShareConfig', **fields):
+    return [{'opaque': {'driver': DRIVER, 'parameters': {'apiVersion': 'gpu.warpshare.dev/v1alpha1', 'kind': kind, **fields}}}]
+
+
+def test_a_claims_configuration_is_read_strictly(node):
+    start(node)
+    train = {'memory': '10Gi', 'threadPercentage': '30'}
+    reason = node.refusal(node.claim('typo', train, config=opaque(unenforzed='Refuse')))
+    assert "configuration of the claim: ShareConfig: unknown field 'unenforzed'; known are apiVersion, kind, unenforced" in reason
+    reason = node.refusal(node.claim('kind', train, config=opaque('GpuConfig')))
+    assert "kind: 'GpuConfig' is not a known value; known are ShareConfig" in reason
+    pod = node.run(node.claim('train', train, config=opaque(unenforced='Refuse')))
+    assert pod.client().connected()['percentage'] == '30.0'
+
+
 EVENTS = [{'gpu': 0, 'xid': 79}]
 
 
