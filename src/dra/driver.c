@@ -13,6 +13,7 @@
 #include "dra/claim_cdi.h"
 #include "dra/edits.h"
 #include "dra/options.h"
+#include "dra/parameters.h"
 #include "dra/prepare.h"
 #include "dra/publish.h"
 #include "dra/registration.h"
@@ -114,7 +115,12 @@ static void set_rules(struct dra_driver *driver)
 {
         unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |
                              1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_SHARE;
-        const struct dra_wanted_rules rules = {.layout = dra_publisher_layout(driver->publisher), .kinds = kinds};
+        const struct dra_wanted_rules rules = {
+                .layout = dra_publisher_layout(driver->publisher),
+                .kinds = kinds,
+                .driver = driver->name,
+                .unenforced = driver->plan ? driver->plan->config->dra.unenforced : DRA_UNENFORCED_REFUSE,
+        };
 
         dra_prepare_set_rules(driver->prepare, &rules);
 }
@@ -250,8 +256,11 @@ struct wait {
         struct dra_driver *driver;
         struct dra_preparing *preparing;
         struct arena arena;
-        struct ledger_claim claim;
-        struct ledger_claim_device *devices;
+        struct ledger_claim claim;           /* without devices by admin access */
+        struct ledger_claim_device *devices; /* one a result */
+        bool *is_admin;                      /* one a result */
+        enum dra_unenforced *unenforced;     /* one a result */
+        size_t n_results;
 };
 
 static void wait_free(struct wait *wait)
@@ -309,6 +318,8 @@ static int make_allocated(const struct wait *wait, size_t i, const struct ledger
 
         if (!unit)
                 return -1;
+        if (device->is_shared && dra_parameters_check_tier(wait->unenforced[i], claimed->tier, device->unit, err) < 0)
+                return -1;
         *ret = (struct dra_allocated){
                 .memory_bytes = device->limit_mib * MIB,
                 .thread_percentage = device->is_shared ? device->threads_permille / 10 : 0,
@@ -325,11 +336,12 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
         struct wait *wait = data;
         struct dra_preparing *preparing = wait->preparing;
         struct arena arena = ARENA_INIT;
-        struct dra_allocated *allocated = ARENA_ARRAY(&arena, struct dra_allocated, wait->claim.n_devices);
+        struct dra_allocated *allocated = ARENA_ARRAY(&arena, struct dra_allocated, wait->n_results);
+        const struct ledger_claimed no_daemon = {.daemon = NULL};
         struct error err = failure ? *failure : (struct error){.kind = ERROR_NONE};
 
-        for (size_t i = 0; i < wait->claim.n_devices && err.kind == ERROR_NONE; i++)
-                (void)!make_allocated(wait, i, &claimed[i], &arena, &allocated[i], &err);
+        for (size_t i = 0; i < wait->n_results && err.kind == ERROR_NONE; i++)
+                (void)!make_allocated(wait, i, wait->is_admin[i] ? &no_daemon : claimed++, &arena, &allocated[i], &err);
         wait_free(wait);
         if (err.kind == ERROR_NONE)
                 dra_prepare_allocated(preparing, allocated);
@@ -343,21 +355,36 @@ static void allocate_claim(
 {
         struct dra_driver *driver = data;
         struct wait *wait = xcalloc(1, sizeof(*wait));
+        struct ledger_claim_device *booked = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
+        size_t n_booked = 0;
 
         wait->driver = driver;
         wait->preparing = preparing;
+        wait->n_results = claim->n_results;
+        wait->is_admin = ARENA_ARRAY(&wait->arena, bool, claim->n_results);
+        wait->unenforced = ARENA_ARRAY(&wait->arena, enum dra_unenforced, claim->n_results);
         wait->devices = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
-        for (size_t i = 0; i < claim->n_results; i++)
+        for (size_t i = 0; i < claim->n_results; i++) {
                 wait->devices[i] = device_of(&wait->arena, claim, &wanted[i], i);
+                wait->is_admin[i] = claim->results[i].admin_access;
+                wait->unenforced[i] = wanted[i].unenforced;
+                if (!wait->is_admin[i])
+                        booked[n_booked++] = wait->devices[i];
+        }
         wait->claim = (struct ledger_claim){
                 .uid = arena_strdup(&wait->arena, claim->uid),
                 .name = arena_printf(&wait->arena, "%s/%s", claim->namespace, claim->name),
-                .devices = wait->devices,
-                .n_devices = claim->n_results,
+                .devices = booked,
+                .n_devices = n_booked,
                 .pods = claim->pods,
                 .n_pods = claim->n_pods,
         };
         list_append(&driver->waits, &wait->link);
+        if (n_booked == 0) {
+                ledger_unclaim(driver->options.ledger, claim->uid);
+                on_claimed(NULL, NULL, wait);
+                return;
+        }
         ledger_claim(driver->options.ledger, &wait->claim, on_claimed, wait);
 }
 
@@ -422,11 +449,14 @@ static enum mps_tier tier_of(const char *name)
 static void keep_claim(struct arena *arena, const struct dra_prepared_claim *recorded, struct ledger_claim *ret)
 {
         struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, recorded->n_results);
+        size_t count = 0;
 
         for (size_t i = 0; i < recorded->n_results; i++) {
                 const struct dra_prepared_result *result = &recorded->results[i];
 
-                devices[i] = (struct ledger_claim_device){
+                if (result->is_admin)
+                        continue;
+                devices[count++] = (struct ledger_claim_device){
                         .id = allocation_id(arena, recorded->uid, i),
                         .unit = result->unit,
                         .is_shared = result->daemon != NULL,
@@ -440,7 +470,7 @@ static void keep_claim(struct arena *arena, const struct dra_prepared_claim *rec
                 .uid = recorded->uid,
                 .name = arena_printf(arena, "%s/%s", recorded->namespace, recorded->name),
                 .devices = devices,
-                .n_devices = recorded->n_results,
+                .n_devices = count,
         };
 }
 
@@ -469,10 +499,12 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
 
                 if (recorded->state != DRA_PREPARED_DONE)
                         continue;
-                keep_claim(&arena, recorded, &claims[count++]);
+                keep_claim(&arena, recorded, &claims[count]);
                 if (write_cdi(recorded, driver, &ignored) < 0)
                         log_warn("the CDI file of a DRA claim is not as it was: its containers cannot be restarted",
-                                LOG_STR("claim", claims[count - 1].name), LOG_ERR(&ignored));
+                                LOG_STR("claim", claims[count].name), LOG_ERR(&ignored));
+                if (claims[count].n_devices)
+                        count++;
         }
         ledger_keep_claims(driver->options.ledger, claims, count);
         if (count)

@@ -185,6 +185,19 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
         }
 }
 
+/*
+ * The device's name and what tells it from others of its name in the claim: the share, or for admin access, which may come to a device
+ * that the claim has besides, the position.
+ */
+static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_claim *claim, size_t i)
+{
+        const struct dra_claim_result *result = &claim->results[i];
+        const char *share = result->admin_access ? arena_printf(&preparing->arena, "admin-%zu", i) : result->share_id;
+
+        return dra_claim_cdi_id(
+                &preparing->arena, preparing->prepare->options.driver, claim->uid, result->device, share);
+}
+
 static void set_made(struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
 {
         struct dra_prepared_result *results =
@@ -196,8 +209,8 @@ static void set_made(struct dra_preparing *preparing, const struct dra_claim *cl
                         .device = claim->results[i].device,
                         .unit = arena_strdup(&preparing->arena, wanted[i].device->uuid),
                         .share_id = claim->results[i].share_id,
-                        .cdi_id = dra_claim_cdi_id(&preparing->arena, preparing->prepare->options.driver, claim->uid,
-                                claim->results[i].device, claim->results[i].share_id),
+                        .is_admin = claim->results[i].admin_access,
+                        .cdi_id = cdi_id_of(preparing, claim, i),
                 };
         preparing->made = (struct dra_prepared_claim){
                 .uid = claim->uid,

@@ -48,7 +48,8 @@ struct dra_prepare_node {
         /* The claim of that name as the API server has it: dra_prepare_read(). */
         void (*read_claim)(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
         /*
-         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). What the claim had before is replaced. Once this was
+         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). What has admin access is not booked. What the claim had
+         * before is replaced. Once this was
          * called something may be held, whatever comes of it: release() follows a refusal.
          */
         void (*allocate)(struct dra_preparing *preparing, const struct dra_claim *claim,

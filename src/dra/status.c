@@ -33,6 +33,8 @@ static const char *ready_message(struct arena *arena, const struct dra_prepared_
                 return arena_printf(arena, "%ju MiB and %u %% of the threads of %s, tier %s",
                         (uintmax_t)(result->memory_bytes / MIB), result->thread_percentage, result->unit,
                         result->tier ? result->tier : "none");
+        if (result->is_admin)
+                return arena_printf(arena, "%s, by admin access beside its users", result->unit);
         if (result->share_id)
                 return arena_printf(arena, "%s, in turn with other claims, without limits", result->unit);
         return arena_printf(arena, "%s, alone", result->unit);
@@ -86,6 +88,18 @@ static json_t *device_of(const struct dra_prepared_result *result, const struct 
         return device;
 }
 
+/* With admin access a claim may have a device twice; the API wants each once. */
+static bool is_shown_before(const struct dra_prepared_result *results, size_t i)
+{
+        const char *share = results[i].share_id ? results[i].share_id : "";
+
+        for (size_t before = 0; before < i; before++)
+                if (strcmp(results[before].device, results[i].device) == 0 &&
+                        strcmp(results[before].share_id ? results[before].share_id : "", share) == 0)
+                        return true;
+        return false;
+}
+
 json_t *dra_status_removed(const char *uid, const char *name, const char *namespace, enum dra_api api)
 {
         _free_ char *version = xasprintf("resource.k8s.io/%s", dra_api_name(api));
@@ -101,7 +115,8 @@ json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct
 
         assert(claim->state == DRA_PREPARED_DONE);
         for (size_t i = 0; i < claim->n_results; i++)
-                json_array_append_new(devices, device_of(&claim->results[i], options));
+                if (!is_shown_before(claim->results, i))
+                        json_array_append_new(devices, device_of(&claim->results[i], options));
         json_object_set_new(json_object_get(object, "status"), "devices", devices);
         return object;
 }

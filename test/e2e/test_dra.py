@@ -176,6 +176,49 @@ def test_kubelets_restart_restores_slices_and_finds_claims_prepared(node):
     assert pod.client().connected()['percentage'] == '30.0'
 
 
+def test_admin_access_is_given_beside_the_shares_of_the_gpu_and_is_still_none_of_them_after_a_restart(node):
+    start(node)
+    train = {'memory': '10Gi', 'threadPercentage': '30'}
+    pod = node.run(node.claim('train', train))
+    claim = node.claim('watch', class_=WHOLE, admin=True)
+    admin = node.run(claim)
+    assert admin.cdi_ids[0] == 'k8s.device-plugin.nvidia.com/gpu=' + FIRST
+    assert 'CUDA_MPS_PIPE_DIRECTORY' not in admin.variables
+    node.cluster.api.wait_for(lambda: node.status_of(claim))
+    assert condition(node.status_of(claim)[0], 'Ready')[2] == FIRST + ', by admin access beside its users'
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    second = node.run(node.claim('serve', train))
+    assert second.client().connected()['percentage'] == '30.0'
+    for one in (pod, second):
+        one.end()
+    wait_no_daemon(node)
+    whole = node.run(node.claim('whole', class_=WHOLE))
+    admin.end()
+    whole.end()
+
+
+def test_admin_access_to_a_share_by_mps_is_refused_with_the_way_out(node):
+    start(node)
+    assert 'ask for the device class of whole GPUs' in node.refusal(node.claim('watch', admin=True))
+
+
+def opaque(kind='ShareConfig', **fields):
+    return [{'opaque': {'driver': DRIVER, 'parameters': {'apiVersion': 'gpu.warpshare.dev/v1alpha1', 'kind': kind, **fields}}}]
+
+
+def test_a_claims_configuration_is_read_strictly(node):
+    start(node)
+    train = {'memory': '10Gi', 'threadPercentage': '30'}
+    reason = node.refusal(node.claim('typo', train, config=opaque(unenforzed='Refuse')))
+    assert "configuration of the claim: ShareConfig: unknown field 'unenforzed'; known are apiVersion, kind, unenforced" in reason
+    reason = node.refusal(node.claim('kind', train, config=opaque('GpuConfig')))
+    assert "kind: 'GpuConfig' is not a known value; known are ShareConfig" in reason
+    pod = node.run(node.claim('train', train, config=opaque(unenforced='Refuse')))
+    assert pod.client().connected()['percentage'] == '30.0'
+
+
 EVENTS = [{'gpu': 0, 'xid': 79}]
 
 

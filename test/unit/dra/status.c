@@ -105,6 +105,21 @@ static void test_devices_without_limits_say_who_else_uses_them(void **state UNUS
         json_decref(apply);
 }
 
+static void test_a_device_that_a_claim_has_twice_by_admin_access_is_shown_once(void **state UNUSED)
+{
+        static const struct dra_prepared_result results[] = {
+                {.request = "a", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
+                {.request = "b", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
+        };
+        json_t *apply = apply_of(results, ARRAY_SIZE(results));
+
+        expect_json(object_find(apply, "status", "devices", NULL),
+                "[{'driver': 'gpu.warpshare.dev', 'pool': 'node1', 'device': 'gpu-1', 'conditions': ["
+                "   {'type': 'Ready', 'status': 'True', 'reason': 'Prepared', 'lastTransitionTime': '" TIME "',"
+                "    'message': 'GPU-1, by admin access beside its users'}], 'data': {'uuid': 'GPU-1'}}]");
+        json_decref(apply);
+}
+
 static void test_the_apply_without_devices_takes_all_back(void **state UNUSED)
 {
         json_t *apply = dra_status_removed(UID, "train", "team", DRA_API_V1BETA2);
@@ -173,6 +188,7 @@ int main(void)
                 cmocka_unit_test(test_a_share_is_shown_with_its_limits_and_how_they_are_enforced),
                 cmocka_unit_test(test_limits_that_are_not_enforced_are_shown_as_such),
                 cmocka_unit_test(test_devices_without_limits_say_who_else_uses_them),
+                cmocka_unit_test(test_a_device_that_a_claim_has_twice_by_admin_access_is_shown_once),
                 cmocka_unit_test(test_the_apply_without_devices_takes_all_back),
                 cmocka_unit_test(test_the_fields_are_those_that_a_real_server_kept),
                 cmocka_unit_test(test_texts_stay_within_the_bounds_of_the_api),
