@@ -40,7 +40,7 @@ plain: bootstrap ## all tests of the plain build
 asan: bootstrap ## all tests under address and undefined behaviour sanitizers
 	@tools/check asan
 
-tsan: bootstrap ## all tests under the thread sanitizer
+tsan: bootstrap ## the tests that have threads under the thread sanitizer
 	@tools/check tsan
 
 valgrind: bootstrap ## the soak test under valgrind: 10,000 allocations, 100 restarts of kubelet

@@ -131,6 +131,7 @@ struct scenario {
         unsigned int cpus_per_numa_node;
         struct fault_list faults;
         const char *process_directory; /* NULL: none */
+        unsigned int longest_wait_ms;  /* for events, whatever is asked for */
         struct scenario_gpu *gpus;
         size_t n_gpus;
         const struct scenario_pair *topology;

@@ -159,7 +159,7 @@ static void sleep_until_change(const struct nvmlEventSet_st *set, int64_t deadli
 /* With the lock, given away while it sleeps. */
 static nvmlReturn_t wait_for_event(struct call *call, struct nvmlEventSet_st *set, unsigned int timeout_ms)
 {
-        int64_t deadline = now_ms() + timeout_ms;
+        int64_t deadline = now_ms() + MIN(timeout_ms, call->world->scenario->longest_wait_ms);
 
         while (list_is_empty(&set->events)) {
                 if (now_ms() >= deadline)

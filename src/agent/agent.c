@@ -27,6 +27,7 @@
 #include "io/signals.h"
 #include "kube/node_events.h"
 #include "kubelet/plugins.h"
+#include "ledger/claims.h"
 #include "ledger/ledger.h"
 #include "metrics/http.h"
 #include "node/api.h"
@@ -153,6 +154,41 @@ static void agent_stop(struct agent *agent, int status)
 
 /* ---- DRA ---- */
 
+static bool has_claims(const struct ledger *ledger, const struct gpu *gpu)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct ledger_claim_state *states;
+        size_t count = ledger_claims(ledger, &arena, &states);
+
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (gpu_has_unit(gpu, states[i].claim->devices[j].unit))
+                                return true;
+        return false;
+}
+
+/* The plan leaves to DRA what claims hold, whatever the configuration says of it now. */
+static void mark_claimed(const struct agent *agent, struct inventory *inventory)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                inventory->gpus[i].is_claimed = has_claims(agent->ledger, &inventory->gpus[i]);
+}
+
+/* If the configuration gives a GPU to the device plugin, it goes there with its last claim: the next inventory makes that plan. */
+static void on_released(void *data)
+{
+        const struct agent *agent = data;
+        const struct plan *plan = agent->current ? agent->current->plan : NULL;
+
+        for (size_t i = 0; plan && i < plan->inventory->n_gpus; i++) {
+                const struct gpu *gpu = &plan->inventory->gpus[i];
+
+                if (gpu->is_claimed && !plan_is_for_dra(plan->config, plan->inventory, gpu) &&
+                        !has_claims(agent->ledger, gpu))
+                        gpu_monitor_rescan(agent->monitor);
+        }
+}
+
 /* Before the ledger has the plan: what is prepared already is held. */
 static void begin_dra(struct agent *agent)
 {
@@ -162,10 +198,12 @@ static void begin_dra(struct agent *agent)
                 .ledger = agent->ledger,
                 .health = &agent->health,
                 .config = agent->settings->config,
+                .on_released = on_released,
+                .data = agent,
         };
         struct error err;
 
-        if (agent->dra || !options.config->dra.enabled || !plugins_is_serving(agent->plugins))
+        if (agent->dra || !plugins_is_serving(agent->plugins) || !dra_driver_is_needed(options.config))
                 return;
         if (!options.client)
                 error_raise(
@@ -309,6 +347,13 @@ static void agent_serve(struct agent *agent, struct rollout *next)
         follow_dra(agent, next->plan);
 }
 
+static void on_wants_pods(void *data)
+{
+        struct agent *agent = data;
+
+        dra_driver_read_pods(agent->dra);
+}
+
 static bool on_repeat(const char *resource, void *data)
 {
         struct agent *agent = data;
@@ -364,6 +409,7 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 agent->refused = inventory;
                 return;
         }
+        mark_claimed(agent, inventory);
         if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
                 agent_refuse(agent, inventory, &err);
                 return;
@@ -525,6 +571,9 @@ static void warn_of_late_options(const struct config *before, const struct confi
         if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
                 log_warn("a new container driver root takes effect at the next start",
                         LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
+        if (strcmp(before->dra.driver_name, config->dra.driver_name) != 0)
+                log_warn("a new name of the DRA driver takes effect at the next start",
+                        LOG_STR("in_force", before->dra.driver_name), LOG_STR("configured", config->dra.driver_name));
         if (before->discovery != config->discovery)
                 log_warn("a new device discovery strategy takes effect at the next start");
 }
@@ -759,6 +808,7 @@ static int agent_start(struct agent *agent, struct error *err)
                 .on_change = on_holdings_changed,
                 .on_held = on_held,
                 .repeat = on_repeat,
+                .wants_pods = on_wants_pods,
                 .health = &agent->health,
                 .data = agent};
         struct agent_rollout_options rollout = {.loop = &agent->loop,

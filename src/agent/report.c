@@ -42,7 +42,7 @@ static void report_reserve(const struct resource *resource)
 
 void report_plan(const struct plan *plan)
 {
-        if (plan->n_resources == 0)
+        if (plan->n_resources == 0 && !plan->claimable)
                 log_info("No devices found. Waiting indefinitely."); /* NVIDIA's words */
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];

@@ -19,6 +19,7 @@ struct now {
         const char *index;
 };
 
+/* Of |unit| in the specification, as cdi requests spell it. */
 const char *devices_name(const struct config *config, const struct unit *unit)
 {
         return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/complaint.h"
 #include "base/file.h"
@@ -42,27 +43,69 @@ struct dra_driver {
         struct arena options_arena; /* of what the publisher borrows */
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
+        uint64_t pods_asked_at;     /* uv_now(), as the next */
+        uint64_t pods_read_at;
+        uint64_t pods_wait_ms; /* from then to the next time */
         struct complaint bad_slices;
-        uv_timer_t health_timer; /* to the end of the turn */
+        uv_timer_t turn_timer; /* to the end of the turn */
+        bool health_is_new;
+        bool is_closing; /* the ledger may be gone: calls that still come are refused */
         bool is_registration_closed;
         bool is_timer_closed;
         void (*closed)(void *data);
         void *closed_data;
 };
 
+static void refuse_for_closing(struct dra_preparing *preparing)
+{
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
+        dra_prepare_refuse(preparing, &err);
+}
+
 /* ---- read a claim ---- */
 
 struct read {
         struct list link;
         struct dra_driver *driver;
-        struct dra_preparing *preparing;
-        struct kube_call *call;
+        struct dra_preparing *preparing; /* NULL: its pods are asked for */
+        struct kube_call *call;          /* NULL: |object| has come, and waits for the layout */
+        json_t *object;
+        char *namespace;
+        char *name;
+        char *uid;
 };
 
 static void read_free(struct read *read)
 {
         list_remove(&read->link);
+        json_decref(read->object);
+        free(read->namespace);
+        free(read->name);
+        free(read->uid);
         free(read);
+}
+
+/* Until the version is known, the one that newer servers have: with an older one kubelet asks again. */
+static void read_begin(struct dra_driver *driver, const struct dra_service_claim *claim,
+        struct dra_preparing *preparing, kube_done_fn *done)
+{
+        enum dra_api api = dra_publisher_api(driver->publisher);
+        _free_ char *group = xasprintf("/apis/resource.k8s.io/%s", dra_api_name(api));
+        _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
+        _free_ char *path = object_path(collection, claim->name);
+        struct read *read = xcalloc(1, sizeof(*read));
+
+        *read = (struct read){.driver = driver,
+                .preparing = preparing,
+                .namespace = xstrdup(claim->namespace),
+                .name = xstrdup(claim->name),
+                .uid = xstrdup(claim->uid)};
+        list_append(&driver->reads, &read->link);
+        read->call = kube_client_send(driver->options.client,
+                &(struct kube_request){
+                        .method = KUBE_GET, .path = path, .timeout_ms = READ_TIMEOUT_MS, .done = done, .data = read});
 }
 
 /* What can be prepared now. */
@@ -82,54 +125,126 @@ static void set_rules(struct dra_driver *driver)
 
 static int check_cdi(const struct dra_driver *driver, struct error *err)
 {
-        if (!driver->plan || driver->plan->has_cdi_units)
-                return 0; /* without a plan there is no layout, either */
+        if (driver->plan->has_cdi_units)
+                return 0;
         return error_set(err, ERROR_UNAVAILABLE,
                 "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
                 driver->cdi_root);
 }
 
-static void on_claim_read(const struct kube_answer *answer, void *data)
+/* Once the layout is known; a moment after the agent's start it is. */
+static void read_go_on(struct read *read)
 {
-        struct read *read = data;
         struct dra_driver *driver = read->driver;
         struct dra_preparing *preparing = read->preparing;
+        json_t *object = json_incref(read->object);
         struct error err;
 
         read_free(read);
-        if (answer->error || check_cdi(driver, &err) < 0) {
-                dra_prepare_refuse(preparing, answer->error ? answer->error : &err);
+        if (check_cdi(driver, &err) < 0) {
+                dra_prepare_refuse(preparing, &err);
+        } else {
+                set_rules(driver);
+                dra_prepare_read(preparing, object);
+        }
+        json_decref(object);
+}
+
+static bool has_layout(const struct dra_driver *driver)
+{
+        return driver->plan && dra_publisher_layout(driver->publisher);
+}
+
+static struct read *find_read_that_waits(const struct dra_driver *driver)
+{
+        LIST_FOR_EACH(link, &driver->reads) {
+                struct read *read = container_of(link, struct read, link);
+
+                if (!read->call)
+                        return read;
+        }
+        return NULL;
+}
+
+static void reads_go_on(struct dra_driver *driver)
+{
+        struct read *read;
+
+        while (has_layout(driver) && (read = find_read_that_waits(driver)))
+                read_go_on(read);
+}
+
+static void on_claim_read(const struct kube_answer *answer, void *data)
+{
+        struct read *read = data;
+        struct dra_preparing *preparing = read->preparing;
+
+        read->call = NULL;
+        if (!answer->error) {
+                read->object = json_incref(answer->object);
+                reads_go_on(read->driver);
                 return;
         }
-        set_rules(driver);
-        dra_prepare_read(preparing, answer->object);
+        read_free(read);
+        dra_prepare_refuse(preparing, answer->error);
 }
 
 static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
 {
         struct dra_driver *driver = data;
-        struct read *read;
-        enum dra_api api;
+
+        if (driver->is_closing)
+                refuse_for_closing(preparing);
+        else
+                read_begin(driver, claim, preparing, on_claim_read);
+}
+
+/* ---- the pods of claims that are prepared ---- */
+
+static void on_pods_read(const struct kube_answer *answer, void *data)
+{
+        struct read *read = data;
+        struct dra_driver *driver = read->driver;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct dra_claim_asked asked = {.namespace = read->namespace,
+                .name = read->name,
+                .uid = read->uid,
+                .driver = driver->name,
+                .pool = driver->node};
+        struct dra_claim claim;
         struct error err;
 
-        if (!dra_publisher_api(driver->publisher, &api)) {
-                error_raise(&err, ERROR_UNAVAILABLE,
-                        "the API server has not answered yet which version of resource.k8s.io it serves");
-                dra_prepare_refuse(preparing, &err);
-                return;
-        }
-        _free_ char *group = xasprintf("/apis/resource.k8s.io/%s", dra_api_name(api));
-        _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
-        _free_ char *path = object_path(collection, claim->name);
+        if (answer->error)
+                log_debug("which pods use a claim is not known", LOG_STR("claim", read->name), LOG_ERR(answer->error));
+        else if (dra_claim_read(&claim, &arena, answer->object, &asked, &err) < 0)
+                log_debug("which pods use a claim is not known", LOG_STR("claim", read->name), LOG_ERR(&err));
+        else
+                ledger_set_claim_pods(driver->options.ledger, read->uid, claim.pods, claim.n_pods);
+        read_free(read);
+}
 
-        read = xcalloc(1, sizeof(*read));
-        *read = (struct read){.driver = driver, .preparing = preparing};
-        list_append(&driver->reads, &read->link);
-        read->call = kube_client_send(driver->options.client, &(struct kube_request){.method = KUBE_GET,
-                                                                      .path = path,
-                                                                      .timeout_ms = READ_TIMEOUT_MS,
-                                                                      .done = on_claim_read,
-                                                                      .data = read});
+void dra_driver_read_pods(struct dra_driver *driver)
+{
+        uint64_t now;
+
+        if (!driver)
+                return;
+        now = uv_now(driver->options.loop);
+        if (now - driver->pods_asked_at > DRA_PODS_QUIET_MS) /* the time before, it helped */
+                driver->pods_wait_ms = 0;
+        driver->pods_asked_at = now;
+        if (now - driver->pods_read_at < driver->pods_wait_ms)
+                return;
+        driver->pods_read_at = now;
+        driver->pods_wait_ms = MIN(MAX(2 * driver->pods_wait_ms, DRA_PODS_MS), DRA_PODS_MAX_MS);
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
+                const struct dra_service_claim claim = {
+                        .namespace = recorded->namespace, .uid = recorded->uid, .name = recorded->name};
+
+                if (recorded->state == DRA_PREPARED_DONE)
+                        read_begin(driver, &claim, NULL, on_pods_read);
+        }
 }
 
 /* ---- allocate ---- */
@@ -277,7 +392,12 @@ static void release_claim(struct dra_preparing *preparing, const char *uid, void
 {
         struct dra_driver *driver = data;
 
+        if (driver->is_closing) {
+                refuse_for_closing(preparing);
+                return;
+        }
         ledger_unclaim(driver->options.ledger, uid);
+        driver->options.on_released(driver->options.data);
         dra_prepare_released(preparing);
 }
 
@@ -300,19 +420,17 @@ static int remove_cdi(const char *uid, void *data, struct error *err)
 static void show_prepared(const struct dra_prepared_claim *claim, void *data)
 {
         struct dra_driver *driver = data;
-        enum dra_api api;
 
-        if (driver->status && dra_publisher_api(driver->publisher, &api))
-                dra_status_send_prepared(driver->status, api, claim);
+        if (driver->status)
+                dra_status_send_prepared(driver->status, dra_publisher_api(driver->publisher), claim);
 }
 
 static void show_unprepared(const struct dra_service_claim *claim, void *data)
 {
         struct dra_driver *driver = data;
-        enum dra_api api;
 
-        if (driver->status && dra_publisher_api(driver->publisher, &api))
-                dra_status_send_removed(driver->status, api, claim);
+        if (driver->status)
+                dra_status_send_removed(driver->status, dra_publisher_api(driver->publisher), claim);
 }
 
 /* ---- what is prepared already ---- */
@@ -354,6 +472,11 @@ static void keep_claim(struct arena *arena, const struct dra_prepared_claim *rec
         };
 }
 
+static bool is_recorded(const char *uid, void *data)
+{
+        return dra_record_find(data, uid);
+}
+
 static int keep_prepared(struct dra_driver *driver, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -365,6 +488,8 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
                 return -1;
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
+        else if (access(driver->record_path, F_OK) == 0) /* one that was lost may have had claims that are in use */
+                dra_claim_cdi_sweep(driver->cdi_root, driver->name, is_recorded, driver->record);
         claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(driver->record));
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {
                 const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
@@ -437,13 +562,6 @@ static void on_slices(const struct error *error, void *data)
         complaint_settle(&driver->bad_slices);
         log_info("the ResourceSlices are as they should be",
                 LOG_UINT("devices", dra_publisher_layout(driver->publisher)->n_devices));
-        dra_driver_health_changed(driver); /* kubelet hears of the devices that are offered */
-}
-
-static void on_registered(const char *error, void *data UNUSED)
-{
-        if (!error)
-                log_info("kubelet has registered the DRA driver");
 }
 
 /* ---- health ---- */
@@ -469,12 +587,14 @@ static void set_taints(struct dra_driver *driver, struct arena *arena)
         const struct unit_health *health = driver->options.health;
         struct dra_taint *taints = ARENA_ARRAY(arena, struct dra_taint, health->n_unhealthy);
         const char *key = arena_printf(arena, "%s/unhealthy", driver->name);
+        bool evicts = driver->plan && driver->plan->config->dra.unhealthy == DRA_UNHEALTHY_NO_EXECUTE;
+        enum dra_effect effect = evicts ? DRA_EFFECT_NO_EXECUTE : DRA_EFFECT_NO_SCHEDULE;
 
         for (size_t i = 0; i < health->n_unhealthy; i++)
                 taints[i] = (struct dra_taint){.uuid = health->unhealthy[i].uuid,
                         .key = key,
                         .value = taint_value(arena, health->unhealthy[i].reason),
-                        .effect = DRA_EFFECT_NO_SCHEDULE};
+                        .effect = effect};
         dra_publisher_set_taints(driver->publisher, taints, health->n_unhealthy);
 }
 
@@ -500,20 +620,32 @@ static void tell_kubelet(struct dra_driver *driver, struct arena *arena)
         dra_health_stream_set(dra_service_health(driver->service), devices, layout->n_devices);
 }
 
-static void on_health_timer(uv_timer_t *timer)
+static void on_turn_timer(uv_timer_t *timer)
 {
         struct dra_driver *driver = timer->data;
         struct arena arena = ARENA_INIT;
 
-        set_taints(driver, &arena);
+        if (driver->health_is_new)
+                set_taints(driver, &arena);
+        driver->health_is_new = false;
         tell_kubelet(driver, &arena);
         arena_done(&arena);
+        reads_go_on(driver);
 }
 
 void dra_driver_health_changed(struct dra_driver *driver)
 {
-        if (driver)
-                uv_timer_start(&driver->health_timer, on_health_timer, 0, 0);
+        if (!driver)
+                return;
+        driver->health_is_new = true;
+        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+}
+
+static void on_layout(void *data)
+{
+        struct dra_driver *driver = data;
+
+        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
 }
 
 /* ---- begin and end ---- */
@@ -538,7 +670,7 @@ static struct dra_driver *driver_alloc(const struct dra_driver_options *options,
         driver->name = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node = arena_strdup(&driver->arena, config->node_name);
         driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
-        driver->record_path = arena_printf(&driver->arena, "%s/prepared.json", folder);
+        driver->record_path = arena_printf(&driver->arena, "%s/" DRA_RECORD_NAME, folder);
         list_init(&driver->reads);
         list_init(&driver->waits);
         return driver;
@@ -552,6 +684,22 @@ static int open_record(struct dra_driver *driver, const char *folder, struct err
                 return -1;
         driver->record = dra_record_new(driver->record_path, boot_id);
         return keep_prepared(driver, err);
+}
+
+bool dra_driver_is_needed(const struct config *config)
+{
+        _free_ char *folder = dra_registration_directory(config->dra.plugins, config->dra.driver_name);
+        _free_ char *path = xasprintf("%s/" DRA_RECORD_NAME, folder);
+        _free_ char *boot_id = NULL;
+        _cleanup_(dra_record_freep) struct dra_record *record = NULL;
+        struct error ignored;
+
+        if (config->dra.enabled)
+                return true;
+        if (access(path, F_OK) < 0 || dra_record_boot_id(&boot_id, BOOT_ID, &ignored) < 0)
+                return false;
+        record = dra_record_new(path, boot_id);
+        return dra_record_refresh(record, &ignored) == 0 && dra_record_count(record) > 0;
 }
 
 static void begin_preparing(struct dra_driver *driver, const char *folder)
@@ -586,6 +734,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .node = driver->node,
                 .driver = driver->name,
                 .done = on_slices,
+                .on_layout = on_layout,
                 .data = driver,
         };
         struct dra_registration_options registration = {
@@ -594,8 +743,6 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .plugins = dra->plugins,
                 .driver = driver->name,
                 .instance = dra->instance,
-                .on_status = on_registered,
-                .data = driver,
         };
 
         if (open_record(driver, folder, err) < 0) {
@@ -610,8 +757,8 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 return error_prefix(err, "DRA");
         }
         driver->publisher = dra_publisher_new(&publisher);
-        uv_timer_init(options->loop, &driver->health_timer);
-        driver->health_timer.data = driver;
+        uv_timer_init(options->loop, &driver->turn_timer);
+        driver->turn_timer.data = driver;
         *ret = driver;
         return 0;
 }
@@ -619,16 +766,14 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
 /* What is being prepared is taken back by dra/prepare.h. */
 static void refuse_all(struct dra_driver *driver)
 {
-        struct error err;
-
-        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
         while (!list_is_empty(&driver->reads)) {
                 struct read *read = container_of(driver->reads.next, struct read, link);
                 struct dra_preparing *preparing = read->preparing;
 
                 kube_call_cancel(read->call);
                 read_free(read);
-                dra_prepare_refuse(preparing, &err);
+                if (preparing)
+                        refuse_for_closing(preparing);
         }
         while (!list_is_empty(&driver->waits)) {
                 struct wait *wait = container_of(driver->waits.next, struct wait, link);
@@ -636,7 +781,7 @@ static void refuse_all(struct dra_driver *driver)
 
                 ledger_unclaim(driver->options.ledger, wait->claim.uid);
                 wait_free(wait);
-                dra_prepare_refuse(preparing, &err);
+                refuse_for_closing(preparing);
         }
 }
 
@@ -678,9 +823,10 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         }
         driver->closed = closed;
         driver->closed_data = data;
-        driver->publisher = dra_publisher_close(driver->publisher);
-        driver->status = dra_status_sender_free(driver->status);
         refuse_all(driver);
-        uv_close((uv_handle_t *)&driver->health_timer, on_timer_closed);
+        driver->is_closing = true;
+        driver->status = dra_status_sender_free(driver->status);
+        driver->publisher = dra_publisher_close(driver->publisher);
+        uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
 }

@@ -27,7 +27,12 @@ struct dra_driver_options {
         struct ledger *ledger;
         const struct unit_health *health; /* outlives the driver, too */
         const struct config *config;      /* names and folders of it are copied */
+        void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
+        void *data;
 };
+
+/* DRA is enabled, or claims are prepared that have to be released some day. */
+bool dra_driver_is_needed(const struct config *config);
 
 /* Reads the record, and begins. ERROR_INVALID: a name or folder that kubelet could not use; else what could not be read or made. */
 int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err) MUST_USE;
@@ -37,9 +42,18 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 
 /*
  * The table of health has changed, or is being written anew in this turn of the loop. At the end of the turn the devices of unhealthy units are
- * tainted "<driver>/unhealthy" (NoSchedule), those of others no more, and kubelet hears the reasons. Accepts NULL.
+ * tainted "<driver>/unhealthy" with the effect that is configured, those of others no more, and kubelet hears the reasons. Accepts NULL.
  */
 void dra_driver_health_changed(struct dra_driver *driver);
+
+/*
+ * Reads again which pods use the claims that are prepared; the ledger hears it. For as long as it is wanted again and again, after DRA_PODS_MS,
+ * then twice that, up to DRA_PODS_MAX_MS: a process that belongs to no claim would have it read for ever. Accepts NULL.
+ */
+#define DRA_PODS_MS UINT64_C(1000)
+#define DRA_PODS_MAX_MS UINT64_C(60000)
+#define DRA_PODS_QUIET_MS UINT64_C(5000)
+void dra_driver_read_pods(struct dra_driver *driver);
 
 /*
  * Kubelet turns to another instance, or hears errors; what is being prepared is taken back, what is prepared stays, and so do the

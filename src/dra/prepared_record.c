@@ -1,24 +1,20 @@
-/*
- * A claim is kept as its JSON, and as a struct whose texts are those of the JSON. What comes from the caller takes the same way as what
- * comes from the file, so nothing is ever written that could not be read.
- */
+/* What comes from the caller takes the same way as what comes from the file, so nothing is ever written that could not be read. */
 #include "dra/prepared_record.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "config/json_fields.h"
 #include "dra/name.h"
 
 #define VERSION 1
 #define BOOT_ID_MAX ((size_t)64)
 
 struct entry {
-        json_t *json;
         struct arena arena;
         struct dra_prepared_claim claim;
 };
@@ -41,7 +37,6 @@ static struct entry *entry_free(struct entry *entry)
         if (!entry)
                 return NULL;
         arena_done(&entry->arena);
-        json_decref(entry->json);
         free(entry);
         return NULL;
 }
@@ -70,229 +65,101 @@ static size_t entries_find(const struct entries *entries, const char *uid)
         return i;
 }
 
-/* ---- to JSON ---- */
+/* ---- JSON ---- */
 
-/* What could not be made, since a text is not UTF-8, is null there, and then the whole cannot be read. */
-static void record_append(json_t *list, json_t *value)
+static bool is_some(const char *text)
 {
-        json_array_append_new(list, value ? value : json_null());
+        return *text;
 }
 
-static json_t *write_edits(json_t *json, const struct dra_edits *edits)
+static bool is_variable(const char *text)
 {
-        json_t *env = json_array(), *nodes = json_array(), *mounts = json_array();
+        return strchr(text, '=');
+}
 
-        for (size_t i = 0; i < edits->n_env; i++)
-                record_append(env, json_string(edits->env[i]));
-        for (size_t i = 0; i < edits->n_nodes; i++) {
-                const struct dra_edit_node *node = &edits->nodes[i];
+static const struct json_text some_text = {is_some, DRA_RECORD_TEXT_MAX, "a text of 1 to ", false};
+static const struct json_text variable_text = {is_variable, DRA_RECORD_TEXT_MAX, "NAME=value of at most ", false};
 
-                record_append(nodes, json_pack("{s:s, s:s, s:i, s:I}", "path", node->path, "hostPath", node->host_path,
-                                             "mode", (int)(node->mode & 0777), "gid", (json_int_t)node->gid));
-        }
-        for (size_t i = 0; i < edits->n_mounts; i++) {
-                const struct dra_edit_mount *mount = &edits->mounts[i];
+static const char *state_word(unsigned int position)
+{
+        return position == DRA_PREPARED_DONE ? "prepared" : "started";
+}
 
-                record_append(mounts, json_pack("{s:s, s:s, s:b}", "hostPath", mount->host_path, "path", mount->path,
-                                              "writable", mount->is_writable));
-        }
-        json_object_set_new(json, "env", env);
-        json_object_set_new(json, "nodes", nodes);
-        json_object_set_new(json, "mounts", mounts);
+static const struct json_field node_fields[] = {
+        JSON_TEXT("path", struct dra_edit_node, path, some_text, .is_needed = true),
+        JSON_TEXT("hostPath", struct dra_edit_node, host_path, some_text, .is_needed = true),
+        JSON_UINT("mode", struct dra_edit_node, mode, 0, 0777, .is_needed = true),
+        JSON_UINT("gid", struct dra_edit_node, gid, 0, UINT32_MAX, .is_needed = true),
+};
+static const struct json_shape node_shape = JSON_SHAPE(struct dra_edit_node, node_fields);
+
+static const struct json_field mount_fields[] = {
+        JSON_TEXT("hostPath", struct dra_edit_mount, host_path, some_text, .is_needed = true),
+        JSON_TEXT("path", struct dra_edit_mount, path, some_text, .is_needed = true),
+        JSON_BOOL("writable", struct dra_edit_mount, is_writable),
+};
+static const struct json_shape mount_shape = JSON_SHAPE(struct dra_edit_mount, mount_fields);
+
+static const struct json_field result_fields[] = {
+        JSON_TEXT("request", struct dra_prepared_result, request, some_text, .is_needed = true),
+        JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
+        JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
+        JSON_TEXT("shareID", struct dra_prepared_result, share_id, some_text),
+        JSON_BOOL("adminAccess", struct dra_prepared_result, is_admin), /* absent: from before there was any */
+        JSON_UINT("memoryBytes", struct dra_prepared_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
+        JSON_UINT("threadPercentage", struct dra_prepared_result, thread_percentage, 0, 100, .is_needed = true),
+        JSON_TEXT("tier", struct dra_prepared_result, tier, some_text),
+        JSON_TEXT("daemon", struct dra_prepared_result, daemon, some_text),
+        JSON_TEXT("cdiID", struct dra_prepared_result, cdi_id, some_text, .is_needed = true),
+        JSON_TEXT("unitCDIID", struct dra_prepared_result, unit_cdi_id, some_text),
+        JSON_TEXTS("env", struct dra_prepared_result, edits.env, edits.n_env, variable_text, 0, DRA_RECORD_EDITS_MAX,
+                .is_needed = true),
+        JSON_ITEMS("nodes", struct dra_prepared_result, edits.nodes, edits.n_nodes, node_shape, 0, DRA_RECORD_EDITS_MAX,
+                .is_needed = true),
+        JSON_ITEMS("mounts", struct dra_prepared_result, edits.mounts, edits.n_mounts, mount_shape, 0,
+                DRA_RECORD_EDITS_MAX, .is_needed = true),
+};
+static const struct json_shape result_shape = JSON_SHAPE(struct dra_prepared_result, result_fields);
+
+static const struct json_field claim_fields[] = {
+        JSON_TEXT("uid", struct dra_prepared_claim, uid, some_text, .is_needed = true),
+        JSON_TEXT("namespace", struct dra_prepared_claim, namespace, some_text, .is_needed = true),
+        JSON_TEXT("name", struct dra_prepared_claim, name, some_text, .is_needed = true),
+        JSON_WORD("state", struct dra_prepared_claim, state, state_word, 2, .is_needed = true),
+        JSON_ITEMS("results", struct dra_prepared_claim, results, n_results, result_shape, 0, DRA_CLAIM_RESULTS_MAX,
+                .is_needed = true),
+};
+static const struct json_shape claim_shape = JSON_SHAPE(struct dra_prepared_claim, claim_fields);
+
+/* What stands before the claims. */
+struct document {
+        unsigned int version;
+        const char *boot_id;
+};
+
+static const struct json_field document_fields[] = {
+        JSON_UINT("version", struct document, version, VERSION, VERSION),
+        JSON_TEXT("nodeBootID", struct document, boot_id, some_text, .is_needed = true),
+};
+static const struct json_shape document_shape = JSON_SHAPE(struct document, document_fields);
+
+static json_t *claim_write(const struct dra_prepared_claim *claim)
+{
+        json_t *json = json_object();
+
+        json_fields_put(json, &claim_shape, claim);
         return json;
 }
 
-/* NULL: a text is not UTF-8. */
-static json_t *write_result(const struct dra_prepared_result *result)
-{
-        json_t *json = json_pack("{s:s, s:s, s:s, s:s*, s:b, s:I, s:I, s:s*, s:s*, s:s, s:s*}", "request",
-                result->request, "device", result->device, "unit", result->unit, "shareID", result->share_id,
-                "adminAccess", result->is_admin, "memoryBytes", (json_int_t)result->memory_bytes, "threadPercentage",
-                (json_int_t)result->thread_percentage, "tier", result->tier, "daemon", result->daemon, "cdiID",
-                result->cdi_id, "unitCDIID", result->unit_cdi_id);
-
-        return json ? write_edits(json, &result->edits) : NULL;
-}
-
-static json_t *write_claim(const struct dra_prepared_claim *claim)
-{
-        json_t *results = json_array();
-
-        for (size_t i = 0; i < claim->n_results; i++)
-                record_append(results, write_result(&claim->results[i]));
-        return json_pack("{s:s, s:s, s:s, s:s, s:o}", "uid", claim->uid, "namespace", claim->namespace, "name",
-                claim->name, "state", claim->state == DRA_PREPARED_DONE ? "prepared" : "started", "results", results);
-}
-
-/* ---- from JSON ---- */
-
-struct record_reading {
-        struct arena *arena;
-        struct error *err;
-};
-
-static int take_text(
-        const struct record_reading *reading, const json_t *object, const char *key, bool is_needed, const char **ret)
-{
-        const json_t *value = json_object_get(object, key);
-        const char *text = json_string_value(value);
-
-        *ret = text;
-        if (!value && !is_needed)
-                return 0;
-        if (!text || !*text || strlen(text) > DRA_RECORD_TEXT_MAX)
-                return error_set(
-                        reading->err, ERROR_INVALID, "%s: must be a text of 1 to %zu bytes", key, DRA_RECORD_TEXT_MAX);
-        return 0;
-}
-
-static int take_number(
-        const struct record_reading *reading, const json_t *object, const char *key, uint64_t most, uint64_t *ret)
-{
-        const json_t *value = json_object_get(object, key);
-        json_int_t number = json_integer_value(value);
-
-        if (!json_is_integer(value) || number < 0 || (uint64_t)number > most)
-                return error_set(reading->err, ERROR_INVALID, "%s: must be a number of 0 to %ju", key, (uintmax_t)most);
-        *ret = (uint64_t)number;
-        return 0;
-}
-
-static int take_list(
-        const struct record_reading *reading, const json_t *object, const char *key, size_t most, const json_t **ret)
-{
-        *ret = json_object_get(object, key);
-        if (!json_is_array(*ret) || json_array_size(*ret) > most)
-                return error_set(reading->err, ERROR_INVALID, "%s: must be a list of at most %zu", key, most);
-        return 0;
-}
-
-static int read_env(const struct record_reading *reading, const json_t *json, struct dra_edits *edits)
-{
-        const json_t *list;
-        const char **env;
-
-        if (take_list(reading, json, "env", DRA_RECORD_EDITS_MAX, &list) < 0)
-                return -1;
-        env = ARENA_ARRAY(reading->arena, const char *, json_array_size(list));
-        edits->env = env;
-        for (; edits->n_env < json_array_size(list); edits->n_env++) {
-                const char *text = json_string_value(json_array_get(list, edits->n_env));
-
-                if (!text || !strchr(text, '=') || strlen(text) > DRA_RECORD_TEXT_MAX)
-                        return error_set(reading->err, ERROR_INVALID,
-                                "env[%zu]: must be NAME=value of at most %zu bytes", edits->n_env, DRA_RECORD_TEXT_MAX);
-                env[edits->n_env] = text;
-        }
-        return 0;
-}
-
-static int read_nodes(const struct record_reading *reading, const json_t *json, struct dra_edits *edits)
-{
-        const json_t *list;
-        struct dra_edit_node *nodes;
-
-        if (take_list(reading, json, "nodes", DRA_RECORD_EDITS_MAX, &list) < 0)
-                return -1;
-        nodes = ARENA_ARRAY(reading->arena, struct dra_edit_node, json_array_size(list));
-        edits->nodes = nodes;
-        for (; edits->n_nodes < json_array_size(list); edits->n_nodes++) {
-                const json_t *object = json_array_get(list, edits->n_nodes);
-                struct dra_edit_node *node = &nodes[edits->n_nodes];
-                uint64_t mode, gid;
-
-                if (take_text(reading, object, "path", true, &node->path) < 0 ||
-                        take_text(reading, object, "hostPath", true, &node->host_path) < 0 ||
-                        take_number(reading, object, "mode", 0777, &mode) < 0 ||
-                        take_number(reading, object, "gid", UINT32_MAX, &gid) < 0)
-                        return error_prefix(reading->err, "nodes[%zu]", edits->n_nodes);
-                node->mode = (unsigned int)mode;
-                node->gid = (unsigned int)gid;
-        }
-        return 0;
-}
-
-static int read_mounts(const struct record_reading *reading, const json_t *json, struct dra_edits *edits)
-{
-        const json_t *list;
-        struct dra_edit_mount *mounts;
-
-        if (take_list(reading, json, "mounts", DRA_RECORD_EDITS_MAX, &list) < 0)
-                return -1;
-        mounts = ARENA_ARRAY(reading->arena, struct dra_edit_mount, json_array_size(list));
-        edits->mounts = mounts;
-        for (; edits->n_mounts < json_array_size(list); edits->n_mounts++) {
-                const json_t *object = json_array_get(list, edits->n_mounts);
-                struct dra_edit_mount *mount = &mounts[edits->n_mounts];
-
-                if (take_text(reading, object, "hostPath", true, &mount->host_path) < 0 ||
-                        take_text(reading, object, "path", true, &mount->path) < 0)
-                        return error_prefix(reading->err, "mounts[%zu]", edits->n_mounts);
-                mount->is_writable = json_is_true(json_object_get(object, "writable"));
-        }
-        return 0;
-}
-
-static int read_prepared_result(
-        const struct record_reading *reading, const json_t *json, struct dra_prepared_result *ret)
-{
-        uint64_t percentage;
-
-        if (take_text(reading, json, "request", true, &ret->request) < 0 ||
-                take_text(reading, json, "device", true, &ret->device) < 0 ||
-                take_text(reading, json, "unit", true, &ret->unit) < 0 ||
-                take_text(reading, json, "shareID", false, &ret->share_id) < 0 ||
-                take_number(reading, json, "memoryBytes", INT64_MAX, &ret->memory_bytes) < 0 ||
-                take_number(reading, json, "threadPercentage", 100, &percentage) < 0 ||
-                take_text(reading, json, "tier", false, &ret->tier) < 0 ||
-                take_text(reading, json, "daemon", false, &ret->daemon) < 0 ||
-                take_text(reading, json, "cdiID", true, &ret->cdi_id) < 0 ||
-                take_text(reading, json, "unitCDIID", false, &ret->unit_cdi_id) < 0 ||
-                read_env(reading, json, &ret->edits) < 0 || read_nodes(reading, json, &ret->edits) < 0 ||
-                read_mounts(reading, json, &ret->edits) < 0)
-                return -1;
-        ret->is_admin = json_is_true(json_object_get(json, "adminAccess")); /* absent: from before there was any */
-        ret->thread_percentage = (unsigned int)percentage;
-        return 0;
-}
-
-static int read_prepared_claim(
-        const struct record_reading *reading, const json_t *json, struct dra_prepared_claim *claim)
-{
-        const char *state;
-        const json_t *list;
-        struct dra_prepared_result *results;
-
-        if (take_text(reading, json, "uid", true, &claim->uid) < 0)
-                return -1;
-        if (!dra_name_is_uid(claim->uid))
-                return error_set(reading->err, ERROR_INVALID, "uid: must be of letters, digits and '-', at most %zu",
-                        DRA_NAME_MAX);
-        if (take_text(reading, json, "namespace", true, &claim->namespace) < 0 ||
-                take_text(reading, json, "name", true, &claim->name) < 0 ||
-                take_text(reading, json, "state", true, &state) < 0 ||
-                take_list(reading, json, "results", DRA_CLAIM_RESULTS_MAX, &list) < 0)
-                return -1;
-        claim->state = strcmp(state, "prepared") == 0 ? DRA_PREPARED_DONE : DRA_PREPARED_STARTED;
-        if (claim->state == DRA_PREPARED_STARTED && strcmp(state, "started") != 0)
-                return error_set(reading->err, ERROR_INVALID, "state: must be started or prepared");
-        results = ARENA_ARRAY(reading->arena, struct dra_prepared_result, json_array_size(list));
-        claim->results = results;
-        for (; claim->n_results < json_array_size(list); claim->n_results++)
-                if (read_prepared_result(reading, json_array_get(list, claim->n_results), &results[claim->n_results]) <
-                        0)
-                        return error_prefix(reading->err, "results[%zu]", claim->n_results);
-        return 0;
-}
-
-/* Takes |json|, also where it fails. */
-static int entry_read(struct entry **ret, json_t *json, struct error *err)
+static int entry_read(struct entry **ret, const json_t *json, struct error *err)
 {
         struct entry *entry = xcalloc(1, sizeof(*entry));
-        const struct record_reading reading = {.arena = &entry->arena, .err = err};
+        struct json_in in = {.arena = &entry->arena, .err = err};
 
-        entry->json = json;
-        if (read_prepared_claim(&reading, json, &entry->claim) < 0) {
+        json_fields_take(&in, json, &claim_shape, &entry->claim);
+        if (!in.is_bad && !dra_name_is_uid(entry->claim.uid))
+                json_fields_bad(&in, "uid: must be of letters, digits and '-', at most %zu", DRA_NAME_MAX);
+        if (in.is_bad) {
                 entry_free(entry);
                 return -1;
         }
@@ -302,16 +169,12 @@ static int entry_read(struct entry **ret, json_t *json, struct error *err)
 
 static int entries_read(struct entries *entries, const json_t *list, struct error *err)
 {
-        json_t *json;
-        size_t i;
-
         if (!json_is_array(list) || json_array_size(list) > DRA_RECORD_CLAIMS_MAX)
                 return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
-        json_array_foreach(list, i, json)
-        {
+        for (size_t i = 0; i < json_array_size(list); i++) {
                 struct entry *entry;
 
-                if (entry_read(&entry, json_incref(json), err) < 0)
+                if (entry_read(&entry, json_array_get(list, i), err) < 0)
                         return error_prefix(err, "claims[%zu]", i);
                 if (entries_find(entries, entry->claim.uid) < entries->count) {
                         entry_free(entry);
@@ -325,20 +188,16 @@ static int entries_read(struct entries *entries, const json_t *list, struct erro
 static int document_read(
         const struct dra_record *record, struct entries *entries, const struct strbuf *text, struct error *err)
 {
-        json_error_t fault;
-        json_t *root = json_loadb(text->data, text->size, JSON_REJECT_DUPLICATES, &fault);
-        const char *boot_id = json_string_value(json_object_get(root, "nodeBootID"));
-        const json_t *version = json_object_get(root, "version");
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct json_in in = {.arena = &arena, .err = err};
+        struct document document = {0};
+        json_t *root = json_fields_load(&in, text->data, text->size);
         int result = 0;
 
-        if (!json_is_object(root))
-                result =
-                        error_set(err, ERROR_INVALID, "no JSON object: %s", root ? "it is something else" : fault.text);
-        else if (!json_is_integer(version) || json_integer_value(version) != VERSION)
-                result = error_set(err, ERROR_INVALID, "version: must be %d", VERSION);
-        else if (!boot_id)
-                result = error_set(err, ERROR_INVALID, "nodeBootID: must be a text");
-        else if (strcmp(boot_id, record->boot_id) == 0)
+        json_fields_take(&in, root, &document_shape, &document);
+        if (in.is_bad)
+                result = -1;
+        else if (strcmp(document.boot_id, record->boot_id) == 0)
                 result = entries_read(entries, json_object_get(root, "claims"), err);
         json_decref(root);
         return result;
@@ -348,14 +207,16 @@ static int document_read(
 
 static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
 {
+        const struct document document = {VERSION, record->boot_id};
         json_t *list = json_array();
-        json_t *root;
+        json_t *root = json_object();
         _free_ char *text = NULL;
         struct stat status;
 
         for (size_t i = 0; i < entries->count; i++)
-                json_array_append(list, entries->all[i]->json);
-        root = json_pack("{s:i, s:s, s:o}", "version", VERSION, "nodeBootID", record->boot_id, "claims", list);
+                json_array_append_new(list, claim_write(&entries->all[i]->claim));
+        json_fields_put(root, &document_shape, &document);
+        json_object_set_new(root, "claims", list);
         text = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         if (strlen(text) > DRA_RECORD_BYTES_MAX)
@@ -506,11 +367,16 @@ int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *c
 {
         size_t at = entries_find(&record->entries, claim->uid);
         struct entry *entry;
+        json_t *json;
+        int result;
 
         if (at == DRA_RECORD_CLAIMS_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "record '%s': has %zu claims, which is the limit", record->path,
                         DRA_RECORD_CLAIMS_MAX);
-        if (entry_read(&entry, write_claim(claim), err) < 0)
+        json = claim_write(claim);
+        result = entry_read(&entry, json, err);
+        json_decref(json);
+        if (result < 0)
                 return error_prefix(err, "record of claim %s", claim->uid);
         return record_change(record, at, entry, err);
 }

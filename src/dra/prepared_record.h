@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "dra/claim.h"
 
+#define DRA_RECORD_NAME "prepared.json" /* in the driver's directory (dra/registration.h) */
 #define DRA_RECORD_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define DRA_RECORD_CLAIMS_MAX ((size_t)1024)
 #define DRA_RECORD_EDITS_MAX ((size_t)256) /* of each kind, for one result */
@@ -33,8 +34,8 @@
 struct dra_edit_node {
         const char *path;
         const char *host_path;
-        unsigned int mode;
-        unsigned int gid; /* 0: none */
+        unsigned int mode; /* permission bits */
+        unsigned int gid;  /* 0: none */
 };
 
 struct dra_edit_mount {

@@ -9,7 +9,6 @@
 #include "kube/object.h"
 #include "kube/watch.h"
 
-#define GROUP "/apis/resource.k8s.io"
 #define APART_SINCE 35UL /* the minor version that wants counter sets and devices in slices of their own */
 
 struct dra_publisher {
@@ -91,27 +90,7 @@ static void ask(struct dra_publisher *publisher, const char *path, kube_done_fn 
                 &(struct kube_request){.method = KUBE_GET, .path = path, .done = done, .data = publisher});
 }
 
-static char *collection(const struct dra_publisher *publisher)
-{
-        return xasprintf(GROUP "/%s/resourceslices", dra_api_name(publisher->api));
-}
-
 /* ---- the server ---- */
-
-static bool serves(const json_t *group, const char *version)
-{
-        size_t i;
-        json_t *item;
-
-        json_array_foreach(json_object_get(group, "versions"), i, item)
-        {
-                const char *name = object_text(item, "version", NULL);
-
-                if (name && strcmp(name, version) == 0)
-                        return true;
-        }
-        return false;
-}
 
 static void on_group(const struct kube_answer *answer, void *data)
 {
@@ -120,11 +99,7 @@ static void on_group(const struct kube_answer *answer, void *data)
 
         if (!begin_answer(publisher, answer))
                 return;
-        for (enum dra_api api = DRA_API_V1; api <= DRA_API_V1BETA1 && !publisher->has_api; api++)
-                if (serves(answer->object, dra_api_name(api))) {
-                        publisher->api = api;
-                        publisher->has_api = true;
-                }
+        publisher->has_api = dra_api_of(&publisher->api, answer->object);
         if (!publisher->has_api) {
                 error_raise(&err, ERROR_NOT_FOUND,
                         "the API server serves none of v1, v1beta2 and v1beta1 of resource.k8s.io");
@@ -220,7 +195,7 @@ static void probe(struct dra_publisher *publisher)
         const struct dra_slices_options options = slices_options(publisher);
         json_t *slice = dra_slices_probe(&options);
         json_t *object = json_object();
-        _free_ char *path = collection(publisher);
+        _free_ char *path = dra_api_slices(publisher->api);
         _free_ char *name = xasprintf("%s-probe", object_text(slice, "name", NULL));
 
         keep_sent(publisher, name, json_object_get(slice, "spec"));
@@ -315,7 +290,7 @@ static void on_deleted(const struct kube_answer *answer, void *data)
 
 static void write_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
-        _free_ char *slices = collection(publisher);
+        _free_ char *slices = dra_api_slices(publisher->api);
         _free_ char *path = object_path(slices, action->name);
         json_t *there = json_object_get(publisher->there, action->name);
         json_t *object = there ? json_deep_copy(there) : json_object();
@@ -337,7 +312,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
 
 static void delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
-        _free_ char *slices = collection(publisher);
+        _free_ char *slices = dra_api_slices(publisher->api);
         _free_ char *path = object_path(slices, action->name);
         const json_t *there = json_object_get(publisher->there, action->name);
         json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
@@ -411,7 +386,7 @@ static void on_trouble(const struct error *error, void *data)
 
 static void begin_watch(struct dra_publisher *publisher)
 {
-        _free_ char *path = collection(publisher);
+        _free_ char *path = dra_api_slices(publisher->api);
         _free_ char *selector =
                 xasprintf("spec.driver=%s,spec.nodeName=%s", publisher->options.driver, publisher->options.node);
 
@@ -451,6 +426,8 @@ static void make_wanted(struct dra_publisher *publisher)
                         LOG_STR("DRAConsumableCapacity", publisher->features.consumable_capacity ? "on" : "off"),
                         LOG_STR("DRAPartitionableDevices", publisher->features.partitionable_devices ? "on" : "off"));
         publisher->has_warned = publisher->layout->is_safe;
+        if (publisher->options.on_layout)
+                publisher->options.on_layout(publisher->options.data);
 }
 
 static void reconcile(struct dra_publisher *publisher)
@@ -485,7 +462,7 @@ static void go_on(struct dra_publisher *publisher)
         if (publisher->call || !publisher->inventory)
                 return;
         if (!publisher->has_api) {
-                ask(publisher, GROUP, on_group);
+                ask(publisher, DRA_API_GROUP, on_group);
         } else if (!publisher->has_version) {
                 ask(publisher, "/version", on_version);
         } else if (!publisher->owner_uid) {
@@ -568,10 +545,9 @@ struct dra_features dra_publisher_features(const struct dra_publisher *publisher
         return publisher->features;
 }
 
-bool dra_publisher_api(const struct dra_publisher *publisher, enum dra_api *ret)
+enum dra_api dra_publisher_api(const struct dra_publisher *publisher)
 {
-        *ret = publisher->api;
-        return publisher->has_api;
+        return publisher->has_api ? publisher->api : DRA_API_V1;
 }
 
 static void on_closed(uv_handle_t *handle)

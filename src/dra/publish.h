@@ -37,6 +37,7 @@ struct dra_publisher_options {
          * off. ERROR_NOT_FOUND: the API server has no resource.k8s.io.
          */
         void (*done)(const struct error *error, void *data);
+        void (*on_layout)(void *data); /* another one is offered; must not close the publisher. May be NULL */
         void *data;
 };
 
@@ -58,8 +59,8 @@ const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publis
 /* What the API server keeps of what is written to it; all false as long as it is not known. */
 struct dra_features dra_publisher_features(const struct dra_publisher *publisher);
 
-/* Which version of the API is spoken; false: not known yet. */
-bool dra_publisher_api(const struct dra_publisher *publisher, enum dra_api *ret);
+/* The version of the API that is spoken; v1 as long as it is not known. */
+enum dra_api dra_publisher_api(const struct dra_publisher *publisher);
 
 /* The slices stay. The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */
 struct dra_publisher *dra_publisher_close(struct dra_publisher *publisher);

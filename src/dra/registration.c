@@ -20,6 +20,9 @@
 #include "kubelet/protobuf.h"
 #include "rpc/server.h"
 
+#define FIRST_END "-reg.sock" /* "<driver>[-<instance>]-reg.sock" */
+#define SECOND_BEGIN "dra"    /* "dra[-<instance>].sock" */
+#define SECOND_END ".sock"
 #define POLL_MS UINT64_C(10000)
 #define RETRY_MS UINT64_C(10000)
 #define RETRY_MAX_MS UINT64_C(120000)
@@ -261,8 +264,8 @@ static void look(struct dra_registration *registration)
 
         if (make_sockets(registration, &err) < 0)
                 report_failure(registration, &err);
-        remove_stale_sockets(registration->registry, registration->driver, "-reg.sock", registration->registry_socket);
-        remove_stale_sockets(registration->directory, "dra", ".sock", registration->endpoint);
+        remove_stale_sockets(registration->registry, registration->driver, FIRST_END, registration->registry_socket);
+        remove_stale_sockets(registration->directory, SECOND_BEGIN, SECOND_END, registration->endpoint);
 }
 
 static void on_changed(void *data)
@@ -324,6 +327,16 @@ char *dra_registration_directory(const char *plugins, const char *driver)
         return xasprintf("%s/%s", plugins, driver);
 }
 
+bool dra_registration_is_first(const char *driver, const char *name)
+{
+        return is_name_of_ours(name, driver, FIRST_END);
+}
+
+bool dra_registration_is_second(const char *driver UNUSED, const char *name)
+{
+        return is_name_of_ours(name, SECOND_BEGIN, SECOND_END);
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
         free_if_closed(container_of((uv_timer_t *)(void *)handle, struct dra_registration, retry));
@@ -348,8 +361,9 @@ int dra_registration_new(
         registration->registry = xstrdup(options->registry);
         registration->directory = dra_registration_directory(options->plugins, options->driver);
         registration->registry_socket =
-                xasprintf("%s/%s%s%s-reg.sock", options->registry, options->driver, dash, instance);
-        registration->endpoint = xasprintf("%s/dra%s%s.sock", registration->directory, dash, instance);
+                xasprintf("%s/%s%s%s" FIRST_END, options->registry, options->driver, dash, instance);
+        registration->endpoint =
+                xasprintf("%s/" SECOND_BEGIN "%s%s" SECOND_END, registration->directory, dash, instance);
         registration->open = 1;
         uv_timer_init(options->loop, &registration->retry);
         is_watching =

@@ -51,6 +51,10 @@ int dra_registration_new(
 /* The directory of this driver's sockets for |plugins| and |driver|, for the caller to free: also what the service locks. */
 char *dra_registration_directory(const char *plugins, const char *driver);
 
+/* |name|, without its folder, is what a socket of |driver| is called: the one in the registry, the one in the driver's own directory. */
+bool dra_registration_is_first(const char *driver, const char *name);
+bool dra_registration_is_second(const char *driver, const char *name);
+
 /*
  * The first socket goes, so that kubelet turns to another instance, then the second: calls in progress have |grace_ms| to end. |closed| is
  * called last, from the loop, never from within this call.

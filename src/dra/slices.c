@@ -26,6 +26,36 @@ const char *dra_api_name(enum dra_api api)
         return api_names[api];
 }
 
+static bool serves(const json_t *group, const char *version)
+{
+        size_t i;
+        json_t *item;
+
+        json_array_foreach(json_object_get(group, "versions"), i, item)
+        {
+                const char *name = object_text(item, "version", NULL);
+
+                if (name && strcmp(name, version) == 0)
+                        return true;
+        }
+        return false;
+}
+
+bool dra_api_of(enum dra_api *ret, const json_t *group)
+{
+        for (enum dra_api api = DRA_API_V1; api <= DRA_API_V1BETA1; api++)
+                if (serves(group, dra_api_name(api))) {
+                        *ret = api;
+                        return true;
+                }
+        return false;
+}
+
+char *dra_api_slices(enum dra_api api)
+{
+        return xasprintf(DRA_API_GROUP "/%s/resourceslices", dra_api_name(api));
+}
+
 /* ---- quantities ---- */
 
 /* As the API server would write it. */

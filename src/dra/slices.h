@@ -21,10 +21,18 @@
 #define DRA_SLICE_DEVICES ((size_t)128)
 #define DRA_SLICE_RICH_DEVICES ((size_t)64) /* with counters or taints */
 
+#define DRA_API_GROUP "/apis/resource.k8s.io"
+
 enum dra_api { DRA_API_V1, DRA_API_V1BETA2, DRA_API_V1BETA1 };
 
 /* "v1", "v1beta2", "v1beta1". */
 const char *dra_api_name(enum dra_api api);
+
+/* The newest of them that is in |group|, the answer to DRA_API_GROUP; false: none is. */
+bool dra_api_of(enum dra_api *ret, const json_t *group);
+
+/* "/apis/resource.k8s.io/v1/resourceslices", for the caller to free. */
+char *dra_api_slices(enum dra_api api);
 
 enum dra_effect { DRA_EFFECT_NONE, DRA_EFFECT_NO_SCHEDULE, DRA_EFFECT_NO_EXECUTE };
 

@@ -59,6 +59,14 @@ const struct gpu *inventory_find_unit(
         return NULL;
 }
 
+bool gpu_has_unit(const struct gpu *gpu, const char *uuid)
+{
+        for (size_t i = 0; i < gpu->n_mig_devices; i++)
+                if (strcmp(gpu->mig_devices[i].uuid, uuid) == 0)
+                        return true;
+        return strcmp(gpu->uuid, uuid) == 0;
+}
+
 bool inventory_has(const struct inventory *inventory, const char *uuid)
 {
         const struct mig_device *mig;

@@ -4,7 +4,8 @@
 
 #include "base/macro.h"
 
-unsigned int multiprocessor_cores(int compute_major, int compute_minor)
+/* FP32 cores of one SM: CUDA programming guide, "Compute capabilities", arithmetic throughput. 0: none that we know. */
+static unsigned int cores_of_one(int compute_major, int compute_minor)
 {
         static const struct {
                 int major;
@@ -18,13 +19,13 @@ unsigned int multiprocessor_cores(int compute_major, int compute_minor)
                 {5, 0, 128},
                 {5, 2, 128},
                 {5, 3, 128},
-                {6, 0, 64}, /* P100; the other Pascals have twice as many */
+                {6, 0, 64}, /* P100; other Pascal GPUs have twice as many */
                 {6, 1, 128},
                 {6, 2, 128},
                 {7, 0, 64},
                 {7, 2, 64},
                 {7, 5, 64},
-                {8, 0, 64}, /* A100, A30; the other Amperes have twice as many */
+                {8, 0, 64}, /* A100, A30; other Ampere GPUs have twice as many */
                 {8, 6, 128},
                 {8, 7, 128},
                 {8, 9, 128},
@@ -45,7 +46,7 @@ unsigned int multiprocessor_cores(int compute_major, int compute_minor)
 
 unsigned int multiprocessors_of(unsigned int cores, int compute_major, int compute_minor)
 {
-        unsigned int each = multiprocessor_cores(compute_major, compute_minor);
+        unsigned int each = cores_of_one(compute_major, compute_minor);
 
         return each && cores % each == 0 ? cores / each : 0;
 }

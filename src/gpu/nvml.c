@@ -10,7 +10,7 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* As NVIDIA's device plugin searches its driver root (k8s-device-plugin 0.20, internal/lookup). */
+/* The same folders as NVIDIA's device plugin (k8s-device-plugin 0.20, internal/lookup). */
 static const char *const folders[] = {
         "/usr/lib64",
         "/usr/lib/x86_64-linux-gnu",
@@ -21,7 +21,7 @@ static const char *const folders[] = {
 };
 
 struct symbol {
-        size_t offset; /* of the member in struct nvml */
+        size_t offset; /* offset of the member in struct nvml */
         bool needed;
         const char *names[3]; /* best first */
 };
@@ -53,8 +53,10 @@ static int raise_not_loaded(const char *path, const char *reason, struct error *
 {
         if (!reason)
                 reason = "no reason given";
-        /* glibc's text is "<path>: cannot open shared object file: No such file or directory"; with another name in front,
-         * it is a library which that one needs that is missing. */
+        /*
+         * glibc's text is "<path>: cannot open shared object file: No such file or directory". If it begins with
+         * another name, the library needs that one, and it is missing.
+         */
         if (text_starts_with(reason, path) && strstr(reason, "No such file or directory"))
                 return error_set(err, ERROR_NOT_FOUND,
                         "%s not found: is the NVIDIA driver installed on this node, and was this container started with "
@@ -75,78 +77,18 @@ static int resolve(struct nvml *nvml, const char *path, struct error *err)
                 if (!address && symbols[i].needed)
                         return error_set(err, ERROR_INVALID, "%s is not NVIDIA's management library: it has no %s",
                                 path, symbols[i].names[0]);
-                /* A function pointer cannot be cast from void * in ISO C; POSIX promises that its bytes are the same. */
+                /*
+                 * ISO C does not allow a cast from void * to a function pointer; POSIX guarantees that the bytes are
+                 * the same.
+                 */
                 memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
         }
         *(void **)(void *)&nvml->error_string = dlsym(nvml->library, "nvmlErrorString");
         return 0;
 }
 
-static int initialise(const struct nvml *nvml, struct error *err)
-{
-        nvmlReturn_t code = NVML_CALL(nvml, init);
-
-        switch (code) {
-        case NVML_SUCCESS:
-                return 0;
-        case NVML_ERROR_DRIVER_NOT_LOADED:
-                return error_set(err, ERROR_UNAVAILABLE,
-                        "the NVIDIA driver is not loaded: is there a GPU in this node, and does 'nvidia-smi' work on it?");
-        case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-                return error_set(err, ERROR_UNAVAILABLE,
-                        "the NVIDIA library and the loaded kernel driver have different versions: after a driver upgrade, "
-                        "reload the kernel modules or reboot the node, then restart this container");
-        case NVML_ERROR_NO_PERMISSION:
-        case NVML_ERROR_OPERATING_SYSTEM:
-                return error_set(err, ERROR_DENIED,
-                        "the NVIDIA driver denies access (%s): may this container open /dev/nvidiactl and /dev/nvidia*? "
-                        "Run it privileged or with the NVIDIA runtime",
-                        nvml_code_name(code));
-        default:
-                return nvml_fail(nvml, code, "nvmlInit", err);
-        }
-}
-
-int nvml_open_traced(
-        struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace, struct error *err)
-{
-        _free_ char *path = nvml_locate(library, driver_root);
-        _free_ struct nvml *nvml = xcalloc(1, sizeof(*nvml));
-
-        nvml->trace = trace;
-        call_trace_ask(trace, CALL_TO_OPEN, 0, NULL);
-        /* Lazily, as NVIDIA's programs do: its own mock lacks functions that others of its functions call. */
-        (void)!call_trace_begin(trace, "dlopen", 0);
-        nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-        call_trace_end(trace);
-        if (!nvml->library)
-                return raise_not_loaded(path, dlerror(), err);
-        if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
-                dlclose(nvml->library);
-                return -1;
-        }
-        call_trace_ask(trace, CALL_ON_DRIVER, 0, NULL);
-        *ret = TAKE_PTR(nvml);
-        return 0;
-}
-
-int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
-{
-        return nvml_open_traced(ret, library, driver_root, NULL, err);
-}
-
-struct nvml *nvml_close(struct nvml *nvml)
-{
-        if (nvml) {
-                call_trace_ask(nvml->trace, CALL_TO_OPEN, 0, NULL);
-                NVML_RELEASE(nvml, shutdown);
-                dlclose(nvml->library);
-                free(nvml);
-        }
-        return NULL;
-}
-
-const char *nvml_code_name(nvmlReturn_t code)
+/* "GPU_IS_LOST"; NULL for a number that is none of the interface's. */
+static const char *code_name(nvmlReturn_t code)
 {
         switch (code) {
 #define CODE(name)                                                                                                     \
@@ -190,6 +132,72 @@ const char *nvml_code_name(nvmlReturn_t code)
         return NULL;
 }
 
+static int initialise(const struct nvml *nvml, struct error *err)
+{
+        nvmlReturn_t code = NVML_CALL(nvml, init);
+
+        switch (code) {
+        case NVML_SUCCESS:
+                return 0;
+        case NVML_ERROR_DRIVER_NOT_LOADED:
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "the NVIDIA driver is not loaded: is there a GPU in this node, and does 'nvidia-smi' work on it?");
+        case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "the NVIDIA library and the loaded kernel driver have different versions: after a driver upgrade, "
+                        "reload the kernel modules or reboot the node, then restart this container");
+        case NVML_ERROR_NO_PERMISSION:
+        case NVML_ERROR_OPERATING_SYSTEM:
+                return error_set(err, ERROR_DENIED,
+                        "the NVIDIA driver denies access (%s): may this container open /dev/nvidiactl and /dev/nvidia*? "
+                        "Run it privileged or with the NVIDIA runtime",
+                        code_name(code));
+        default:
+                return nvml_fail(nvml, code, "nvmlInit", err);
+        }
+}
+
+int nvml_open_traced(
+        struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace, struct error *err)
+{
+        _free_ char *path = nvml_locate(library, driver_root);
+        _free_ struct nvml *nvml = xcalloc(1, sizeof(*nvml));
+
+        nvml->trace = trace;
+        call_trace_ask(trace, CALL_TO_OPEN, 0, NULL);
+        /*
+         * Lazy binding, as in NVIDIA's programs: NVIDIA's mock library lacks functions that its other functions call.
+         */
+        (void)!call_trace_begin(trace, "dlopen", 0);
+        nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+        call_trace_end(trace);
+        if (!nvml->library)
+                return raise_not_loaded(path, dlerror(), err);
+        if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
+                dlclose(nvml->library);
+                return -1;
+        }
+        call_trace_ask(trace, CALL_ON_DRIVER, 0, NULL);
+        *ret = TAKE_PTR(nvml);
+        return 0;
+}
+
+int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
+{
+        return nvml_open_traced(ret, library, driver_root, NULL, err);
+}
+
+struct nvml *nvml_close(struct nvml *nvml)
+{
+        if (nvml) {
+                call_trace_ask(nvml->trace, CALL_TO_OPEN, 0, NULL);
+                NVML_RELEASE(nvml, shutdown);
+                dlclose(nvml->library);
+                free(nvml);
+        }
+        return NULL;
+}
+
 static enum error_kind kind_of(nvmlReturn_t code)
 {
         switch (code) {
@@ -209,7 +217,7 @@ static enum error_kind kind_of(nvmlReturn_t code)
 
 int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err)
 {
-        const char *name = nvml_code_name(code);
+        const char *name = code_name(code);
         const char *words = nvml && nvml->error_string ? nvml->error_string(code) : NULL;
 
         if (!name && !words)

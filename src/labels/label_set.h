@@ -24,9 +24,6 @@ void label_set_put(struct label_set *set, const char *key, const char *format, .
 void label_set_put_of(struct label_set *set, const char *resource, const char *what, const char *format, ...)
         PRINTF_LIKE(4, 5);
 
-/* Sorted, in the set's arena. */
-void label_set_finish(struct label_set *set, struct labels *ret);
-
 /* NVIDIA's rule for names: what is neither letter, digit, '-', '_', '.' nor blank goes, words are joined by '-'. */
 const char *label_clean(struct arena *arena, const char *text);
 

@@ -139,13 +139,6 @@ static int compare(const void *a, const void *b)
         return strcmp(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-void label_set_finish(struct label_set *set, struct labels *ret)
-{
-        if (set->count)
-                qsort(set->items, set->count, sizeof(*set->items), compare);
-        *ret = (struct labels){set->items, set->count};
-}
-
 /* ---- the whole ---- */
 
 bool labels_counts_gpu(const struct inventory *inventory, const struct gpu *gpu)
@@ -171,7 +164,9 @@ void labels_build(struct labels *ret, struct arena *arena, const struct labels_i
                 labels_put_gpus(&set);
                 labels_put_shares(&set);
         }
-        label_set_finish(&set, ret);
+        if (set.count)
+                qsort(set.items, set.count, sizeof(*set.items), compare);
+        *ret = (struct labels){set.items, set.count};
 }
 
 bool labels_are_same(const struct labels *a, const struct labels *b)
@@ -182,17 +177,6 @@ bool labels_are_same(const struct labels *a, const struct labels *b)
                 if (strcmp(a->items[i].key, b->items[i].key) != 0 || strcmp(a->items[i].value, b->items[i].value) != 0)
                         return false;
         return true;
-}
-
-const char *labels_get(const struct labels *labels, const char *key)
-{
-        const struct label wanted = {.key = key};
-        const struct label *found;
-
-        if (!labels->count)
-                return NULL;
-        found = bsearch(&wanted, labels->items, labels->count, sizeof(wanted), compare);
-        return found ? found->value : NULL;
 }
 
 void labels_print(const struct labels *labels, struct strbuf *text)

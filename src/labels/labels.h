@@ -53,8 +53,5 @@ void labels_build(struct labels *ret, struct arena *arena, const struct labels_i
 
 bool labels_are_same(const struct labels *a, const struct labels *b);
 
-/* NULL where there is none of that key. */
-const char *labels_get(const struct labels *labels, const char *key);
-
 /* "key=value" lines, as node-feature-discovery reads them. */
 void labels_print(const struct labels *labels, struct strbuf *text);

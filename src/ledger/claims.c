@@ -22,6 +22,7 @@ struct claim {
         struct list link; /* ledger->claims */
         struct ledger *ledger;
         struct arena arena;
+        struct arena pods_arena;
         struct ledger_claim asked;
         struct claim_device *devices;
         enum claim_state state;
@@ -35,12 +36,23 @@ struct claim {
 
 /* ---- one claim ---- */
 
+static void claim_set_pods(struct claim *claim, const char *const *pods, size_t n_pods)
+{
+        const char **copies;
+
+        arena_done(&claim->pods_arena);
+        copies = ARENA_ARRAY(&claim->pods_arena, const char *, n_pods);
+        for (size_t i = 0; i < n_pods; i++)
+                copies[i] = arena_strdup(&claim->pods_arena, pods[i]);
+        claim->asked.pods = copies;
+        claim->asked.n_pods = n_pods;
+}
+
 static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim *asked)
 {
         struct claim *claim = xcalloc(1, sizeof(*claim));
         struct arena *arena = &claim->arena;
         struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, asked->n_devices);
-        const char **pods = ARENA_ARRAY(arena, const char *, asked->n_pods);
 
         claim->ledger = ledger;
         claim->devices = ARENA_ARRAY(arena, struct claim_device, asked->n_devices);
@@ -50,22 +62,20 @@ static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim 
                 devices[i].unit = arena_strdup(arena, asked->devices[i].unit);
                 claim->devices[i] = (struct claim_device){.claim = claim, .asked = &devices[i]};
         }
-        for (size_t i = 0; i < asked->n_pods; i++)
-                pods[i] = arena_strdup(arena, asked->pods[i]);
         claim->asked = (struct ledger_claim){
                 .uid = arena_strdup(arena, asked->uid),
                 .name = arena_strdup(arena, asked->name),
                 .devices = devices,
                 .n_devices = asked->n_devices,
-                .pods = pods,
-                .n_pods = asked->n_pods,
         };
+        claim_set_pods(claim, asked->pods, asked->n_pods);
         list_append(&ledger->claims, &claim->link);
         return claim;
 }
 
 static void claim_free(struct claim *claim)
 {
+        arena_done(&claim->pods_arena);
         arena_done(&claim->arena);
         free(claim);
 }
@@ -480,6 +490,52 @@ void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims
         ledger_renew_wanted(ledger);
         if (ledger->plan && (ledger->n_shared == 0 || ledger_list_is_whole(ledger)))
                 ledger_report_all(ledger);
+}
+
+void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const char *const *pods, size_t n_pods)
+{
+        struct claim *claim = claim_find(ledger, uid);
+
+        if (claim)
+                claim_set_pods(claim, pods, n_pods);
+}
+
+static bool has_pod(const struct claim *claim, const char *pod)
+{
+        for (size_t i = 0; i < claim->asked.n_pods; i++)
+                if (strcmp(claim->asked.pods[i], pod) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_unclear(const struct ledger *ledger, const struct mps_client *client, const char *unit)
+{
+        bool has_claim = false;
+
+        LIST_FOR_EACH(link, &ledger->claims) {
+                const struct claim *claim = container_of(link, struct claim, link);
+
+                for (size_t i = 0; i < claim->asked.n_devices; i++) {
+                        if (!claim->asked.devices[i].is_shared || strcmp(claim->asked.devices[i].unit, unit) != 0)
+                                continue;
+                        has_claim = true;
+                        if (has_pod(claim, client->pod_uid))
+                                return false;
+                }
+        }
+        return has_claim;
+}
+
+bool ledger_claims_are_unclear(const struct ledger *ledger)
+{
+        for (size_t i = 0; ledger->status && i < ledger->status->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &ledger->status->daemons[i];
+
+                for (size_t j = 0; j < daemon->n_clients && daemon->n_units; j++)
+                        if (daemon->clients[j].pod_uid && is_unclear(ledger, &daemon->clients[j], daemon->units[0]))
+                                return true;
+        }
+        return false;
 }
 
 size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const struct ledger_claim_state **ret)

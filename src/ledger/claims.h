@@ -73,6 +73,9 @@ void ledger_unclaim(struct ledger *ledger, const char *uid);
 /* Exactly these claims are held from now on; those that wait are forgotten. To be called before the first plan that has claimable units. */
 void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims);
 
+/* All pods that use the claim, if it is known. */
+void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const char *const *pods, size_t n_pods);
+
 /* A claim, and whether it has what it asked for. */
 struct ledger_claim_state {
         const struct ledger_claim *claim;

@@ -160,11 +160,11 @@ static void note_unit(struct declared_container *container, const char *uuid, st
         container->units = units;
 }
 
-void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
-        size_t n_parts, unsigned int *ret_omits)
+void ledger_declare(struct ledger *ledger, const struct checkpoint_entry *of, struct mps_part *parts, size_t n_parts,
+        unsigned int *ret_omits)
 {
         static const struct declared nothing;
-        struct declared_container *container = declared_find(ledger, pod_uid, name);
+        struct declared_container *container = of ? declared_find(ledger, of->pod_uid, of->container) : NULL;
         const struct declared *said = container ? &container->said : &nothing;
 
         for (size_t i = 0; i < n_parts; i++)
@@ -210,11 +210,66 @@ struct share ledger_share(const struct ledger *ledger, const struct ledger_resou
         return share_in(container, shared->resource, unit, replicas);
 }
 
+/* Else what a pod writes into its annotations cannot be told to its containers. */
+static bool asks_at_start(const struct ledger *ledger, const struct ledger_resource *shared)
+{
+        return mps_limits_at_start(ledger->plan, shared->resource);
+}
+
+/* Its start was asked about, or will be. */
+static bool is_asked_about(
+        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation)
+{
+        char prefix[ALLOCATION_ID_SIZE];
+
+        snprintf(prefix, sizeof(prefix), ALLOCATION_ID_PREFIX, ledger->incarnation);
+        return shared->resource->provisioning == PROVISIONING_DECLARED && asks_at_start(ledger, shared) &&
+               text_starts_with(allocation->id, prefix);
+}
+
 /* ---- more than there is ---- */
 
-/* The memory of |unit| that its containers have in all, but for the one of that pod and name. |pods|, which may be NULL, gets who they are. */
-static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, const char *pod_uid, const char *name,
-        struct strbuf *pods)
+/* A container without a name is one that only kubelet's record has, so that its start could not be noted. */
+static bool has_not_started(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct holder *holder)
+{
+        return !(holder && !holder->container) && !find_of(ledger, holder) &&
+               is_asked_about(ledger, shared, allocation);
+}
+
+/* A newer allocation has some of its ids: its container has ended, or is an init container, which ends before the other starts. */
+static bool is_superseded(const struct ledger_resource *shared, const struct allocation *allocation)
+{
+        for (size_t i = 0; i < allocation->n_devices; i++)
+                if (allocations_of_device(shared->allocations, allocation->devices[i]) != allocation)
+                        return true;
+        return false;
+}
+
+static bool has_any_of(
+        const struct ledger_resource *shared, const struct allocation *allocation, const struct checkpoint_entry *entry)
+{
+        for (size_t i = 0; i < entry->n_devices; i++)
+                for (size_t j = 0; j < allocation->n_devices; j++)
+                        if (strcmp(entry->devices[i], allocation->devices[j]) == 0 &&
+                                strcmp(entry->resource, shared->resource->name) == 0)
+                                return true;
+        return false;
+}
+
+/* It is the container's own, or of one of its pod that runs before or after it. */
+static bool is_of(const struct checkpoint *container, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct holder *holder)
+{
+        for (size_t i = 0; i < container->n_entries; i++)
+                if (has_any_of(shared, allocation, &container->entries[i]))
+                        return true;
+        return holder && !holder->container && text_is_same(holder->pod_uid, container->entries[0].pod_uid);
+}
+
+/* The memory of |unit| that all its containers but |except| have. |except|, as kubelet's record has it, and |pods|, who they are, may be NULL. */
+static uint64_t sum_of(
+        const struct ledger *ledger, const struct unit *unit, const struct checkpoint *except, struct strbuf *pods)
 {
         uint64_t sum = 0;
 
@@ -229,14 +284,13 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
                         const struct holder *holder;
                         uint64_t mib;
 
-                        if (replicas == 0)
+                        if (replicas == 0 || is_superseded(shared, allocation))
                                 continue;
                         holder = ledger_holder_of(ledger, shared, allocation);
                         container = find_of(ledger, holder);
-                        if (container && container->is_refused)
+                        if ((container && container->is_refused) || has_not_started(ledger, shared, allocation, holder))
                                 continue;
-                        if (pod_uid && holder && text_is_same(holder->pod_uid, pod_uid) &&
-                                (!holder->container || strcmp(holder->container, name) == 0))
+                        if (except && is_of(except, shared, allocation, holder))
                                 continue;
                         mib = share_in(container, shared->resource, own, replicas).memory_mib;
                         sum += mib;
@@ -248,10 +302,11 @@ static uint64_t sum_of(const struct ledger *ledger, const struct unit *unit, con
         return sum;
 }
 
-int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
+int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, const struct mps_part *parts,
         size_t n_parts, struct error *err)
 {
-        struct declared_container *container = declared_find(ledger, pod_uid, name);
+        const char *name = of->entries[0].container;
+        struct declared_container *container = declared_find(ledger, of->entries[0].pod_uid, name);
 
         if (container)
                 container->is_refused = false;
@@ -263,7 +318,7 @@ int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char
 
                 if (!unit->shared->section->refuses_overcommit || usable == 0)
                         continue;
-                others = sum_of(ledger, unit, pod_uid, name, NULL);
+                others = sum_of(ledger, unit, of, NULL);
                 if (others + own <= usable)
                         continue;
                 if (container)
@@ -308,7 +363,7 @@ static void declared_judge(struct ledger *ledger)
                         const struct unit *unit = &resource->units[j];
                         _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
                         uint64_t usable = unit->shared ? budget_usable_mib(unit) : 0;
-                        uint64_t sum = usable ? sum_of(ledger, unit, NULL, NULL, &pods) : 0;
+                        uint64_t sum = usable ? sum_of(ledger, unit, NULL, &pods) : 0;
                         bool was = map_find(&ledger->overdeclared, unit->uuid);
 
                         if (usable && sum > usable) {
@@ -347,12 +402,6 @@ static void report_ignored(struct ledger *ledger, const struct node_event_pod *p
         if (pod->name)
                 node_events_report_pod(ledger->options.events, pod, NODE_EVENT_DECLARATION_IGNORED,
                         "Container %.63s: %s.", name, fault);
-}
-
-/* Else what a pod writes into its annotations cannot be told to its containers. */
-static bool asks_at_start(const struct ledger *ledger, const struct ledger_resource *shared)
-{
-        return mps_limits_at_start(ledger->plan, shared->resource);
 }
 
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
@@ -481,7 +530,8 @@ static void on_declared_listed(const struct error *err, void *data)
         const struct ledger *ledger = ask->ledger;
         const struct holder *holder = NULL;
 
-        for (size_t i = 0; i < ask->n_ids && !err && ledger->holders && !holder; i++)
+        /* An init container has a name by those of its ids that a later container has. */
+        for (size_t i = 0; i < ask->n_ids && !err && ledger->holders && !(holder && holder->pod); i++)
                 holder = holders_find(ledger->holders, ask->resource, ask->ids[i]);
         if (!holder || !holder->pod) {
                 declared_finish(ask, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
@@ -565,15 +615,6 @@ static bool is_unread(const struct ledger *ledger, const struct holder *holder)
         return !container || (!container->said.is_known && ledger_clock(ledger) - container->read_at > AGAIN_MS);
 }
 
-/* Its start was asked about, or will be. */
-static bool is_own(const struct ledger *ledger, const struct allocation *allocation)
-{
-        char prefix[ALLOCATION_ID_SIZE];
-
-        snprintf(prefix, sizeof(prefix), ALLOCATION_ID_PREFIX, ledger->incarnation);
-        return text_starts_with(allocation->id, prefix);
-}
-
 static const struct holder *find_unread(const struct ledger *ledger)
 {
         for (size_t i = 0; i < ledger->n_shared; i++) {
@@ -585,8 +626,7 @@ static const struct holder *find_unread(const struct ledger *ledger)
                         const struct allocation *allocation = allocations_get(shared->allocations, j);
                         const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
 
-                        if (is_unread(ledger, holder) &&
-                                (!is_own(ledger, allocation) || !asks_at_start(ledger, shared)))
+                        if (is_unread(ledger, holder) && !is_asked_about(ledger, shared, allocation))
                                 return holder;
                 }
         }

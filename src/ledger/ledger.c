@@ -273,6 +273,7 @@ void ledger_leave(struct ledger *ledger)
         ledger_forget_requests(ledger);
         ledger_forget_several(ledger);
         ledger_forget_declared(ledger);
+        ledger->incarnation++; /* from here on another agent sees which containers start */
         limit_monitor_free(ledger->limit_monitor);
         ledger->limit_monitor = limit_monitor_new();
         ledger->found = (struct limit_monitor_report){0};

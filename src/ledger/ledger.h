@@ -49,6 +49,8 @@ struct ledger_options {
         struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
+        /* ledger_set_claim_pods() is wanted for all claims: some pod has joined; every two seconds as long as that is so */
+        void (*wants_pods)(void *data);
         struct ledger_time (*now)(void *data);            /* NULL: the machine's clocks */
         void *data;
 };

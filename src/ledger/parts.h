@@ -109,7 +109,7 @@ struct ledger {
         /* UUIDs of units whose daemon is wanted otherwise than by the generation that was told last. */
         struct map renewed;
         struct arena renewed_arena;
-        uint64_t incarnation; /* random: what the ids of allocations begin with */
+        uint64_t incarnation; /* random, another one each time that it serves: ids of allocations begin with it */
         uint64_t n_allocations;
         struct complaint bad_list;
         struct complaint bad_record;
@@ -224,11 +224,14 @@ bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource,
 void ledger_start_declared(struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context);
 void ledger_on_declared_timer(uv_timer_t *timer);
-/* What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. */
-void ledger_declare(struct ledger *ledger, const char *pod_uid, const char *name, struct mps_part *parts,
-        size_t n_parts, unsigned int *ret_omits);
-/* An error where a unit has no room for them and its sharing policy refuses that. */
-int ledger_check_declared(struct ledger *ledger, const char *pod_uid, const char *name, const struct mps_part *parts,
+/*
+ * What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. |of|: an entry of it in
+ * kubelet's record, or NULL.
+ */
+void ledger_declare(struct ledger *ledger, const struct checkpoint_entry *of, struct mps_part *parts, size_t n_parts,
+        unsigned int *ret_omits);
+/* An error where a unit has no room for |parts| and its sharing policy refuses that. |of|: its entries in kubelet's record, at least one. */
+int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
 /* What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
 struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
@@ -255,6 +258,8 @@ void ledger_on_claims_timer(uv_timer_t *timer);
 /* What the supervisor made for claims; false: that is not known. |ret| has room for ledger_claims_count_devices() more. */
 bool ledger_claims_add_made(
         const struct ledger *ledger, struct arena *arena, struct mps_allocation_request *ret, size_t *count);
+/* An MPS client is of a pod that no claim on its unit is known to be used by. */
+bool ledger_claims_are_unclear(const struct ledger *ledger);
 size_t ledger_claims_count_devices(const struct ledger *ledger);
 /* Nothing is answered, and nothing given back. */
 void ledger_claims_forget(struct ledger *ledger);

@@ -19,8 +19,8 @@
 struct starting {
         struct ledger *ledger;
         struct arena *arena;
-        const char *pod_uid; /* NULL: not known, as the next */
-        const char *container;
+        struct checkpoint_entry *entries; /* in the record; none: it is not known which container this is */
+        size_t n_entries;
         bool is_node;           /* all that it has of the daemon of the node; else one allocation at another daemon */
         struct mps_part *parts; /* at most |most_parts| */
         size_t n_parts;
@@ -97,13 +97,14 @@ static void add_allocation(
 }
 
 static void start_begin(
-        struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_allocations)
+        struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_entries)
 {
         *starting = (struct starting){.ledger = ledger, .arena = arena, .is_node = is_node};
         for (size_t i = 0; i < ledger->n_shared; i++)
                 starting->most_parts += ledger->shared[i].resource->n_units;
         starting->parts = ARENA_ARRAY(arena, struct mps_part, starting->most_parts);
-        starting->allocations = ARENA_ARRAY(arena, const char *, most_allocations);
+        starting->allocations = ARENA_ARRAY(arena, const char *, most_entries);
+        starting->entries = ARENA_ARRAY(arena, struct checkpoint_entry, most_entries);
 }
 
 /* ---- what it is told ---- */
@@ -139,12 +140,13 @@ static int make_devices(struct starting *starting, struct error *err)
                 return 0;
         mps_parts_sort(starting->parts, starting->n_parts);
         if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED) {
-                ledger_declare(starting->ledger, starting->pod_uid, starting->container, starting->parts,
+                ledger_declare(starting->ledger, starting->n_entries ? starting->entries : NULL, starting->parts,
                         starting->n_parts, &omits);
                 if (starting->is_running)
                         return 0;
-                if (starting->pod_uid && ledger_check_declared(starting->ledger, starting->pod_uid, starting->container,
-                                                 starting->parts, starting->n_parts, err) < 0)
+                if (starting->n_entries && ledger_check_declared(starting->ledger,
+                                                   &(struct checkpoint){starting->entries, starting->n_entries},
+                                                   starting->parts, starting->n_parts, err) < 0)
                         return -1;
         }
         count = variables_of(starting, omits, &variables);
@@ -170,8 +172,7 @@ static bool is_of_container(const struct checkpoint_entry *a, const struct check
 
 static void add_entry(struct starting *starting, const struct checkpoint_entry *entry)
 {
-        starting->pod_uid = entry->pod_uid;
-        starting->container = entry->container;
+        starting->entries[starting->n_entries++] = *entry;
         add_allocation(
                 starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
 }

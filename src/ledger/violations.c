@@ -158,6 +158,8 @@ static void violations_poll(struct ledger *ledger, bool may_ask)
         struct limit_monitor_allocation *allocations;
         size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
 
+        if (ledger_claims_are_unclear(ledger))
+                ledger->options.wants_pods(ledger->options.data);
         limit_monitor_poll(ledger->limit_monitor, guard_mode(ledger), allocations, n_allocations, status, &proof,
                 ledger_clock(ledger), found);
         mps_report_violations(ledger->report, found);

@@ -1,6 +1,4 @@
-/*
- * What became of a configuration: to annotations, log and events, and to the record on disk.
- */
+/* Reports whether a configuration was accepted: in annotations, log and events, and in the record on disk. */
 #include "nodeconfig/parts.h"
 
 #include <inttypes.h>
@@ -13,7 +11,7 @@
 
 #define BY_RECORD "last good"
 
-/* ---- what is told ---- */
+/* ---- reporting ---- */
 
 bool agent_config_status(const struct agent_config *config, struct config_status *ret)
 {
@@ -34,7 +32,8 @@ bool agent_config_status(const struct agent_config *config, struct config_status
         return true;
 }
 
-void agent_config_report(struct agent_config *config, enum config_verdict verdict, const char *why)
+/* |why|, or NULL, is copied. */
+static void outcome_report(struct agent_config *config, enum config_verdict verdict, const char *why)
 {
         struct config_status status;
 
@@ -47,7 +46,7 @@ void agent_config_report(struct agent_config *config, enum config_verdict verdic
                 config_report_publish(config->report, &status);
 }
 
-/* Like complain(), of what is no failure of ours. True: it is new. */
+/* Like complain(), for something that is not our failure. True: it is new. */
 static bool outcome_note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
@@ -65,7 +64,7 @@ void agent_config_report_waiting(struct agent_config *config, const char *why, b
                                     : "waiting for a configuration",
                 why);
         if (!config->current.name || config->verdict != CONFIG_REFUSED)
-                agent_config_report(config, CONFIG_WAITING, why);
+                outcome_report(config, CONFIG_WAITING, why);
 }
 
 static void report_misled(const struct agent_config *config, const char *misled, const char *name, const char *by)
@@ -93,7 +92,7 @@ void agent_config_report_unread(struct agent_config *config, const struct error 
         complain(&config->unread, "configuration refused, the one in force stays", err);
         config->tried[0] = '\0';
         config->is_stuck = true;
-        agent_config_report(config, CONFIG_REFUSED, err->text);
+        outcome_report(config, CONFIG_REFUSED, err->text);
 }
 
 /* ---- the record ---- */
@@ -125,7 +124,7 @@ void agent_config_begin_with_record(struct agent_config *config)
                 LOG_STR("source", record.source));
 }
 
-/* An agent before has counted, and perhaps one that served in between. */
+/* Continues the count of earlier agents, perhaps of one that served in between. */
 static void read_record(struct agent_config *config)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -164,15 +163,15 @@ static void record(struct agent_config *config)
         complaint_settle(&config->unrecorded);
 }
 
-/* ---- what the agent says ---- */
+/* ---- called by the agent ---- */
 
 void agent_config_refuse(struct agent_config *config, const struct error *err)
 {
         if (config->kind != BY_NOTHING)
-                agent_config_report(config, CONFIG_REFUSED, err->text);
+                outcome_report(config, CONFIG_REFUSED, err->text);
 }
 
-/* |had_one|: another one was in force before, since this agent serves. */
+/* |had_one|: this serving agent has accepted another configuration before. */
 static void note_change(struct agent_config *config, bool had_one)
 {
         bool is_on_record = strcmp(config->recorded.hash, config->current.hash) == 0;
@@ -201,12 +200,12 @@ void agent_config_in_force(struct agent_config *config)
                 note_change(config, had_one);
         if (config->is_serving)
                 record(config);
-        /* One that was refused before it could be loaded is still wanted. */
+        /* If the wanted configuration could not be loaded, it is still wanted and refused. */
         if (!config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0)
-                agent_config_report(config, CONFIG_ACCEPTED, NULL);
+                outcome_report(config, CONFIG_ACCEPTED, NULL);
 }
 
-/* ---- whose turn it is ---- */
+/* ---- start and end of serving ---- */
 
 static void take_over(struct agent_config *config)
 {
@@ -218,7 +217,7 @@ static void take_over(struct agent_config *config)
         if (config->has_annotations && config->kind != BY_NOTHING)
                 config->report = config_report_new(config->client, config->watch, config->node);
         if (config->verdict == CONFIG_ACCEPTED || config->why)
-                agent_config_report(config, config->verdict, config->why);
+                outcome_report(config, config->verdict, config->why);
         /* What could not be loaded, or built, is told by who asked for it: there was nobody at the start. */
         if (config->verdict == CONFIG_REFUSED && (config->is_stuck || !config->loaded.name))
                 node_events_report(config->events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", config->why);

@@ -417,8 +417,3 @@ const char *rpc_server_path(const struct rpc_server *server)
 {
         return server->path;
 }
-
-size_t rpc_server_connections(const struct rpc_server *server)
-{
-        return server->n_connections;
-}

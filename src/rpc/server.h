@@ -39,7 +39,6 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
 void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data);
 
 const char *rpc_server_path(const struct rpc_server *server);
-size_t rpc_server_connections(const struct rpc_server *server);
 
 /* False when the socket file is gone or was replaced: nobody can reach this server any more. */
 bool rpc_server_is_reachable(const struct rpc_server *server);

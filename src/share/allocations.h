@@ -138,9 +138,7 @@ const struct allocation *allocations_of_device(const struct allocations *allocat
 /* What is held of the units that |to| has goes over to it; the rest stays. */
 void allocations_move(struct allocations *from, struct allocations *to);
 
-/* The ledger as JSON text, to survive the agent; the caller frees. */
-char *allocations_write(const struct allocations *allocations);
-/* The allocations of several resources of one name in one text. */
+/* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count);
 /*
  * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An error, and no

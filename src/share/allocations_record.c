@@ -1,45 +1,12 @@
 /*
  * The ledger as JSON: {"version":1,"grants":[{"id":…,"unit":…,"since":…,"devices":[…]}]}, the oldest allocation first.
  */
-#include <jansson.h>
 #include <string.h>
 
+#include "config/json_fields.h"
 #include "share/allocations_parts.h"
 
 #define ID_MAX ((size_t)64)
-#define DEVICE_MAX ((size_t)255)
-
-static json_t *write_allocation(const struct allocation *allocation)
-{
-        json_t *devices = json_array();
-
-        for (size_t i = 0; i < allocation->n_devices; i++)
-                json_array_append_new(devices, json_string(allocation->devices[i]));
-        return json_pack("{s:s, s:s*, s:I, s:o, s:o*}", "id", allocation->id, "unit", allocation->unit, "since",
-                (json_int_t)allocation->since, "devices", devices, "guess", allocation->is_guess ? json_true() : NULL);
-}
-
-char *allocations_write(const struct allocations *allocations)
-{
-        return allocations_write_all(&allocations, 1);
-}
-
-char *allocations_write_all(const struct allocations *const *allocations, size_t count)
-{
-        json_t *list = json_array();
-        json_t *root;
-        char *text;
-
-        for (size_t i = 0; i < count; i++)
-                for (size_t j = 0; j < allocations[i]->n_all; j++)
-                        json_array_append_new(list, write_allocation(&allocations[i]->all[j]->allocation));
-        root = json_pack("{s:i, s:o}", "version", 1, "grants", list);
-        text = json_dumps(root, JSON_COMPACT);
-        json_decref(root);
-        return text;
-}
-
-/* ---- back ---- */
 
 bool allocations_is_id(const char *id)
 {
@@ -50,45 +17,66 @@ bool allocations_is_id(const char *id)
 
 static bool is_name(const char *text)
 {
-        return text && *text && strlen(text) <= DEVICE_MAX;
+        return *text;
 }
 
-/* NULL where one is no id, or there twice. */
-static const char **read_devices(struct arena *arena, const json_t *list)
+static const struct json_text id_text = {allocations_is_id, ID_MAX, "letters, digits and '_', 1 to ", false};
+static const struct json_text name_text = {is_name, 255, "a name of 1 to ", false};
+
+static const struct json_field allocation_fields[] = {
+        JSON_TEXT("id", struct allocation, id, id_text, .is_needed = true),
+        JSON_TEXT("unit", struct allocation, unit, name_text),
+        JSON_INT("since", struct allocation, since, 0, INT64_MAX - 1),
+        JSON_TEXTS("devices", struct allocation, devices, n_devices, name_text, 1, ALLOCATIONS_TEXT_MAX),
+        JSON_BOOL("guess", struct allocation, is_guess, .has = offsetof(struct allocation, is_guess)),
+};
+static const struct json_shape allocation_shape = JSON_SHAPE(struct allocation, allocation_fields);
+
+char *allocations_write_all(const struct allocations *const *allocations, size_t count)
+{
+        json_t *list = json_array();
+        json_t *root;
+        char *text;
+
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < allocations[i]->n_all; j++) {
+                        json_t *json = json_object();
+
+                        json_fields_put(json, &allocation_shape, &allocations[i]->all[j]->allocation);
+                        json_array_append_new(list, json);
+                }
+        root = json_pack("{s:i, s:o}", "version", 1, "grants", list);
+        text = json_dumps(root, JSON_COMPACT);
+        json_decref(root);
+        return text;
+}
+
+/* ---- back ---- */
+
+static bool has_twice(const struct allocation *allocation)
 {
         _cleanup_(map_done) struct map seen = MAP_INIT;
-        size_t count = json_array_size(list);
-        const char **devices = ARENA_ARRAY(arena, const char *, count);
 
-        for (size_t i = 0; i < count; i++) {
-                devices[i] = json_string_value(json_array_get(list, i));
-                if (!is_name(devices[i]) || !map_add(&seen, devices[i], (void *)devices))
-                        return NULL;
-        }
-        return devices;
+        for (size_t i = 0; i < allocation->n_devices; i++)
+                if (!map_add(&seen, allocation->devices[i], &seen))
+                        return true;
+        return false;
 }
 
 static void read_allocation(
         struct allocations *allocations, struct arena *arena, struct map *ids, const json_t *json, int64_t clock)
 {
-        const char *id = json_string_value(json_object_get(json, "id"));
-        const json_t *unit = json_object_get(json, "unit");
-        json_int_t since = json_integer_value(json_object_get(json, "since"));
-        const json_t *list = json_object_get(json, "devices");
-        const char **devices;
+        struct allocation read = {0};
+        struct error err;
+        struct json_in in = {.arena = arena, .err = &err};
         struct allocation_entry *entry;
 
-        if (!id || !allocations_is_id(id) || map_find(ids, id) || since < 0 || since == INT64_MAX ||
-                json_array_size(list) == 0)
+        json_fields_take(&in, json, &allocation_shape, &read);
+        if (in.is_bad || map_find(ids, read.id) || has_twice(&read))
                 return;
-        if (unit && !is_name(json_string_value(unit)))
-                return;
-        devices = read_devices(arena, list);
-        if (!devices)
-                return;
-        entry = allocation_entry_new(id, json_string_value(unit), devices, json_array_size(list),
-                (struct allocations_moment){.clock = clock, .date = since});
-        entry->allocation.is_guess = json_is_true(json_object_get(json, "guess"));
+        entry = allocation_entry_new(read.id, read.unit, read.devices, read.n_devices,
+                (struct allocations_moment){.clock = clock, .date = read.since});
+        entry->allocation.is_guess = read.is_guess;
         entry->allocation.is_read = true;
         map_add(ids, entry->id, entry);
         allocations_enter(allocations, entry);

@@ -63,16 +63,16 @@ const struct resource *claimable_units(
         struct unit *units;
         size_t count = 0;
 
-        if (!config->dra.enabled)
-                return NULL;
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 count += 1 + inventory->gpus[i].n_mig_devices;
         units = ARENA_ARRAY(arena, struct unit, count);
         shared = share_for(arena, config);
         count = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++)
-                if (plan_is_for_dra(config, inventory, &inventory->gpus[i]))
+                if (plan_leaves_to_dra(config, inventory, &inventory->gpus[i]))
                         count += add_units(arena, config, shared, inventory, i, &units[count]);
+        if (count == 0 && !config->dra.enabled)
+                return NULL;
         resource = ARENA_NEW(arena, struct resource);
         *resource = (struct resource){
                 .name = config->dra.driver_name,

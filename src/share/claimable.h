@@ -9,6 +9,6 @@
 
 #include "share/plan.h"
 
-/* In |arena|, borrowing from config and inventory; NULL: DRA is off. */
+/* In |arena|, borrowing from config and inventory; NULL: DRA is off, and no claim has anything any more. */
 const struct resource *claimable_units(
         struct arena *arena, const struct config *config, const struct inventory *inventory);

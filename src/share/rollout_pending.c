@@ -1,12 +1,10 @@
-/*
- * What waits, in words.
- */
+/* Texts about what waits. */
 #include <string.h>
 
 #include "base/strbuf.h"
 #include "share/rollout_parts.h"
 
-/* Names of holders in one line; who wants all of them asks kubelet. */
+/* Number of holders in one line; kubelet lists all of them. */
 #define MAX_HOLDERS 5
 
 static const char *const daemon_texts[] = {[DAEMON_SCOPE_GPU] = "",
@@ -38,13 +36,16 @@ static const char *say_from(struct arena *arena, const struct hold *hold)
 
 static const char *say_to(struct arena *arena, const struct judgement *judgement, const struct hold *hold)
 {
+        const struct plan *wanted = judgement->wanted;
         const struct site *site = hold->site;
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(wanted->inventory, hold->uuid, &mig);
         const char *share;
 
-        if (!inventory_has(judgement->wanted->inventory, hold->uuid))
+        if (!gpu)
                 return "gone";
         if (!site)
-                return "not advertised";
+                return plan_is_for_dra(wanted->config, wanted->inventory, gpu) ? "DRA" : "not advertised";
         share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
                 site->resource->provisioning, site->resource->daemon_scope, site->unit->replicas);
         return strcmp(site->resource->name, hold->resource) == 0

@@ -28,7 +28,7 @@ ELSEWHERE = {'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'crictl', 
              'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'podman',
              'skopeo', 'sudo', 'systemctl', 'tar', 'test', 'umount', 'xargs'}
 
-CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health'}
+CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health', 'dra'}
 
 
 def identify(path):

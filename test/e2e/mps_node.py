@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mps import BIN, Mps, with_shm
-from node import DEADLINE, GPU, Node
+from node import DEADLINE, GPU, LONGEST_WAIT, Node
 
 V100 = {'model': 'V100-32GB', 'name': 'Tesla V100-SXM2-32GB', 'memory': 32768, 'sms': 80, 'cc': 7}
 H100 = {'model': 'H100-80GB', 'name': 'NVIDIA H100 80GB HBM3', 'memory': 81920, 'sms': 132, 'cc': 9}
@@ -118,7 +118,7 @@ class MpsNode(Node):
                 for uuid, sms, memory in visible), *lines, '']))
         gpus = [{'model': model['model'], 'uuid': uuid_of(i), **(changes or {}).get(i, {})} for i in range(count)]
         self._write(self.scenario_path, yaml.safe_dump({
-            'driverVersion': DRIVERS[version], 'cudaVersion': '12.4', 'processDirectory': self.processes_folder,
+            'driverVersion': DRIVERS[version], 'cudaVersion': '12.4', 'longestWait': LONGEST_WAIT, 'processDirectory': self.processes_folder,
             'gpus': gpus, 'events': list(events)}, sort_keys=False))
 
     def befall(self, unit, *lines):

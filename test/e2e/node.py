@@ -24,6 +24,9 @@ GPU = 'nvidia.com/gpu'
 # Far beyond what anything takes on a loaded machine under a sanitizer: only a hang gets here.
 DEADLINE = 30.0
 
+# The agent's thread waits a second in NVML for events, and ends, or comes to a request, only then.
+LONGEST_WAIT = '50ms'
+
 
 def _is_sanitized():
     with open(WARPSHARE, 'rb') as program:
@@ -279,7 +282,8 @@ class Node:
     def scenario(self, gpus, **more):
         """Replaces the GPUs; the simulator sees it at once."""
         self._write(self.scenario_path, yaml.safe_dump(
-            {'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'gpus': gpus, **more}, sort_keys=False))
+            {'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'longestWait': LONGEST_WAIT, 'gpus': gpus, **more},
+            sort_keys=False))
 
     def config(self, content):
         self._write(self.config_path, content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))

@@ -162,8 +162,8 @@ def check_spec(faults, spec):
 
 def check_result(faults, field, result, requests):
     check_keys(faults, field, result, 'request', 'driver', 'pool', 'device', 'shareID', 'consumedCapacity', 'tolerations', 'adminAccess')
-    faults.expect(result.get('request') in requests, f'{field}.request', result.get('request'), 'must be the name of a request in the claim '
-                  "or the name of a request in the claim followed by '/' and the name of a subrequest")
+    faults.expect(result.get('request') in requests, f'{field}.request', result.get('request'), 'must be the name of a request in the '
+                  "claim or the name of a request in the claim followed by '/' and the name of a subrequest")
     check_device_of(faults, field, result)
     faults.expect('consumedCapacity' not in result or 'shareID' in result, f'{field}.consumedCapacity', '', 'only of a share')
     for name, value in result.get('consumedCapacity', {}).items():

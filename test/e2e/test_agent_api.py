@@ -5,7 +5,7 @@ from apiserver import ApiServer, agent_rules
 from cluster import cluster  # noqa: F401 -- a fixture
 from node import sharing, v100s
 
-VERBS = {'get', 'list', 'watch', 'create', 'update', 'patch', 'delete'}
+VERBS = {'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'associated-node:patch'}
 
 
 @pytest.fixture(name='api')
@@ -88,7 +88,7 @@ def test_the_permissions_are_rules_that_say_why():
     rules = agent_rules()
     assert isinstance(rules, list)
     for rule in rules:
-        assert set(rule) <= {'apiGroups', 'resources', 'verbs', 'namespaced', 'namespace', 'when', 'why'}
+        assert set(rule) <= {'apiGroups', 'resources', 'resourceNames', 'verbs', 'namespaced', 'namespace', 'when', 'why'}
         assert rule['when'] and not ('namespaced' in rule and 'namespace' in rule)
         assert rule['apiGroups'] and rule['resources'] and set(rule['verbs']) <= VERBS and rule['verbs']
         assert '*' not in rule['resources'] + rule['apiGroups'], 'no more than is needed'

@@ -92,8 +92,11 @@ def test_a_change_is_no_moment_of_less_for_what_it_does_not_touch(node, title):
     node.wait(lambda: node.kubelet.allocatable(name) == in_the_end, '%d in the end' % in_the_end)
     if OTHER in untouched:
         assert node.daemon(APART)['pid'] == pids[APART]
+    all_ended = 'kubelet has reported which container holds which devices containers=0'
+    heard = node.agent.count(all_ended)
     for pod in ('apart', 'slice', 'whole'):
         node.kubelet.remove_pod(pod)
+    node.agent.wait_log(all_ended, heard + 1)  # else they and the next are in doubt together, and lists are told once more for that
     wait_settled(node)
     gaps = watch.check()
     if OTHER in untouched:

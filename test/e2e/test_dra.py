@@ -1,6 +1,8 @@
 """Shares of a GPU by dynamic resource allocation, the whole path: the agent's ResourceSlices, the scheduler, kubelet's DRA manager, the
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
+import contextlib
 import os
+import threading
 
 import pytest
 
@@ -24,21 +26,21 @@ def prepare_machine(node, gpus=1):
     make_driver(node)
 
 
-def start(node, gpus=1, **dra):
+def start(node, gpus=1, arguments=(), **dra):
     """H100s that all belong to DRA."""
     prepare_machine(node, gpus)
     node.start_mps()
     node.dra.start()
-    start_agent(node, **dra)
+    start_agent(node, arguments=arguments, **dra)
     node.wait_devices(*(name for i in range(gpus) for name in ('gpu-%d' % i, 'gpu-%d-shared' % i)))
     node.dra.wait_driver(DRIVER)
 
 
-def start_agent(node, beside=None, **dra):
+def start_agent(node, beside=None, arguments=(), **dra):
     """|beside|: the configuration of the device plugin."""
     return node.start_agent({**(beside or {}), **config(**dra)}, *node.cluster.options(), '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node),
                             '--container-driver-root=' + os.path.join(node.folder, 'driver'),
-                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry)
+                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, *arguments)
 
 
 def wait_no_daemon(node):
@@ -54,6 +56,14 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
+
+
+def test_the_driver_needs_its_own_rights_only(node):
+    node.cluster.api.allow(agent_rules('dra'))
+    start(node, arguments=['--events=none', '--config-annotations=false'])
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    pod.end()
+    wait_no_daemon(node)
 
 
 def condition(entry, type_):
@@ -129,6 +139,28 @@ def test_an_agent_that_is_killed_and_comes_back_changes_nothing_for_pods(node):
     pod.end()
     second.end()
     wait_no_daemon(node)
+
+
+def test_an_agent_stops_well_while_kubelet_asks_for_claims(node):
+    """Whatever is asked in between is refused, and done by the next agent."""
+    start(node)
+    claims = [node.claim('claim-%d' % i, {'memory': '1Gi', 'threadPercentage': '5'}) for i in range(12)]
+    pods = [node.admit(claim) for claim in claims]
+    asking = [threading.Thread(target=try_, args=(node.prepare, pod, claim)) for pod, claim in zip(pods, claims, strict=True)]
+    for thread in asking:
+        thread.start()
+    assert node.agent.stop() == 0
+    for thread in asking:
+        thread.join()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    for pod, claim in zip(pods, claims, strict=True):
+        assert node.run_pod(pod, claim).variables['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '5'
+
+
+def try_(function, *arguments):
+    with contextlib.suppress(Failed):
+        function(*arguments)
 
 
 def test_kubelets_restart_restores_slices_and_finds_claims_prepared(node):
@@ -213,6 +245,12 @@ def test_an_unhealthy_gpu_is_tainted_until_it_is_healthy_again(node):
     node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
 
 
+def test_pods_on_an_unhealthy_gpu_are_evicted_where_that_is_configured(node):
+    start(node, 2, unhealthy='NoExecute')
+    fail_first(node)
+    node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == [('xid-79', 'NoExecute')])
+
+
 def test_shares_of_two_gpus_in_one_claim_are_refused_with_the_reason(node):
     start(node, 2)
     share = {'memory': '60Gi', 'threadPercentage': '60'}
@@ -246,3 +284,67 @@ def test_the_device_plugin_serves_the_gpus_that_do_not_belong_to_dra(node):
     assert node.client('plain').connected()['percentage'] == '5.0'
     pod.end()
     node.watch().wait_status(lambda status: [daemon['name'] for daemon in status['daemons']] == [FIRST], 'one daemon is left')
+
+
+def test_a_gpu_goes_to_the_device_plugin_when_its_last_claim_has_ended(node):
+    start(node, 2)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    client = pod.client()
+    client.connected()
+    assert node.device_of(claim) == 'gpu-0-shared'
+    node.config({**share(20), **config(devices=['1'])})
+    node.agent.hang_up()
+    node.wait_devices('gpu-1', 'gpu-1-shared')
+    node.stays(lambda: not node.kubelet.newest, 'nothing is advertised while the claim is held', 0.5)
+    assert client.is_alive()
+    pod.end()
+    node.wait_counts(20)
+
+
+def test_dra_that_is_switched_off_serves_its_claims_to_their_end(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    client = pod.client()
+    client.connected()
+    node.config({**share(20), **config(enabled=False)})
+    node.agent.hang_up()
+    node.wait_devices()
+    node.agent.stop()
+    start_agent(node, share(20), enabled=False)
+    node.dra.wait_driver(DRIVER)
+    node.stays(lambda: not node.kubelet.newest, 'nothing is advertised while the claim is held', 0.5)
+    assert client.is_alive()
+    pod.end()
+    node.wait_counts(20)
+
+
+def test_a_gpu_goes_to_dra_when_its_last_replica_is_given_back(node):
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, share(20), devices=['1'])
+    node.wait_counts(20)
+    node.admit_replica('plain')
+    node.config({**share(20), **config(devices=['0', '1'])})
+    node.agent.hang_up()
+    node.agent.wait_log('change pending.*holders=default/plain/main')
+    assert node.has_told() == 0
+    node.stays(lambda: set(node.devices()) == {'gpu-1', 'gpu-1-shared'}, 'DRA does not offer what a replica is held of', 0.5)
+    node.kubelet.remove_pod('plain')
+    node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')
+
+
+def test_pods_that_join_a_claim_later_are_known_to_the_limit_monitor(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    first = node.run(claim)
+    first.client().connected()
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    second = node.run(claim)
+    client = second.client()
+    client.connected()
+    assert client.allocate(9000) == 9000
+    node.stays(lambda: not node.agent.count('limit violated'), 'nobody is suspected', 6)

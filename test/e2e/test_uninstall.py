@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from apiserver import agent_rules
 from cluster import NAME, NODES, cluster  # noqa: F401 -- a fixture
 from node import DEADLINE, GPU, WARPSHARE, sharing, v100s
 
@@ -143,6 +144,91 @@ def test_a_configuration_that_cannot_be_used_keeps_nothing(node, uninstall):
     assert status == 0 and error.startswith('warpshare uninstall: without the configuration file: config ')
     assert things['kubelet socket'] == [('removed', stale, '')]
     os.unlink(os.path.join(node.directory, 'warpshare-gpu-1-1.sock'))
+
+
+# ---- DRA ----
+
+DRIVER = 'gpu.warpshare.dev'
+SLICES = '/apis/resource.k8s.io/%s/resourceslices'
+
+
+@pytest.fixture
+def driver(node, cluster):
+    """What a driver that was killed has left, beside what belongs to others; (options, paths of ours, paths of a claim, paths of others)."""
+    registry, plugins = os.path.join(node.folder, 'registry'), os.path.join(node.folder, 'plugins')
+    node.cdi_root = os.path.join(node.folder, 'cdi')
+    for folder in (registry, os.path.join(plugins, DRIVER), node.cdi_root):
+        os.makedirs(folder)
+    ours = [f'{registry}/{DRIVER}-reg.sock', f'{registry}/{DRIVER}-6f1a-reg.sock', f'{plugins}/{DRIVER}/dra-6f1a.sock',
+            f'{plugins}/{DRIVER}/dra.sock']
+    claims = [f'{node.cdi_root}/{DRIVER}-claim_15ebfed7.json', f'{plugins}/{DRIVER}/prepared.json']
+    others = [f'{registry}/{DRIVER}.example.com-reg.sock', f'{registry}/gpu.nvidia.com-reg.sock', f'{plugins}/{DRIVER}/else.json',
+              f'{node.cdi_root}/gpu.nvidia.com-claim_15ebfed7.json', f'{node.cdi_root}/{DRIVER}-claim_.json']
+    for path in ours + claims + others:
+        open(path, 'w', encoding='ascii').close()
+    return ['--dra', '--mps-root=/run/nvidia/mps', '--kubelet-plugins-registry', registry, '--kubelet-plugins', plugins,
+            *cluster.options()], ours, claims, others
+
+
+def publish(cluster, version='v1'):
+    cluster.api.serve_dra(version)
+    for name, driver_name, node_name in (('ours-0', DRIVER, NAME), ('ours-1', DRIVER, NAME), ('of-another-driver', 'gpu.nvidia.com', NAME),
+                                         ('of-another-node', DRIVER, 'elsewhere')):
+        cluster.api.put(SLICES % version, {'apiVersion': f'resource.k8s.io/{version}', 'kind': 'ResourceSlice', 'metadata': {'name': name}, 'spec': {
+            'driver': driver_name, 'nodeName': node_name, 'pool': {'name': node_name, 'generation': 1, 'resourceSliceCount': 1}}})
+
+
+def slices(cluster, version='v1'):
+    return {one['metadata']['name'] for one in cluster.api.all(SLICES % version)}
+
+
+@pytest.mark.parametrize('version', ['v1', 'v1beta2', 'v1beta1'])
+def test_slices_and_sockets_of_the_driver_go_and_what_is_prepared_stays(cluster, uninstall, driver, version):
+    options, ours, claims, others = driver
+    units = os.path.join(os.path.dirname(claims[0]), SPEC)  # whose devices the specification of a claim names
+    open(units, 'w', encoding='ascii').close()
+    publish(cluster, version)
+    status, things, _ = uninstall(*options)
+    (outcome, where, note), = things['CDI specification']
+    assert (outcome, where) == ('left', units) and 'DRA claims are prepared' in note
+    assert status == 1 and slices(cluster, version) == {'of-another-driver', 'of-another-node'}
+    assert sorted(things['ResourceSlice']) == [('removed', 'ours-0', ''), ('removed', 'ours-1', '')]
+    assert sorted(row[:2] for row in things['DRA socket']) == sorted(('removed', path) for path in ours)
+    (outcome, where, note), = things['CDI specification of a claim']
+    assert (outcome, where) == ('left', claims[0]) and 'end its pods' in note
+    assert not any(map(os.path.exists, ours)) and all(map(os.path.exists, claims + others)) and 'record of claims' not in things
+    status, things, _ = uninstall('--force', *options)
+    assert status == 0 and things['CDI specification of a claim'] == [('removed', claims[0], '')]
+    assert things['CDI specification'] == [('removed', units, '')]
+    assert things['record of claims'] == [('removed', claims[1], '')] and not any(map(os.path.exists, claims))
+    assert things['ResourceSlice'] == [('absent', DRIVER, '')] and {row[0] for row in things['DRA socket']} == {'absent'}
+    assert all(map(os.path.exists, others))
+
+
+def test_a_dry_run_leaves_the_driver_as_it_is(cluster, uninstall, driver):
+    options, ours, _, _ = driver
+    publish(cluster)
+    _, things, _ = uninstall('--dry-run', *options)
+    assert len(slices(cluster)) == 4 and all(map(os.path.exists, ours))
+    assert [row[0] for row in things['ResourceSlice']] == ['removed'] * 2 and len(things['DRA socket']) == len(ours)
+
+
+def test_slices_that_the_rights_keep_are_left_with_the_reason(cluster, uninstall, driver):
+    publish(cluster)
+    cluster.api.allow(agent_rules('events: node'))
+    status, things, _ = uninstall(*driver[0])
+    (outcome, where, note), = things['ResourceSlice']
+    assert (status, outcome, where) == (1, 'left', DRIVER) and 'forbidden' in note
+    cluster.api.requests.clear()
+
+
+def test_without_an_api_for_dra_and_without_dra_no_slice_is_looked_for(cluster, uninstall, driver):
+    _, things, _ = uninstall(*driver[0])
+    assert things['ResourceSlice'] == [('absent', DRIVER, '')]
+    cluster.api.requests.clear()
+    _, things, _ = uninstall(*cluster.options())
+    assert not {'ResourceSlice', 'DRA socket', 'CDI specification of a claim'} & things.keys()
+    assert not [one for one in cluster.api.requests if 'resourceslices' in one.path]
 
 
 def test_the_table_is_for_people(node, uninstall):

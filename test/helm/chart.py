@@ -56,10 +56,10 @@ class Rendered:
         return found[0]
 
 
-def render(program, *values, name='warpshare', namespace='warpshare', upgrade=False, chart=CHART):
+def render(program, *values, name='warpshare', namespace='warpshare', upgrade=False, kubernetes=34, chart=CHART):
     """Each of values is a table, or the path of a file."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, '-name', name, '-namespace', namespace] + (['-upgrade'] if upgrade else [])
+        command = [program, '-name', name, '-namespace', namespace, f'-kubernetes={kubernetes}'] + (['-upgrade'] if upgrade else [])
         for number, one in enumerate(values):
             path = one
             if not isinstance(one, str):

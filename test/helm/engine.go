@@ -15,6 +15,7 @@ import (
 type release struct {
 	name, namespace string
 	upgrade         bool
+	kubernetes      int // 1.x
 }
 
 // What templates find under .Files.
@@ -160,7 +161,7 @@ func (c *chart) render(values map[string]interface{}, of release) (map[string]st
 			"Values": values, "Chart": c.metadata, "Files": fileSet(c.files), "Subcharts": map[string]interface{}{},
 			"Release": map[string]interface{}{"Name": of.name, "Namespace": of.namespace, "Service": "Helm", "Revision": 1,
 				"IsInstall": !of.upgrade, "IsUpgrade": of.upgrade},
-			"Capabilities": map[string]interface{}{"KubeVersion": kubeVersion{"v1.34.0", "1", "34"},
+			"Capabilities": map[string]interface{}{"KubeVersion": kubeVersion{fmt.Sprintf("v1.%d.0", of.kubernetes), "1", fmt.Sprint(of.kubernetes)},
 				"APIVersions": versionSet{"v1", "apps/v1", "rbac.authorization.k8s.io/v1"}},
 			"Template": map[string]interface{}{"Name": name, "BasePath": "templates"},
 		})

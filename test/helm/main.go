@@ -4,7 +4,7 @@
 //
 // Usage:
 //
-//	helm-render [-name NAME] [-namespace NAMESPACE] [-values FILE]... [-upgrade] CHART
+//	helm-render [-name NAME] [-namespace NAMESPACE] [-values FILE]... [-upgrade] [-kubernetes MINOR] CHART
 //
 // Prints one JSON object: for each template that is not empty its name and its text, NOTES.txt among them, and the values after merging.
 package main
@@ -50,6 +50,7 @@ func run() error {
 	name := flag.String("name", "warpshare", "name of the release")
 	namespace := flag.String("namespace", "warpshare", "namespace of the release")
 	upgrade := flag.Bool("upgrade", false, "as `helm upgrade`, not `helm install`")
+	minor := flag.Int("kubernetes", 34, "minor version of the cluster: 34 for 1.34")
 	flag.Var(&files, "values", "file of values; may be repeated")
 	flag.Parse()
 	if flag.NArg() != 1 {
@@ -81,7 +82,7 @@ func run() error {
 	if err := chart.validate(values); err != nil {
 		return err
 	}
-	texts, err := chart.render(values, release{*name, *namespace, *upgrade})
+	texts, err := chart.render(values, release{*name, *namespace, *upgrade, *minor})
 	if err != nil {
 		return err
 	}

@@ -142,6 +142,7 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'devicePlugin': {'enabled': False}}, 'devicePlugin.enabled and gfd.enabled'),
     ({'dra': {'enabled': True}, 'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True}}, 'dra.enabled needs devicePlugin.enabled'),
     ({'dra': {'driverName': 'GPU.example.com'}}, 'dra.driverName'),
+    ({'dra': {'driverName': 'gpu.of-a-team.example.com.12'}}, 'dra.driverName'),
     ({'dra': {'deviceClasses': {'extendedResourceNames': {'whole': 'a/b'}}}}, 'dra.deviceClasses.extendedResourceNames'),
     ({'dra': {'deviceClasses': {'extendedResourceNames': {'gpu': 'gpu'}}}}, 'dra.deviceClasses.extendedResourceNames.gpu'),
     ({'config': {'map': {'a': 'dra: {enabled: true}'}}}, 'config.map.a: dra.enabled: say so as the value dra.enabled'),
@@ -420,6 +421,26 @@ def test_each_type_of_device_has_a_class(program):
     assert not chart.render(program).all('DeviceClass')
 
 
+@pytest.mark.parametrize('kubernetes, version, has_names', [(36, 'v1', True), (34, 'v1', True), (33, 'v1beta2', False), (32, 'v1beta1', False)])
+def test_classes_are_of_the_version_that_the_cluster_has(program, kubernetes, version, has_names):
+    values = {'dra': {'enabled': True, 'deviceClasses': {'extendedResourceNames': {'gpu': 'nvidia.com/gpu'}}}}
+    classes = chart.render(program, values, kubernetes=kubernetes).all('DeviceClass')
+    assert {one['apiVersion'] for one in classes} == {f'resource.k8s.io/{version}'}
+    assert any('extendedResourceName' in one['spec'] for one in classes) == has_names
+
+
+def test_a_cluster_without_dra_is_refused(program):
+    with pytest.raises(chart.Refused, match='dra.enabled needs Kubernetes 1.32 or newer, and this is v1.31.0'):
+        chart.render(program, {'dra': {'enabled': True}}, kubernetes=31)
+    assert chart.render(program, kubernetes=31).objects
+
+
+def test_a_cluster_before_admission_policies_is_told_so(program):
+    assert not chart.render(program, kubernetes=29).all('ValidatingAdmissionPolicy')
+    assert 'no admission policy' in chart.render(program, kubernetes=29).notes
+    assert chart.render(program, kubernetes=30).all('ValidatingAdmissionPolicy')
+
+
 @pytest.mark.parametrize('config, types', [
     ({'timeSlicing': True}, {'gpu', 'shared-gpu', 'timeslice-gpu', 'mig', 'shared-mig', 'timeslice-mig'}),
     ({'whole': False}, {'shared-gpu', 'shared-mig'}),
@@ -449,6 +470,24 @@ def test_with_dra_the_agent_has_kubelets_folders_and_an_instance(program):
     without = pod(chart.render(program), 'agent')
     assert not {'plugins-registry', 'dra'} & {one['name'] for one in without['volumes']}
     assert not {'POD_UID', 'WARPSHARE_DRA'} & environment(without['containers'][0]).keys()
+
+
+@pytest.mark.parametrize('values, root', [
+    ({'dra': {'enabled': True}}, '/'), ({'dra': {'enabled': True}, 'nvidiaDriverRoot': '/run/nvidia/driver'}, '/run/nvidia/driver'), ({}, None)])
+def test_the_driver_whose_files_claims_name_is_mounted(program, values, root):
+    agent = pod(chart.render(program, values), 'agent')
+    volumes = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'driver-root']
+    mounts = [one for one in agent['containers'][0]['volumeMounts'] if one['name'] == 'driver-root']
+    assert volumes == [root] * bool(root)
+    assert mounts == [{'name': 'driver-root', 'mountPath': '/driver-root', 'readOnly': True, 'mountPropagation': 'HostToContainer'}] * bool(root)
+
+
+def test_a_socket_with_the_longest_name_has_room(program):
+    name = 'gpu.of-a-team.example.com.1'
+    agent = pod(chart.render(program, {'dra': {'enabled': True, 'driverName': name}}), 'agent')
+    registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
+    uid = '6f1a2b3c-0000-4000-8000-0123456789ab'
+    assert len(f'{registry}/{name}-{uid}-reg.sock') == 107  # and a NUL: sun_path has 108 bytes
 
 
 def test_notes_say_how_to_see_what_dra_offers(program):

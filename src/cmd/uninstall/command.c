@@ -1,6 +1,6 @@
 /*
- * warpshare uninstall: takes away what the agent and `warpshare mps` have left on this node and at its object in the API, and tells
- * of each thing whether it was there, is gone, or stays, and why.
+ * warpshare uninstall: removes what the agent and `warpshare mps` left on this node and in its API object. For each
+ * thing it reports whether it existed, was removed, or stays, and why.
  */
 #include "cmd/uninstall/uninstall.h"
 
@@ -36,8 +36,9 @@ static const char help[] =
         "\n"
         "Removes what is left on this node when the agent and 'warpshare mps' have ended: sockets in kubelet's\n"
         "directory, CDI specifications, labels ('warpshare labels --remove'), all of MPS ('warpshare mps\n"
-        "uninstall'), and Warpshare's taint, condition and annotations on the Node object. A table shows for each\n"
-        "whether it was there, and what became of it. May be run again.\n"
+        "uninstall'), and Warpshare's taint, condition and annotations on the Node object. With --dra also the\n"
+        "sockets of the DRA driver and its ResourceSlices; what is prepared for claims stays. A table shows for\n"
+        "each whether it was there, and what became of it. May be run again.\n"
         "\n"
         "Status 0: nothing is left. Status 1: something is, or an agent runs here.\n"
         "\n";
@@ -101,7 +102,7 @@ static void report_labels(
         removals_add(data, outcomes[outcome], what, where, "%s", note);
 }
 
-/* ---- the answer ---- */
+/* ---- the report ---- */
 
 static void print_json(const struct removals *removals)
 {
@@ -141,7 +142,7 @@ static void command_print(const struct removals *removals, const char *output)
 
 /* ---- the command ---- */
 
-/* A configuration that cannot be used is no reason to leave things: then the options alone have to do. */
+/* With a configuration that cannot be used, the options alone decide, so that everything is still removed. */
 static const struct config *read_config(struct option_set *set, struct arena *arena, struct error *err)
 {
         const struct config *config;
@@ -175,10 +176,14 @@ static int uninstall(const struct config *config, const char *const *values)
         else
                 removals_add(&removals, REMOVAL_LEFT, "kubelet socket", directory, "an agent runs here");
         uninstall_cdi(&removals, config, directory, is_forced);
+        if (config->dra.enabled)
+                uninstall_dra(&removals, config, rc == LOCK_BUSY ? "an agent runs here" : NULL, is_forced);
         remove_mps(&removals, config);
         api_visit_begin(&visit, config);
         labels_remove(&visit, config, "", removals.is_dry, report_labels, &removals);
         uninstall_node(&removals, &visit, config->node_name);
+        if (config->dra.enabled)
+                uninstall_slices(&removals, &visit, config);
         api_visit_end(&visit);
         lock_release(&lock);
         command_print(&removals, values[OUTPUT]);

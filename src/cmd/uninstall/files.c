@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cdi/start_devices.h"
 #include "cmd/doctor/facts.h"
+#include "dra/claim_cdi.h"
 #include "io/loop.h"
 #include "io/reach.h"
 #include "kubelet/plugin.h"
@@ -17,7 +18,7 @@
 #include "share/cdi_name.h"
 #include "share/checkpoint.h"
 
-#define DEVICE_PREFIX "nvidia.com/" /* of every resource that we advertise */
+#define DEVICE_PREFIX "nvidia.com/" /* of every advertised resource */
 
 static void remove_file(struct removals *removals, const char *what, const char *path)
 {
@@ -90,7 +91,7 @@ static bool is_answered(void *question)
         return ((struct question *)question)->is_answered;
 }
 
-/* False: kubelet does not tell. */
+/* False: kubelet does not answer. */
 static bool ask_kubelet(const char *socket, size_t *ret_holders)
 {
         struct question question = {false};
@@ -110,7 +111,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
         return question.is_known;
 }
 
-/* Pods that have ended may still be in it. */
+/* It may still contain pods that have ended. */
 static size_t read_record(const char *kubelet_directory)
 {
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, kubelet_directory);
@@ -144,6 +145,19 @@ static char *find_nvidias_plugin(const char *kubelet_directory)
         return found;
 }
 
+static bool has_prepared_claims(const struct config *config)
+{
+        DIR *directory = opendir(config->cdi_root);
+        const struct dirent *entry;
+        bool found = false;
+
+        while (directory && !found && (entry = readdir(directory)))
+                found = dra_claim_cdi_is_file(config->dra.driver_name, entry->d_name);
+        if (directory)
+                closedir(directory);
+        return found;
+}
+
 /* Why the specifications are to stay, for the caller to free; NULL: they may go. */
 static char *find_use(const struct config *config, const char *kubelet_directory)
 {
@@ -154,6 +168,10 @@ static char *find_use(const struct config *config, const char *kubelet_directory
                 return xasprintf("NVIDIA's device plugin serves on '%s', and has files of these names", plugin);
         if (!*config->pod_resources || !ask_kubelet(config->pod_resources, &n_holders))
                 n_holders = read_record(kubelet_directory);
+        if (has_prepared_claims(config))
+                return xstrdup(
+                        "DRA claims are prepared, whose specifications name devices of it; end their pods while an agent "
+                        "runs, or use --force");
         if (n_holders > 0)
                 return xasprintf(
                         "%zu containers hold GPUs, and are started again by it; end them first, or use --force",
@@ -161,7 +179,7 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         return NULL;
 }
 
-/* A file of specifications; |use| says why it stays, or is NULL. */
+/* A specification file; |use| says why it stays, or is NULL. */
 struct specification {
         struct removals *removals;
         const char *use;

@@ -1,6 +1,6 @@
 /*
- * The parts of `warpshare uninstall`: each looks for what the agent has left in one place, removes it unless that is a dry run, and
- * tells in the list what became of it. All of it may be run again.
+ * The parts of `warpshare uninstall`. Each searches one place for what the agent left, removes it unless it is a dry
+ * run, and adds the result to the list. All may be run again.
  */
 #pragma once
 
@@ -10,18 +10,29 @@
 
 /* ---- files.c: on this machine ---- */
 
-/* Sockets of ours in kubelet's directory. */
+/* Our sockets in kubelet's directory. */
 void uninstall_sockets(struct removals *removals, const char *kubelet_directory);
 
 /*
- * CDI specifications. They stay while a container holds a device, since its runtime needs them to start it again, and while NVIDIA's
+ * CDI specifications. They stay while a container holds a device or a claim is prepared, since its runtime needs them to start it again, and while NVIDIA's
  * own plugin serves here, which has files of the same names; |is_forced|: they go all the same. kubelet is asked who holds what, or
  * else its own record is read, which may still have pods that have ended.
  */
 void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced);
 
+/* ---- dra.c, where DRA is enabled ---- */
+
+/*
+ * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims. These are there as long
+ * as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared with them.
+ */
+void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
+
+/* The driver's ResourceSlices of this node. It takes a minute at most for each. */
+void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);
+
 /* ---- node.c: in the API ---- */
 
-/* Taint, condition and annotations of ours at the object of that node. It takes a minute at most. */
+/* Our taint, condition and annotations of that node's object. Takes a minute at most. */
 void uninstall_node(struct removals *removals, struct api_visit *visit, const char *node);

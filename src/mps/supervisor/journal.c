@@ -6,11 +6,11 @@
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/server_log.h"
 
-/* A client as the logs know it. */
+/* A client, as far as the logs know it. */
 struct known {
         pid_t pid;
         uid_t uid;
-        bool is_waiting; /* it came, and no server has it yet; the daemon's words do not tell whose server it waits for */
+        bool is_waiting; /* it has no server yet; the log does not say whose server it waits for */
         bool has_limits;
         struct server_log_limits limits;
 };
@@ -25,10 +25,10 @@ struct mps_journal {
         struct known *known;
         size_t n_known;
         size_t capacity;
-        pid_t server_pid; /* the last that was started */
+        pid_t server_pid; /* the server that was started last */
         uid_t server_uid;
-        char *problem;  /* why it does not start, or NULL */
-        bool is_broken; /* told once */
+        char *problem;  /* why the server does not start, or NULL */
+        bool is_broken; /* logged once */
 };
 
 /* ---- clients ---- */
@@ -46,7 +46,7 @@ static void journal_forget(struct mps_journal *journal, struct known *known)
         *known = journal->known[--journal->n_known];
 }
 
-/* NULL: without a number it cannot be told from others, or there are too many. */
+/* NULL: it has no PID, so it cannot be told from others; or there are too many. */
 static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
 {
         struct known *known = journal_find(journal, pid);
@@ -136,23 +136,20 @@ static void on_journal_event(const struct server_log_event *event, void *data)
         }
 }
 
-/* ---- looking ---- */
+/* ---- reading the logs ---- */
 
 static void read_one(
         struct mps_journal *journal, struct server_log_file *file, const char *path, struct server_log *log)
 {
         struct error err;
-        int rc;
+        const int rc = server_log_poll(file, path, log, &err);
 
-        do
-                rc = server_log_poll(file, path, log, &err);
-        while (rc > 0);
         if (rc < 0 && !journal->is_broken)
                 log_warn("the log of an MPS daemon cannot be read", LOG_ERR(&err));
         journal->is_broken = rc < 0;
 }
 
-static void read_all(struct mps_journal *journal)
+void mps_journal_read(struct mps_journal *journal)
 {
         read_one(journal, &journal->control_file, journal->control_path, &journal->control);
         read_one(journal, &journal->server_file, journal->server_path, &journal->server);
@@ -161,7 +158,7 @@ static void read_all(struct mps_journal *journal)
 
 void mps_journal_skip(struct mps_journal *journal)
 {
-        read_all(journal);
+        mps_journal_read(journal);
         journal->n_known = 0;
         journal->server_pid = 0;
         set_problem(journal, NULL);
@@ -176,7 +173,7 @@ static void add_limits(
                         client->limit_mib = known->limits.bytes[i] >> 20;
 }
 
-/* A server of its own user comes when the present one has lost its last client. */
+/* A server for its user starts when the present server has lost its last client. */
 static const char *explain_waiting(const struct mps_journal *journal, struct mps_observation *seen)
 {
         for (size_t i = 0; i < journal->n_known && seen->n_servers; i++) {
@@ -195,7 +192,7 @@ static const char *explain_waiting(const struct mps_journal *journal, struct mps
 void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units)
 {
-        read_all(journal);
+        mps_journal_read(journal);
         for (size_t i = 0; i < seen->n_clients; i++) {
                 struct known *known = journal_find(journal, seen->clients[i].pid);
 
@@ -214,11 +211,10 @@ void mps_journal_explain(
 
 bool mps_journal_names(struct mps_journal *journal, pid_t pid)
 {
-        read_all(journal);
         return journal_find(journal, pid) != NULL;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 struct mps_journal *mps_journal_new(const char *log_folder)
 {

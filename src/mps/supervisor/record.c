@@ -15,179 +15,73 @@ void mps_record_done(struct mps_record *record)
         *record = (struct mps_record){0};
 }
 
-/* ---- writing ---- */
+static const struct json_field process_fields[] = {
+        JSON_INT("pid", struct mps_record_daemon, pid, 1, INT32_MAX),
+        JSON_UINT("startTime", struct mps_record_daemon, start_time, 1, INT64_MAX),
+        JSON_UINT("inode", struct mps_record_daemon, inode, 0, INT64_MAX),
+        JSON_UINT("options", struct mps_record_daemon, options, 0, UINT16_MAX),
+        JSON_UINT("can", struct mps_record_daemon, can, 0, UINT16_MAX),
+        JSON_ROW("daemons", ARRAY, struct mps_record_daemon, settings, .shape = &message_daemon, .least = 1, .most = 1),
+};
+static const struct json_shape process_shape = JSON_SHAPE(struct mps_record_daemon, process_fields);
 
-static void put_process(json_t *object, pid_t pid, uint64_t start_time)
-{
-        message_put_uint(object, "pid", (uint64_t)MAX(pid, 0));
-        message_put_uint(object, "startTime", start_time);
-}
+static const struct json_field mode_fields[] = {
+        JSON_TEXT("uuid", struct mps_record_mode, uuid, message_uuid, .is_needed = true),
+        JSON_UINT("before", struct mps_record_mode, before, 0, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS),
+};
+static const struct json_shape mode_shape = JSON_SHAPE(struct mps_record_mode, mode_fields);
 
-static json_t *of_daemon(const struct mps_record_daemon *daemon)
-{
-        const struct mps_wanted settings = {&daemon->settings, 1};
-        json_t *object = json_object();
+static const struct json_field allocation_fields[] = {
+        JSON_INT("pid", struct mps_record_allocation, pid, 0, INT32_MAX),
+        JSON_UINT("startTime", struct mps_record_allocation, start_time, 0, INT64_MAX),
+        JSON_TEXT("id", struct mps_record_allocation, request.id, message_allocation, .is_needed = true),
+        JSON_TEXT("daemon", struct mps_record_allocation, request.daemon, message_path, .is_needed = true),
+        JSON_TEXT("unit", struct mps_record_allocation, request.unit, message_uuid, .is_needed = true),
+        JSON_UINT("threadsPermille", struct mps_record_allocation, request.threads_permille, 0, 1000),
+        JSON_UINT("limitMib", struct mps_record_allocation, request.limit_mib, 0, UINT32_MAX),
+        JSON_UINT("sms", struct mps_record_allocation, request.sms, 0, UINT16_MAX),
+        JSON_WORD("tier", struct mps_record_allocation, allocation.tier, message_tier, MESSAGE_TIERS),
+        JSON_TEXT("pipe", struct mps_record_allocation, allocation.pipe, message_path),
+        JSON_TEXT("partition", struct mps_record_allocation, allocation.partition, message_any),
+        JSON_UINT("grantedSms", struct mps_record_allocation, allocation.sms, 0, UINT16_MAX),
+        JSON_BOOL("void", struct mps_record_allocation, is_void),
+        JSON_BOOL("over", struct mps_record_allocation, is_over),
+};
+static const struct json_shape allocation_shape = JSON_SHAPE(struct mps_record_allocation, allocation_fields);
 
-        put_process(object, daemon->pid, daemon->start_time);
-        message_put_uint(object, "inode", daemon->inode);
-        message_put_uint(object, "options", daemon->options);
-        message_put_uint(object, "can", daemon->can);
-        json_object_set_new(object, "daemons", message_of_wanted(&settings));
-        return object;
-}
+static const struct json_field limit_fields[] = {
+        JSON_TEXT("unit", struct mps_container_limit, unit, message_uuid, .is_needed = true),
+        JSON_TEXT("cgroup", struct mps_container_limit, cgroup, message_any, .is_needed = true),
+        JSON_TEXT("grant", struct mps_container_limit, allocation, message_allocation, .is_needed = true),
+        JSON_UINT("limitMib", struct mps_container_limit, limit_mib, 1, UINT32_MAX),
+};
+static const struct json_shape limit_shape = JSON_SHAPE(struct mps_container_limit, limit_fields);
 
-static json_t *of_mode(const struct mps_record_mode *mode)
-{
-        json_t *object = json_object();
-
-        message_put_text(object, "uuid", mode->uuid);
-        message_put_uint(object, "before", mode->before);
-        return object;
-}
-
-static json_t *of_allocation(const struct mps_record_allocation *allocation)
-{
-        json_t *object = json_object();
-
-        put_process(object, allocation->pid, allocation->start_time);
-        message_put_text(object, "id", allocation->request.id);
-        message_put_text(object, "daemon", allocation->request.daemon);
-        message_put_text(object, "unit", allocation->request.unit);
-        message_put_uint(object, "threadsPermille", allocation->request.threads_permille);
-        message_put_uint(object, "limitMib", allocation->request.limit_mib);
-        message_put_uint(object, "sms", allocation->request.sms);
-        message_put_text(object, "tier", mps_tier_name(allocation->allocation.tier));
-        message_put_text(object, "pipe", allocation->allocation.pipe);
-        message_put_text(object, "partition", allocation->allocation.partition);
-        message_put_uint(object, "grantedSms", allocation->allocation.sms);
-        json_object_set_new(object, "void", json_boolean(allocation->is_void));
-        json_object_set_new(object, "over", json_boolean(allocation->is_over));
-        return object;
-}
-
-static json_t *of_limit(const struct mps_record_limit *limit)
-{
-        json_t *object = json_object();
-
-        message_put_text(object, "unit", limit->unit);
-        message_put_text(object, "cgroup", limit->cgroup);
-        message_put_text(object, "grant", limit->allocation);
-        message_put_uint(object, "limitMib", limit->limit_mib);
-        return object;
-}
+static const struct json_field record_fields[] = {
+        JSON_UINT("generation", struct mps_record, generation, 0, INT64_MAX),
+        JSON_ITEMS("daemons", struct mps_record, wanted.daemons, wanted.n_daemons, message_daemon, 0,
+                MESSAGE_DAEMONS_MAX, .is_needed = true),
+        JSON_ITEMS("processes", struct mps_record, daemons, n_daemons, process_shape, 0, MESSAGE_DAEMONS_MAX),
+        JSON_ITEMS("computeModes", struct mps_record, modes, n_modes, mode_shape, 0, MODES_MAX),
+        JSON_ITEMS("grants", struct mps_record, allocations, n_allocations, allocation_shape, 0, ALLOCATIONS_MAX),
+        JSON_ITEMS("containerLimits", struct mps_record, limits, n_limits, limit_shape, 0, LIMITS_MAX),
+};
+static const struct json_shape record_shape = JSON_SHAPE(struct mps_record, record_fields);
 
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err)
 {
         json_t *object = json_object();
-        json_t *daemons = json_array();
-        json_t *modes = json_array();
-        json_t *allocations = json_array();
-        json_t *limits = json_array();
         _free_ char *text = NULL;
 
-        for (size_t i = 0; i < record->n_daemons; i++)
-                json_array_append_new(daemons, of_daemon(&record->daemons[i]));
-        for (size_t i = 0; i < record->n_modes; i++)
-                json_array_append_new(modes, of_mode(&record->modes[i]));
-        for (size_t i = 0; i < record->n_allocations; i++)
-                json_array_append_new(allocations, of_allocation(&record->allocations[i]));
-        for (size_t i = 0; i < record->n_limits; i++)
-                json_array_append_new(limits, of_limit(&record->limits[i]));
-        message_put_uint(object, "generation", record->generation);
-        json_object_set_new(object, "daemons", message_of_wanted(&record->wanted));
-        json_object_set_new(object, "processes", daemons);
-        json_object_set_new(object, "computeModes", modes);
-        json_object_set_new(object, "grants", allocations);
-        json_object_set_new(object, "containerLimits", limits);
-        text = message_print(object, JSON_INDENT(2));
+        json_fields_put(object, &record_shape, record);
+        text = json_fields_print(object, JSON_INDENT(2));
         return file_write_private(path, text, strlen(text), err);
-}
-
-/* ---- reading ---- */
-
-static void to_daemon(struct message_in *in, const json_t *object, struct mps_record_daemon *daemon)
-{
-        struct mps_wanted settings = {NULL, 0};
-
-        daemon->pid = (pid_t)message_uint(in, object, "pid", 1, INT32_MAX);
-        daemon->start_time = message_uint(in, object, "startTime", 1, INT64_MAX);
-        daemon->inode = message_uint(in, object, "inode", 0, INT64_MAX);
-        daemon->options = (unsigned int)message_uint(in, object, "options", 0, UINT16_MAX);
-        daemon->can = (unsigned int)message_uint(in, object, "can", 0, UINT16_MAX);
-        message_to_wanted(in, object, &settings);
-        if (!in->is_bad && settings.n_daemons != 1)
-                message_bad(in, "daemons: %zu, must be 1", settings.n_daemons);
-        if (!in->is_bad)
-                daemon->settings = settings.daemons[0];
-}
-
-static void to_mode(struct message_in *in, const json_t *object, struct mps_record_mode *mode)
-{
-        mode->uuid = message_need_text(in, object, "uuid", MESSAGE_UUID);
-        mode->before = (nvmlComputeMode_t)message_uint(in, object, "before", 0, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
-}
-
-static void to_allocation(struct message_in *in, const json_t *object, struct mps_record_allocation *allocation)
-{
-        *allocation = (struct mps_record_allocation){
-                .request =
-                        {
-                                .id = message_need_text(in, object, "id", MESSAGE_ALLOCATION),
-                                .daemon = message_need_text(in, object, "daemon", MESSAGE_PATH),
-                                .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
-                                .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 0, 1000),
-                                .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),
-                                .sms = (unsigned int)message_uint(in, object, "sms", 0, UINT16_MAX),
-                        },
-                .allocation =
-                        {
-                                .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
-                                .pipe = message_text(in, object, "pipe", MESSAGE_PATH),
-                                .partition = message_text(in, object, "partition", MESSAGE_ANY),
-                                .sms = (unsigned int)message_uint(in, object, "grantedSms", 0, UINT16_MAX),
-                        },
-                .pid = (pid_t)message_uint(in, object, "pid", 0, INT32_MAX),
-                .start_time = message_uint(in, object, "startTime", 0, INT64_MAX),
-                .is_void = message_bool(in, object, "void"),
-                .is_over = message_bool(in, object, "over"),
-        };
-}
-
-static void to_limit(struct message_in *in, const json_t *object, struct mps_record_limit *limit)
-{
-        *limit = (struct mps_record_limit){
-                .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
-                .cgroup = message_need_text(in, object, "cgroup", MESSAGE_ANY),
-                .allocation = message_need_text(in, object, "grant", MESSAGE_ALLOCATION),
-                .limit_mib = message_uint(in, object, "limitMib", 1, UINT32_MAX),
-        };
-}
-
-#define READ_ARRAY(in, object, key, most, ret, ret_n, read)                                                            \
-        do {                                                                                                           \
-                const json_t *array_ = message_array((in), (object), (key), (most), (ret_n));                          \
-                                                                                                                       \
-                (ret) = arena_alloc((in)->arena, *(ret_n), sizeof(*(ret)));                                            \
-                for (size_t i_ = 0; i_ < *(ret_n) && !(in)->is_bad; i_++) {                                            \
-                        read((in), json_array_get(array_, i_), &(ret)[i_]);                                            \
-                        message_bad_item((in), (key), i_);                                                             \
-                }                                                                                                      \
-        } while (0)
-
-static void to_record(struct message_in *in, const json_t *object, struct mps_record *record)
-{
-        record->generation = message_uint(in, object, "generation", 0, INT64_MAX);
-        message_to_wanted(in, object, &record->wanted);
-        READ_ARRAY(in, object, "processes", MESSAGE_DAEMONS_MAX, record->daemons, &record->n_daemons, to_daemon);
-        READ_ARRAY(in, object, "computeModes", MODES_MAX, record->modes, &record->n_modes, to_mode);
-        READ_ARRAY(in, object, "grants", ALLOCATIONS_MAX, record->allocations, &record->n_allocations, to_allocation);
-        READ_ARRAY(in, object, "containerLimits", LIMITS_MAX, record->limits, &record->n_limits, to_limit);
 }
 
 int mps_record_read(struct mps_record *ret, const char *path, struct error *err)
 {
         struct strbuf text = STRBUF_INIT;
-        struct message_in in = {.arena = &ret->arena, .err = err};
+        struct json_in in = {.arena = &ret->arena, .err = err};
         json_t *object;
 
         *ret = (struct mps_record){0};
@@ -195,10 +89,9 @@ int mps_record_read(struct mps_record *ret, const char *path, struct error *err)
                 strbuf_done(&text);
                 return err->kind == ERROR_NOT_FOUND ? 0 : -1;
         }
-        object = message_load(&in, text.data, text.size);
+        object = json_fields_load(&in, text.data, text.size);
         strbuf_done(&text);
-        if (object)
-                to_record(&in, object, ret);
+        json_fields_take(&in, object, &record_shape, ret);
         json_decref(object);
         if (!in.is_bad)
                 return 0;

@@ -1,7 +1,5 @@
 #include "mps/wire/message.h"
 
-#include <string.h>
-
 #include "mps/wire/message_parts.h"
 
 static const char *const request_words[] = {
@@ -25,125 +23,68 @@ static const char *error_word(unsigned int position)
 
 /* ---- requests ---- */
 
-static json_t *of_allocation_request(const struct mps_allocation_request *allocation)
-{
-        json_t *object = json_object();
+static const struct json_field allocation_request_fields[] = {
+        JSON_TEXT("id", struct mps_allocation_request, id, message_allocation, .is_needed = true),
+        JSON_TEXT("daemon", struct mps_allocation_request, daemon, message_path, .is_needed = true),
+        JSON_TEXT("unit", struct mps_allocation_request, unit, message_uuid, .is_needed = true),
+        JSON_UINT("threadsPermille", struct mps_allocation_request, threads_permille, 1, 1000),
+        JSON_UINT("limitMib", struct mps_allocation_request, limit_mib, 0, UINT32_MAX),
+        JSON_UINT("sms", struct mps_allocation_request, sms, 0, UINT16_MAX),
+};
+static const struct json_shape allocation_request_shape =
+        JSON_SHAPE(struct mps_allocation_request, allocation_request_fields);
 
-        message_put_text(object, "id", allocation->id);
-        message_put_text(object, "daemon", allocation->daemon);
-        message_put_text(object, "unit", allocation->unit);
-        message_put_uint(object, "threadsPermille", allocation->threads_permille);
-        message_put_uint(object, "limitMib", allocation->limit_mib);
-        message_put_uint(object, "sms", allocation->sms);
-        return object;
-}
+static const struct json_field request_fields[] = {
+        JSON_WORD("do", struct mps_request, kind, request_word, ARRAY_SIZE(request_words), .is_needed = true),
+        JSON_UINT("id", struct mps_request, id, 0, INT64_MAX),
+};
+static const struct json_shape request_shape = JSON_SHAPE(struct mps_request, request_fields);
 
-static void to_allocation_request(
-        struct message_in *in, const json_t *object, struct mps_allocation_request *allocation)
-{
-        *allocation = (struct mps_allocation_request){
-                .id = message_need_text(in, object, "id", MESSAGE_ALLOCATION),
-                .daemon = message_need_text(in, object, "daemon", MESSAGE_PATH),
-                .unit = message_need_text(in, object, "unit", MESSAGE_UUID),
-                .threads_permille = (unsigned int)message_uint(in, object, "threadsPermille", 1, 1000),
-                .limit_mib = message_uint(in, object, "limitMib", 0, UINT32_MAX),
-                .sms = (unsigned int)message_uint(in, object, "sms", 0, UINT16_MAX),
-        };
-}
+static const struct json_field apply_fields[] = {
+        JSON_UINT("generation", struct mps_request, generation, 0, INT64_MAX),
+        JSON_ITEMS("daemons", struct mps_request, wanted.daemons, wanted.n_daemons, message_daemon, 0,
+                MESSAGE_DAEMONS_MAX, .is_needed = true),
+        JSON_ITEMS("grants", struct mps_request, allocations, n_allocations, allocation_request_shape, 0, MPS_HOLD_MAX,
+                .has = offsetof(struct mps_request, has_allocations)),
+};
+static const struct json_field allocation_fields[] = {
+        JSON_MEMBER("grant", struct mps_request, allocation, allocation_request_shape, .is_needed = true),
+};
+static const struct json_field release_fields[] = {
+        JSON_TEXT("grant", struct mps_request, allocation.id, message_allocation, .is_needed = true),
+};
+static const struct json_field terminate_fields[] = {
+        JSON_TEXT("daemon", struct mps_request, daemon, message_path, .is_needed = true),
+        JSON_INT("client", struct mps_request, client, 1, INT32_MAX),
+        JSON_TEXT("container", struct mps_request, container_id, message_any),
+};
 
-static json_t *of_allocations(const struct mps_request *request)
-{
-        json_t *array = json_array();
-
-        for (size_t i = 0; i < request->n_allocations; i++)
-                json_array_append_new(array, of_allocation_request(&request->allocations[i]));
-        return array;
-}
-
-static void to_allocations(struct message_in *in, const json_t *object, struct mps_request *request)
-{
-        const json_t *array = message_array(in, object, "grants", MPS_HOLD_MAX, &request->n_allocations);
-        struct mps_allocation_request *allocations =
-                ARENA_ARRAY(in->arena, struct mps_allocation_request, request->n_allocations);
-
-        request->has_allocations = array != NULL;
-        for (size_t i = 0; i < request->n_allocations && !in->is_bad; i++) {
-                to_allocation_request(in, json_array_get(array, i), &allocations[i]);
-                message_bad_item(in, "grants", i);
-        }
-        request->allocations = allocations;
-}
+/* What a request of that kind has besides. */
+static const struct json_shape request_shapes[] = {
+        [MPS_REQUEST_APPLY] = JSON_SHAPE(struct mps_request, apply_fields),
+        [MPS_REQUEST_ALLOCATION] = JSON_SHAPE(struct mps_request, allocation_fields),
+        [MPS_REQUEST_RELEASE] = JSON_SHAPE(struct mps_request, release_fields),
+        [MPS_REQUEST_TERMINATE] = JSON_SHAPE(struct mps_request, terminate_fields),
+        [MPS_REQUEST_PING] = {NULL, 0, 0},
+};
 
 char *mps_request_write(const struct mps_request *request)
 {
         json_t *object = json_object();
 
-        message_put_text(object, "do", request_words[request->kind]);
-        message_put_uint(object, "id", request->id);
-        switch (request->kind) {
-        case MPS_REQUEST_WATCH:
-        case MPS_REQUEST_PING:
-                break;
-        case MPS_REQUEST_APPLY:
-                message_put_uint(object, "generation", request->generation);
-                json_object_set_new(object, "daemons", message_of_wanted(&request->wanted));
-                if (request->has_allocations)
-                        json_object_set_new(object, "grants", of_allocations(request));
-                break;
-        case MPS_REQUEST_ALLOCATION:
-                json_object_set_new(object, "grant", of_allocation_request(&request->allocation));
-                break;
-        case MPS_REQUEST_RELEASE:
-                message_put_text(object, "grant", request->allocation.id);
-                break;
-        case MPS_REQUEST_TERMINATE:
-                message_put_text(object, "daemon", request->daemon);
-                message_put_uint(object, "client", (uint64_t)MAX(request->client, 0));
-                message_put_text(object, "container", request->container_id);
-                break;
-        }
-        return message_print(object, JSON_COMPACT);
-}
-
-static void to_request(struct message_in *in, const json_t *object, struct mps_request *request)
-{
-        if (!json_object_get(object, "do"))
-                message_bad(in, "do: missing");
-        request->kind = (enum mps_request_kind)message_word(in, object, "do", request_word, ARRAY_SIZE(request_words));
-        request->id = message_uint(in, object, "id", 0, INT64_MAX);
-        switch (request->kind) {
-        case MPS_REQUEST_WATCH:
-        case MPS_REQUEST_PING:
-                break;
-        case MPS_REQUEST_APPLY:
-                request->generation = message_uint(in, object, "generation", 0, INT64_MAX);
-                message_to_wanted(in, object, &request->wanted);
-                to_allocations(in, object, request);
-                break;
-        case MPS_REQUEST_ALLOCATION:
-                to_allocation_request(in, message_object(in, object, "grant"), &request->allocation);
-                if (in->is_bad)
-                        error_raise_prefix(in->err, "grant");
-                break;
-        case MPS_REQUEST_RELEASE:
-                request->allocation.id = message_need_text(in, object, "grant", MESSAGE_ALLOCATION);
-                break;
-        case MPS_REQUEST_TERMINATE:
-                request->daemon = message_need_text(in, object, "daemon", MESSAGE_PATH);
-                request->client = (pid_t)message_uint(in, object, "client", 1, INT32_MAX);
-                request->container_id = message_text(in, object, "container", MESSAGE_ANY);
-                break;
-        }
+        json_fields_put(object, &request_shape, request);
+        json_fields_put(object, &request_shapes[request->kind], request);
+        return json_fields_print(object, JSON_COMPACT);
 }
 
 int mps_request_read(struct mps_request *ret, struct arena *arena, const char *line, size_t length, struct error *err)
 {
-        struct message_in in = {.arena = arena, .err = err};
+        struct json_in in = {.arena = arena, .err = err};
         struct mps_request request = {.kind = MPS_REQUEST_WATCH};
-        json_t *object = message_load(&in, line, length);
+        json_t *object = json_fields_load(&in, line, length);
 
-        if (object)
-                to_request(&in, object, &request);
+        json_fields_take(&in, object, &request_shape, &request);
+        json_fields_take(&in, object, &request_shapes[request.kind], &request);
         json_decref(object);
         if (in.is_bad)
                 return error_prefix(err, "request");
@@ -153,56 +94,65 @@ int mps_request_read(struct mps_request *ret, struct arena *arena, const char *l
 
 /* ---- answers ---- */
 
-static json_t *of_allocation(const struct mps_allocation *allocation)
-{
-        json_t *object = json_object();
-
-        message_put_text(object, "tier", mps_tier_name(allocation->tier));
-        message_put_text(object, "pipe", allocation->pipe);
-        message_put_text(object, "partition", allocation->partition);
-        message_put_uint(object, "sms", allocation->sms);
-        return object;
-}
-
 /* What it says becomes a mount and a variable of a container. */
-static void to_allocation(struct message_in *in, const json_t *object, struct mps_allocation *allocation)
-{
-        *allocation = (struct mps_allocation){
-                .tier = (enum mps_tier)message_word(in, object, "tier", message_tier, MESSAGE_TIERS),
-                .pipe = message_text(in, object, "pipe", MESSAGE_PATH),
-                .partition = message_text(in, object, "partition", MESSAGE_ANY),
-                .sms = (unsigned int)message_uint(in, object, "sms", 0, UINT16_MAX),
-        };
-        if (in->is_bad)
-                error_raise_prefix(in->err, "granted");
-}
+static const struct json_field granted_fields[] = {
+        JSON_WORD("tier", struct mps_allocation, tier, message_tier, MESSAGE_TIERS),
+        JSON_TEXT("pipe", struct mps_allocation, pipe, message_path),
+        JSON_TEXT("partition", struct mps_allocation, partition, message_any),
+        JSON_UINT("sms", struct mps_allocation, sms, 0, UINT16_MAX),
+};
+static const struct json_shape granted_shape = JSON_SHAPE(struct mps_allocation, granted_fields);
+
+static const struct json_field answer_fields[] = {
+        JSON_UINT("id", struct mps_answer, id, 0, INT64_MAX),
+        JSON_BOOL("ok", struct mps_answer, ok),
+};
+static const struct json_shape answer_shape = JSON_SHAPE(struct mps_answer, answer_fields);
+
+static const struct json_field success_fields[] = {
+        JSON_MEMBER("granted", struct mps_answer, allocation, granted_shape,
+                .has = offsetof(struct mps_answer, has_allocation)),
+};
+static const struct json_shape success_shape = JSON_SHAPE(struct mps_answer, success_fields);
+
+struct failure {
+        enum error_kind kind;
+        const char *text;
+};
+
+static const struct json_field failure_fields[] = {
+        JSON_WORD("kind", struct failure, kind, error_word, ERROR_INTERNAL + 1),
+        JSON_TEXT("error", struct failure, text, message_any, .is_needed = true),
+};
+static const struct json_shape failure_shape = JSON_SHAPE(struct failure, failure_fields);
 
 char *mps_answer_write(const struct mps_answer *answer)
 {
+        const struct failure failure = {answer->error.kind, answer->error.text};
         json_t *object = json_object();
 
         if (answer->is_status) {
-                json_object_set_new(object, "status", message_of_status(answer->status));
-                return message_print(object, JSON_COMPACT);
+                json_t *status = json_object();
+
+                message_put_status(status, answer->status);
+                json_object_set_new(object, "status", status);
+                return json_fields_print(object, JSON_COMPACT);
         }
-        message_put_uint(object, "id", answer->id);
-        json_object_set_new(object, "ok", json_boolean(answer->ok));
-        if (!answer->ok) {
-                message_put_text(object, "kind", error_kind_name(answer->error.kind));
-                message_put_text(object, "error", answer->error.text);
-        } else if (answer->has_allocation) {
-                json_object_set_new(object, "granted", of_allocation(&answer->allocation));
-        }
-        return message_print(object, JSON_COMPACT);
+        json_fields_put(object, &answer_shape, answer);
+        if (answer->ok)
+                json_fields_put(object, &success_shape, answer);
+        else
+                json_fields_put(object, &failure_shape, &failure);
+        return json_fields_print(object, JSON_COMPACT);
 }
 
 /* The status has an arena of its own, since it stays when the line is done with. */
-static void to_status(struct message_in *in, const json_t *object, struct mps_answer *answer)
+static void take_status(struct json_in *in, const json_t *object, struct mps_answer *answer)
 {
         struct mps_status *status = mps_status_new();
-        struct message_in own = {.arena = &status->arena, .err = in->err};
+        struct json_in own = {.arena = &status->arena, .err = in->err};
 
-        message_to_status(&own, object, status);
+        message_take_status(&own, object, status);
         if (own.is_bad) {
                 error_raise_prefix(in->err, "status");
                 in->is_bad = true;
@@ -213,44 +163,41 @@ static void to_status(struct message_in *in, const json_t *object, struct mps_an
         answer->status = status;
 }
 
-static void to_error(struct message_in *in, const json_t *object, struct error *error)
+static void take_failure(struct json_in *in, const json_t *object, struct mps_answer *answer)
 {
-        const char *text = message_need_text(in, object, "error", MESSAGE_ANY);
-        enum error_kind kind = (enum error_kind)message_word(in, object, "kind", error_word, ERROR_INTERNAL + 1);
+        struct failure failure = {0};
 
-        if (kind == ERROR_NONE)
-                message_bad(in, "kind: missing");
-        error_raise(error, kind, "%s", text);
+        json_fields_take(in, object, &failure_shape, &failure);
+        if (failure.kind == ERROR_NONE)
+                json_fields_bad(in, "kind: missing");
+        if (!in->is_bad)
+                error_raise(&answer->error, failure.kind, "%s", failure.text);
 }
 
-static void to_answer(struct message_in *in, const json_t *object, struct mps_answer *answer)
+static void take_answer(struct json_in *in, const json_t *object, struct mps_answer *answer)
 {
-        const json_t *status = message_object(in, object, "status");
-        const json_t *granted = message_object(in, object, "granted");
+        const json_t *status = json_object_get(object, "status");
 
-        if (status) {
-                to_status(in, status, answer);
+        if (json_is_object(status)) {
+                take_status(in, status, answer);
                 return;
         }
         if (!json_object_get(object, "id") || !json_object_get(object, "ok"))
-                message_bad(in, "neither a status nor an answer");
-        answer->id = message_uint(in, object, "id", 0, INT64_MAX);
-        answer->ok = message_bool(in, object, "ok");
-        answer->has_allocation = answer->ok && granted;
-        if (!answer->ok)
-                to_error(in, object, &answer->error);
-        else if (granted)
-                to_allocation(in, granted, &answer->allocation);
+                json_fields_bad(in, "neither a status nor an answer");
+        json_fields_take(in, object, &answer_shape, answer);
+        if (answer->ok)
+                json_fields_take(in, object, &success_shape, answer);
+        else
+                take_failure(in, object, answer);
 }
 
 int mps_answer_read(struct mps_answer *ret, struct arena *arena, const char *line, size_t length, struct error *err)
 {
-        struct message_in in = {.arena = arena, .err = err};
+        struct json_in in = {.arena = arena, .err = err};
         struct mps_answer answer = {.id = 0};
-        json_t *object = message_load(&in, line, length);
+        json_t *object = json_fields_load(&in, line, length);
 
-        if (object)
-                to_answer(&in, object, &answer);
+        take_answer(&in, object, &answer);
         json_decref(object);
         if (in.is_bad)
                 return error_prefix(err, "answer");

@@ -1,24 +1,29 @@
 /*
- * Private to mps/wire/message*.c: the parts of messages that have many members.
+ * Private to mps/wire/message*.c and the supervisor's record: the parts of messages.
  */
 #pragma once
 
-#include "mps/wire/message_json.h"
+#include "config/json_fields.h"
 #include "mps/wire/status.h"
 #include "share/mps_wanted.h"
 
-/* The largest numbers of daemons of a node, of units of a daemon, of clients and of servers of one. */
+/* The largest number of daemons of a node, of units of a daemon, and of clients and servers of a daemon. */
 #define MESSAGE_DAEMONS_MAX ((size_t)1024)
 #define MESSAGE_UNITS_MAX ((size_t)1024)
 #define MESSAGE_CLIENTS_MAX ((size_t)65536)
 #define MESSAGE_SERVERS_MAX ((size_t)4096)
 
-json_t *message_of_wanted(const struct mps_wanted *wanted);
-void message_to_wanted(struct message_in *in, const json_t *object, struct mps_wanted *ret);
+/*
+ * Texts: any has no control characters, and is repaired where it is written, since some comes from tenants; a path is relative, of letters,
+ * digits, '.', '-', '_', without "." and ".." in it; a uuid, of letters, digits, '-' and '/', goes into commands and variables as one word;
+ * an allocation is [a-z0-9_]{1,64}.
+ */
+extern const struct json_text message_any, message_path, message_uuid, message_allocation;
 
-json_t *message_of_status(const struct mps_status *status);
+extern const struct json_shape message_daemon; /* struct mps_daemon_wanted */
+void message_put_status(json_t *object, const struct mps_status *status);
 /* Into |status->arena|, which is |in->arena|. */
-void message_to_status(struct message_in *in, const json_t *object, struct mps_status *status);
+void message_take_status(struct json_in *in, const json_t *object, struct mps_status *status);
 
 const char *message_tier(unsigned int position);
 #define MESSAGE_TIERS 4U

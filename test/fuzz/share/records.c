@@ -64,12 +64,12 @@ static void read_allocations(const char *text, size_t size)
         allocations = allocations_new(&resource, 2);
         if (allocations_read(allocations, text, size, 0, &err) == 0) {
                 struct allocations *again = allocations_new(&resource, 2);
-                char *first = allocations_write(allocations);
+                char *first = allocations_write_all(&(const struct allocations *){allocations}, 1);
                 char *second;
 
                 if (allocations_read(again, first, strlen(first), 0, &err) < 0)
                         abort();
-                second = allocations_write(again);
+                second = allocations_write_all(&(const struct allocations *){again}, 1);
                 if (strcmp(first, second) != 0)
                         abort();
                 free(first);

@@ -22,6 +22,7 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
                 assert_int_equal(dra->fallback, DRA_FALLBACK_WHOLE);
                 assert_int_equal(dra->shares, 4);
                 assert_int_equal(dra->unenforced, DRA_UNENFORCED_REFUSE);
+                assert_int_equal(dra->unhealthy, DRA_UNHEALTHY_NO_SCHEDULE);
                 assert_string_equal(dra->registry, "/var/lib/kubelet/plugins_registry");
                 assert_string_equal(dra->plugins, "/var/lib/kubelet/plugins");
                 assert_null(dra->instance);
@@ -39,10 +40,11 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
                                    "  timeSlicing: true\n"
                                    "  slots: 8\n"
                                    "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
-                                   "  memoryReserve: 0\n"
+                                   "  memoryReserve: 512\n"
                                    "  fallback: shares\n"
                                    "  shares: 7\n"
-                                   "  unenforced: condition\n";
+                                   "  unenforced: condition\n"
+                                   "  unhealthy: NoExecute\n";
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
         const struct config_dra *dra;
 
@@ -60,10 +62,11 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_int_equal(dra->default_thread_percentage, 20);
         assert_int_equal(dra->default_clients, 2);
         assert_true(dra->has_memory_reserve);
-        assert_int_equal(dra->memory_reserve_mib, 0);
+        assert_int_equal(dra->memory_reserve_mib, 512);
         assert_int_equal(dra->fallback, DRA_FALLBACK_SHARES);
         assert_int_equal(dra->shares, 7);
         assert_int_equal(dra->unenforced, DRA_UNENFORCED_CONDITION);
+        assert_int_equal(dra->unhealthy, DRA_UNHEALTHY_NO_EXECUTE);
 }
 
 static void test_variables_beat_the_file_and_say_what_it_cannot(void **state UNUSED)

@@ -11,7 +11,7 @@ static void test_the_gpus_that_are_selected_are_named_by_uuid(void **state UNUSE
 {
         static const struct device_ref refs[] = {{.uuid = "GPU-c"}, {.gpu = 0, .mig = -1}, {.gpu = 8, .mig = -1}};
         static const struct device_ref absent[] = {{.gpu = 8, .mig = -1}};
-        struct config config = {0};
+        struct config config = {.dra.enabled = true};
         struct arena arena = ARENA_INIT;
         struct dra_options options = dra_options_from(&config, &inventory, &arena);
 
@@ -26,12 +26,15 @@ static void test_the_gpus_that_are_selected_are_named_by_uuid(void **state UNUSE
         options = dra_options_from(&config, &inventory, &arena);
         assert_int_equal(options.n_devices, 0);
         assert_non_null(options.devices);
+        config.dra = (struct config_dra){.enabled = false};
+        assert_int_equal(dra_options_from(&config, &inventory, &arena).n_devices, 0);
         arena_done(&arena);
 }
 
 static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED)
 {
-        const struct config config = {.dra = {.mps = true,
+        const struct config config = {.dra = {.enabled = true,
+                                              .mps = true,
                                               .time_slicing = true,
                                               .slots = 8,
                                               .default_memory_mib = 4096,

@@ -238,9 +238,9 @@ static void test_what_could_not_be_read_is_not_written(void **state UNUSED)
                 {"../x", "d", env, 1, "record of claim ../x: uid: must be of letters, digits and '-', at most 63"},
                 {UID_A, "", env, 1, "record of claim " UID_A ": results[0]: device: must be a text of 1 to 4096 bytes"},
                 {UID_A, "\xff", env, 1,
-                        "record of claim " UID_A ": results[0]: request: must be a text of 1 to 4096 bytes"},
+                        "record of claim " UID_A ": results[0]: device: must be a text of 1 to 4096 bytes"},
                 {UID_A, "d", env, 101,
-                        "record of claim " UID_A ": results[0]: threadPercentage: must be a number of 0 to 100"},
+                        "record of claim " UID_A ": results[0]: threadPercentage: 101, must be a number from 0 to 100"},
                 {UID_A, "d", bad_env, 1,
                         "record of claim " UID_A ": results[0]: env[0]: must be NAME=value of at most 4096 bytes"},
                 {UID_A, "d", no_env, 1,
@@ -297,18 +297,18 @@ static void test_a_file_that_makes_no_sense_is_moved_aside(void **state UNUSED)
                 const char *content;
                 const char *text;
         } cases[] = {
-                {"", "no JSON object: '[' or '{' expected near end of file"},
-                {"[]", "no JSON object: it is something else"},
-                {"{}", "version: must be 1"},
-                {"{\"version\": 2}", "version: must be 1"},
-                {"{\"version\": 1}", "nodeBootID: must be a text"},
+                {"", "no JSON: '[' or '{' expected near end of file"},
+                {"[]", "no JSON object"},
+                {"{}", "version: must be a number from 1 to 1"},
+                {"{\"version\": 2}", "version: 2, must be a number from 1 to 1"},
+                {"{\"version\": 1}", "nodeBootID: missing"},
                 {DOCUMENT("7"), "claims: must be a list of at most 1024"},
-                {DOCUMENT("[7]"), "claims[0]: uid: must be a text of 1 to 4096 bytes"},
+                {DOCUMENT("[7]"), "claims[0]: uid: missing"},
                 {DOCUMENT("[" CLAIM("a") ", " CLAIM("a") "]"), "claims[1]: its uid is there twice"},
                 {DOCUMENT("[" CLAIM("a/b") "]"), "claims[0]: uid: must be of letters, digits and '-', at most 63"},
                 {DOCUMENT(
                          "[{\"uid\": \"a\", \"namespace\": \"n\", \"name\": \"n\", \"state\": \"done\", \"results\": []}]"),
-                        "claims[0]: state: must be started or prepared"},
+                        "claims[0]: state: is none of the known words, of which 'started' is one"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

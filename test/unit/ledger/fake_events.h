@@ -10,5 +10,7 @@ struct node_events *fake_events_begin(void);
 
 /* "team/train MPSNotice: text" a line of each event for a pod, in the order in which they came; forgotten at the next call. */
 const char *fake_events_of_pods(void);
+/* "MPSNotice: text" a line of each event for the node, the same way. */
+const char *fake_events_of_node(void);
 
 void fake_events_end(void);

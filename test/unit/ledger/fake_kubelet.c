@@ -9,8 +9,7 @@
 
 #include "base/strbuf.h"
 #include "kubelet/pod_resources.h"
-
-#define RESOURCE "nvidia.com/gpu"
+#include "share/cdi_name.h"
 
 struct fake_kubelet kubelet;
 
@@ -35,6 +34,9 @@ static void add_answer(struct strbuf *text, struct fake_container *container)
         V1beta1__ContainerAllocateResponse answer = V1BETA1__CONTAINER_ALLOCATE_RESPONSE__INIT;
         V1beta1__ContainerAllocateResponse__EnvsEntry values[2];
         V1beta1__ContainerAllocateResponse__EnvsEntry *entries[] = {&values[0], &values[1]};
+        V1beta1__CDIDevice device = V1BETA1__CDIDEVICE__INIT;
+        V1beta1__CDIDevice *devices[] = {&device};
+        _free_ char *name = xasprintf(CDI_KIND_MPS "=%s", container->allocation);
         uint8_t bytes[512];
 
         for (size_t i = 0; i < 2; i++)
@@ -45,6 +47,9 @@ static void add_answer(struct strbuf *text, struct fake_container *container)
         values[1].value = container->unit;
         answer.envs = entries;
         answer.n_envs = container->unit[0] ? 2 : 1;
+        device.name = name;
+        answer.cdi_devices = devices;
+        answer.n_cdi_devices = container->has_device;
         assert_true(v1beta1__container_allocate_response__get_packed_size(&answer) <= sizeof(bytes));
         add_base64(text, bytes, v1beta1__container_allocate_response__pack(&answer, bytes));
 }
@@ -52,9 +57,9 @@ static void add_answer(struct strbuf *text, struct fake_container *container)
 static void add_entry(struct strbuf *text, struct fake_container *container)
 {
         strbuf_printf(text,
-                "%s{\"PodUID\":\"uid-%s\",\"ContainerName\":\"%s\",\"ResourceName\":\"" RESOURCE
-                "\",\"DeviceIDs\":{\"-1\":[",
-                text->data[text->size - 1] == '[' ? "" : ",", container->pod, container->is_init ? "prepare" : "main");
+                "%s{\"PodUID\":\"uid-%s\",\"ContainerName\":\"%s\",\"ResourceName\":\"%s\",\"DeviceIDs\":{\"-1\":[",
+                text->data[text->size - 1] == '[' ? "" : ",", container->pod, container->is_init ? "prepare" : "main",
+                container->resource);
         for (size_t i = 0; i < container->n_ids; i++)
                 strbuf_printf(text, "%s\"%s\"", i ? "," : "", container->ids[i]);
         strbuf_printf(text, "]},\"AllocResp\":\"");
@@ -91,7 +96,7 @@ void fake_kubelet_write_record(void)
 
 bool fake_kubelet_repeat(const char *resource, void *data UNUSED)
 {
-        assert_string_equal(resource, RESOURCE);
+        assert_memory_equal(resource, "nvidia.com/", strlen("nvidia.com/"));
         kubelet.n_repeats++;
         if (kubelet.takes_lists)
                 fake_kubelet_write_record();
@@ -133,7 +138,8 @@ static struct list_text *list_now(void)
                 if (!one->is_in_memory || !one->is_running || one->is_init)
                         continue;
                 for (size_t j = 0; j < one->n_ids; j++)
-                        devices[j] = (struct held_device){RESOURCE, arena_strdup(&text->arena, one->ids[j])};
+                        devices[j] = (struct held_device){
+                                arena_strdup(&text->arena, one->resource), arena_strdup(&text->arena, one->ids[j])};
                 containers[text->list.n_containers++] = (struct pod_container){
                         "team", arena_strdup(&text->arena, one->pod), "main", devices, one->n_ids};
         }
@@ -261,7 +267,8 @@ struct fake_container *fake_kubelet_allocate(
 
         assert_true(kubelet.n_containers < FAKE_PODS && strlen(ids) < sizeof(text));
         forget_ended();
-        *container = (struct fake_container){.is_init = is_init};
+        *container = (struct fake_container){.is_init = is_init, .has_device = kubelet.names_devices};
+        snprintf(container->resource, sizeof(container->resource), "%s", resource->name);
         snprintf(container->pod, sizeof(container->pod), "%s", pod);
         strcpy(text, ids);
         for (char *id = strtok_r(text, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
@@ -271,6 +278,28 @@ struct fake_container *fake_kubelet_allocate(
         }
         broker->bind(resource, pointers, container->n_ids, on_bound, container, broker->data);
         return container;
+}
+
+static void on_started(const struct error *err, void *context)
+{
+        struct fake_container *container = context;
+
+        assert_true(container->is_waiting);
+        container->is_waiting = false;
+        if (err)
+                container->start_error = *err;
+}
+
+void fake_kubelet_start(const struct broker *broker, struct fake_container *container)
+{
+        const char *ids[FAKE_IDS];
+
+        for (size_t i = 0; i < container->n_ids; i++)
+                ids[i] = container->ids[i];
+        assert_false(container->is_waiting);
+        container->is_waiting = true;
+        container->start_error = (struct error){0};
+        broker->start(container->resource, ids, container->n_ids, on_started, container, broker->data);
 }
 
 void fake_kubelet_end_pod(const char *pod)

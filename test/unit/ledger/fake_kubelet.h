@@ -17,10 +17,12 @@
 #define FAKE_PODS 512
 #define FAKE_QUESTIONS 16
 
-/* One container, "main" or "prepare", of pod team/<name>, whose UID is uid-<name>. */
+/* What one container, "main" or "prepare", of pod team/<name>, whose UID is uid-<name>, has of one resource. */
 struct fake_container {
         char pod[24];
+        char resource[32];
         bool is_init;
+        bool has_device; /* its answer names a CDI device of its own */
         char ids[FAKE_IDS][24];
         size_t n_ids;
         bool is_answered;
@@ -33,6 +35,8 @@ struct fake_container {
         char partition[64];
         unsigned int sms;
         enum mps_tier tier;
+        bool is_waiting;          /* it is about to start, and has no answer yet */
+        struct error start_error; /* of that answer; its text is "" where it starts */
 };
 
 enum fake_answers { FAKE_ANSWERS, FAKE_REFUSES, FAKE_IS_SILENT };
@@ -44,6 +48,7 @@ struct fake_kubelet {
         bool takes_lists;     /* it writes its record when a list of devices is repeated */
         bool is_starting;     /* it has not gathered its pods */
         bool records_late;    /* an answer is read, and not entered anywhere yet */
+        bool names_devices;   /* the answers that it gets name CDI devices */
         enum fake_answers to; /* a question for its list */
         size_t n_questions;   /* that have no answer */
         size_t n_repeats;     /* of lists of devices */
@@ -63,6 +68,8 @@ bool fake_kubelet_repeat(const char *resource, void *data); /* plugins_repeat() 
 /* |ids| are separated by blanks. The outcome is in the container when it is there. */
 struct fake_container *fake_kubelet_allocate(
         const struct broker *broker, const struct resource *resource, const char *pod, bool is_init, const char *ids);
+/* It is about to start, for the first time or again. */
+void fake_kubelet_start(const struct broker *broker, struct fake_container *container);
 /* The pod of that name, with all its containers. */
 void fake_kubelet_end_pod(const char *pod);
 /* What was answered is in the ledger now. */

@@ -1,5 +1,6 @@
 #include "rig.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include "base/log.h"
 #include "fake_events.h"
 #include "io/loop.h"
+#include "share/cdi_name.h"
+#include "share/mps_limits.h"
 #include "share/sharing_policy.h"
 
 #define GPUS 2
@@ -74,18 +77,44 @@ void rig_settle(void)
 
         while (!is_quiet) {
                 size_t before = kubelet.n_questions;
+                bool is_told = false;
 
                 if (kubelet.to == FAKE_ANSWERS)
                         fake_kubelet_answer();
                 else if (kubelet.to == FAKE_REFUSES)
                         fake_kubelet_refuse();
+                if (api.to == FAKE_ANSWERS)
+                        is_told = fake_api_answer();
+                else if (api.to == FAKE_REFUSES)
+                        is_told = fake_api_refuse();
                 if (supervisor.allocations != FAKE_ALLOCATIONS_LATE)
                         fake_supervisor_answer();
-                is_quiet = kubelet.n_questions == 0 || kubelet.n_questions == before;
+                is_quiet = !is_told && (kubelet.n_questions == 0 || kubelet.n_questions == before);
         }
 }
 
 /* ---- the plan ---- */
+
+static const struct {
+        enum provisioning provisioning;
+        enum sharing_scope scope;
+        enum daemon_scope daemon_scope;
+        unsigned int device_lists;
+} kinds[] = {
+        [RIG_VERIFIED] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_PARTITIONS] = {PROVISIONING_SM, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_NAMESPACES] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_STRICT] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_CLAIMS] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_CLAIM_NAMESPACES] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_NODE] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_NODE, DEVICE_LIST_CDI_CRI},
+        [RIG_NODE_EACH] = {PROVISIONING_WEIGHTED, SCOPE_INDIVIDUAL, DAEMON_SCOPE_NODE, DEVICE_LIST_CDI_CRI},
+        [RIG_DECLARED] = {PROVISIONING_DECLARED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_CDI_CRI},
+        [RIG_DECLARED_FITS] = {PROVISIONING_DECLARED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_CDI_CRI},
+        [RIG_DECLARED_EACH] = {PROVISIONING_DECLARED, SCOPE_INDIVIDUAL, DAEMON_SCOPE_NODE, DEVICE_LIST_CDI_CRI},
+        [RIG_DECLARED_ENVVAR] = {PROVISIONING_DECLARED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_ENVVAR_EACH] = {PROVISIONING_WEIGHTED, SCOPE_INDIVIDUAL, DAEMON_SCOPE_NODE, DEVICE_LIST_ENVVAR},
+};
 
 static bool has_namespaces(enum rig_shares shares)
 {
@@ -98,11 +127,15 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
 
         *node = node_new(GPUS);
         node_share(node, SHARING_MPS, replicas);
-        node->section.provisioning = shares == RIG_PARTITIONS ? PROVISIONING_SM : PROVISIONING_WEIGHTED;
+        node->section.provisioning = kinds[shares].provisioning;
+        node->section.scope = kinds[shares].scope;
+        node->section.daemon_scope = kinds[shares].daemon_scope;
+        node->section.refuses_overcommit = shares == RIG_DECLARED_FITS;
         node->section.reserve = shares == RIG_STRICT ? RESERVE_STRICT : RESERVE_NONE;
         node->shared.has_placement = true;
         node->shared.placement = PLACEMENT_SAME_GPU;
         node->section.guard = GUARD_TERMINATE;
+        node->config.device_lists = kinds[shares].device_lists;
         node->section.max_per_request = shares == RIG_STRICT ? 2 : replicas;
         node->inventory.driver_version = shares == RIG_PARTITIONS ? "590.10"
                                          : has_namespaces(shares) ? "615.10"
@@ -117,9 +150,10 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         node->config.kubelet_socket = rig.socket;
         node->config.pod_resources = rig.socket;
         node->config.mps_directory = rig.mps;
-        node->config.cdi_root = rig.mps; /* no CDI device of a container is there */
+        node->config.cdi_root = rig.cdi;
         node->config.mps_control = "";
         assert_ok(node_plan(node), &node->err);
+        kubelet.names_devices = mps_limits_at_start(node->plan, &node->plan->resources[0]);
 }
 
 /* ---- the agent ---- */
@@ -203,6 +237,7 @@ void rig_open(void)
                 .on_change = on_change,
                 .on_held = on_held,
                 .events = fake_events_begin(),
+                .client = fake_api_client(),
                 .repeat = fake_kubelet_repeat,
                 .health = &rig.health,
                 .now = read_clocks,
@@ -256,6 +291,7 @@ int rig_begin(void **state)
         snprintf(rig.record, sizeof(rig.record), "%s/kubelet_internal_checkpoint", rig.folder);
         snprintf(rig.mps, sizeof(rig.mps), "%s/mps", rig.folder);
         snprintf(rig.away, sizeof(rig.away), "%s/away", rig.folder);
+        snprintf(rig.cdi, sizeof(rig.cdi), "%s/cdi", rig.folder);
         snprintf(rig.file, sizeof(rig.file), "%s/allocations-nvidia.com_gpu.json", rig.mps);
         assert_int_equal(mkdir(rig.mps, 0755), 0);
         uv_loop_init(&rig.loop);
@@ -270,6 +306,22 @@ int rig_begin(void **state)
         return 0;
 }
 
+static void remove_folder(const char *path)
+{
+        DIR *folder = opendir(path);
+        const struct dirent *entry;
+
+        while (folder && (entry = readdir(folder))) {
+                _free_ char *file = xasprintf("%s/%s", path, entry->d_name);
+
+                unlink(file);
+        }
+        if (folder) {
+                closedir(folder);
+                assert_int_equal(rmdir(path), 0);
+        }
+}
+
 int rig_end(void **state UNUSED)
 {
         if (rig.ledger)
@@ -279,8 +331,9 @@ int rig_end(void **state UNUSED)
         fake_supervisor_end();
         fake_kubelet_end();
         fake_events_end();
-        unlink(rig.file);
-        assert_int_equal(rmdir(rig.mps), 0);
+        fake_api_end();
+        remove_folder(rig.mps);
+        remove_folder(rig.cdi);
         assert_int_equal(rmdir(rig.folder), 0);
         rollout_free(rig.rollout);
         node_done(&rig.changed);
@@ -297,10 +350,20 @@ const struct resource *rig_resource(void)
         return &rig.plan->resources[0];
 }
 
+static const struct resource *resource_of(const char *ids)
+{
+        const char *id = arena_strndup(&rig.arena, ids, strcspn(ids, " "));
+
+        for (size_t i = 0; i < rig.plan->n_resources; i++)
+                if (map_find(&rig.plan->resources[i].by_id, id))
+                        return &rig.plan->resources[i];
+        return rig_resource();
+}
+
 static struct fake_container *ask(const char *pod, bool is_init, const char *ids)
 {
         struct fake_container *container =
-                fake_kubelet_allocate(ledger_broker(rig.ledger), rig_resource(), pod, is_init, ids);
+                fake_kubelet_allocate(ledger_broker(rig.ledger), resource_of(ids), pod, is_init, ids);
 
         rig_settle();
         return container;
@@ -323,6 +386,54 @@ struct fake_container *rig_run(const char *pod, const char *ids)
         if (!container->is_running)
                 fail_msg("%s has no answer, or an error: %s", pod, container->error.text);
         return container;
+}
+
+const char *rig_start_container(struct fake_container *container)
+{
+        fake_kubelet_start(ledger_broker(rig.ledger), container);
+        rig_settle();
+        return container->is_waiting ? "it waits" : container->start_error.text;
+}
+
+/* ---- its device ---- */
+
+const char *rig_device(const struct fake_container *container)
+{
+        _free_ char *path = xasprintf("%s/k8s.device-plugin.nvidia.com-mps-%s.json", rig.cdi, container->allocation);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        json_t *spec = json_load_file(path, 0, NULL);
+        const json_t *device = json_array_get(json_object_get(spec, "devices"), 0);
+        const json_t *variables = json_object_get(json_object_get(device, "containerEdits"), "env");
+        const json_t *variable;
+        size_t i;
+
+        if (!spec)
+                return NULL;
+        assert_string_equal(json_string_value(json_object_get(spec, "kind")), CDI_KIND_MPS);
+        assert_string_equal(json_string_value(json_object_get(device, "name")), container->allocation);
+        json_array_foreach(variables, i, variable) strbuf_printf(&text, "%s\n", json_string_value(variable));
+        json_decref(spec);
+        return arena_strdup(&rig.arena, text.data);
+}
+
+static const char *value_of(const char *variables, const char *name)
+{
+        const char *at = strstr(variables, name);
+
+        if (!at)
+                return "-";
+        at += strlen(name);
+        return arena_strndup(&rig.arena, at, strcspn(at, "\n"));
+}
+
+const char *rig_limits(const struct fake_container *container)
+{
+        const char *variables = rig_device(container);
+
+        if (!variables)
+                return "none";
+        return arena_printf(&rig.arena, "%s %s", value_of(variables, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="),
+                value_of(variables, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="));
 }
 
 /* ---- what is to be seen ---- */

@@ -9,6 +9,7 @@
 
 #include "unit.h"
 
+#include "fake_api.h"
 #include "fake_kubelet.h"
 #include "fake_supervisor.h"
 #include "gpu/unit_health.h"
@@ -23,12 +24,21 @@ enum rig_shares {
         RIG_STRICT,           /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
         RIG_CLAIMS,           /* as the first, but GPU-1 belongs to DRA */
         RIG_CLAIM_NAMESPACES, /* the same on a newer driver */
+        /* A CDI device is made for each container when it starts: */
+        RIG_NODE,          /* weighted, one daemon for both GPUs */
+        RIG_NODE_EACH,     /* the same, and each GPU has a resource of its own: gpu0, gpu1 */
+        RIG_DECLARED,      /* the containers declare what they need, of a daemon for each GPU */
+        RIG_DECLARED_FITS, /* the same, and overcommit is refused */
+        RIG_DECLARED_EACH, /* as RIG_NODE_EACH, and the containers declare */
+        /* Containers get their devices by environment variables: */
+        RIG_DECLARED_ENVVAR, /* the containers declare what they need */
+        RIG_ENVVAR_EACH,     /* weighted, and each GPU has a resource of its own */
 };
 
 struct rig {
         enum rig_shares shares;
         char folder[48];
-        char socket[96], record[96], mps[96], away[96], file[128];
+        char socket[96], record[96], mps[96], away[96], cdi[96], file[128];
         struct node node;
         struct node changed;       /* of rig_change() */
         const struct plan *wanted; /* by the newest configuration */
@@ -71,11 +81,19 @@ void rig_change(unsigned int replicas);
 void rig_review(void);
 void rig_set_health(const char *uuid, bool is_healthy);
 
-const struct resource *rig_resource(void);
+const struct resource *rig_resource(void); /* the first */
+/* Of the resource that has the first of the ids. */
 struct fake_container *rig_allocate(const char *pod, const char *ids);
 struct fake_container *rig_allocate_init(const char *pod, const char *ids);
 /* It has to be given. */
 struct fake_container *rig_run(const char *pod, const char *ids);
+
+/* It is about to start: "" if it starts, the error, or "it waits". */
+const char *rig_start_container(struct fake_container *container);
+/* The limits in its CDI device: "0=5952M 25", "-" for one that it has not. "none": there is no device. */
+const char *rig_limits(const struct fake_container *container);
+/* All variables in its device, one a line; NULL: there is none. */
+const char *rig_device(const struct fake_container *container);
 
 /* "train GPU-0[0 1], ? GPU-1[3]": from the oldest to the newest; "?" where kubelet has not told whose it is. */
 const char *rig_allocations(void);

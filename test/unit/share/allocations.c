@@ -592,7 +592,7 @@ static void test_the_ledger_survive_as_text(void **state UNUSED)
         fixture_init(&fixture, "A*4 B*4", 3);
         ask(&fixture, "A::0 A::1 B::0");
         ask(&fixture, "A::1");
-        text = allocations_write(fixture.allocations);
+        text = allocations_write_all(&(const struct allocations *){fixture.allocations}, 1);
         assert_string_equal(text,
                 "{\"version\":1,\"grants\":["
                 "{\"id\":\"g1\",\"unit\":\"A\",\"since\":1000,\"devices\":[\"A::0\",\"A::1\",\"B::0\"]},"
@@ -600,7 +600,7 @@ static void test_the_ledger_survive_as_text(void **state UNUSED)
         allocations_free(fixture.allocations);
         fixture.allocations = allocations_new(&fixture.rig->resource, 3);
         assert_ok(allocations_read(fixture.allocations, text, strlen(text), fixture.now, &fixture.err), &fixture.err);
-        again = allocations_write(fixture.allocations);
+        again = allocations_write_all(&(const struct allocations *){fixture.allocations}, 1);
         assert_string_equal(again, text);
         assert_string_equal(allocations_of_device(fixture.allocations, "A::1")->id, "g2");
         assert_string_equal(ask(&fixture, "B::1 B::2"), "B");

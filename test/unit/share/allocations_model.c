@@ -231,7 +231,7 @@ static void compare_units(struct world *world)
 static void write_record(struct world *world)
 {
         free(world->record);
-        world->record = allocations_write(world->allocations);
+        world->record = allocations_write_all(&(const struct allocations *){world->allocations}, 1);
 }
 
 /* Its record is up to date, old, or lost. */

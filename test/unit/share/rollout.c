@@ -312,6 +312,31 @@ static void test_a_gpu_and_its_mig_devices_wait_for_one_another(void **state UNU
         assert_string_equal(rig_describe(&rig, whole.plan), "gpu: GPU-1[all]; mig-1g.5gb: ~MIG-0-0[all!]");
 }
 
+/* Nobody new gets any of it here, and who offers it to claims sees by what is pending that it is not free yet. */
+static void test_a_gpu_that_goes_to_dra_waits_for_its_containers(void **state UNUSED)
+{
+        static const struct device_ref refs[] = {{.uuid = "GPU-0"}};
+        const struct share_text text = MPS(4);
+        _cleanup_(node_done) struct node before = make_node(&text);
+        _cleanup_(node_done) struct node after = make_node(&text);
+        _cleanup_(rig_end) struct rollout_rig rig = {0};
+
+        after.config.dra = (struct config_dra){
+                .enabled = true, .devices = {.kind = SELECT_LIST, .refs = refs, .n_refs = ARRAY_SIZE(refs)}};
+        assert_ok(node_plan(&before), &before.err);
+        assert_ok(node_plan(&after), &after.err);
+        rig_promise(&rig, before.plan);
+        rig_hold(&rig, "nvidia.com/gpu", "GPU-0::3", "team/pod/main");
+        rig_judge(&rig, after.plan);
+        assert_string_equal(rig_describe(&rig, after.plan), "gpu: GPU-1*4[0 1 2 3] leaving GPU-0*4[3]");
+        assert_string_equal(
+                rig_describe_pending(&rig), "gpu GPU-0: mps uniform, 4 replicas -> DRA, 1 of team/pod/main");
+        rig_release(&rig, "GPU-0::3");
+        rig_judge(&rig, after.plan);
+        assert_string_equal(rig_describe(&rig, after.plan), "gpu: as wanted");
+        assert_int_equal(rig.rollout->n_pending, 0);
+}
+
 static void test_names_that_were_never_ours_are_left_alone(void **state UNUSED)
 {
         const struct share_text text = SLICES(2);
@@ -338,6 +363,7 @@ int main(void)
                 cmocka_unit_test(test_before_kubelet_has_told_daemons_stay_as_they_are),
                 cmocka_unit_test(test_without_a_record_what_is_held_under_mps_is_taken_for_what_is_wanted),
                 cmocka_unit_test(test_a_gpu_and_its_mig_devices_wait_for_one_another),
+                cmocka_unit_test(test_a_gpu_that_goes_to_dra_waits_for_its_containers),
                 cmocka_unit_test(test_names_that_were_never_ours_are_left_alone),
         };
 

@@ -1,5 +1,6 @@
 #include "sim.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -85,6 +86,15 @@ static void test_a_shorter_list_starts_anew_where_it_differs(void **state)
         sim_write(sim, two_gpus);
         assert_nvml(NVML_SUCCESS, sim->nvmlEventSetWait_v2(set, &event, 0));
         assert_int_equal(event.eventData, 13);
+}
+
+static void test_a_wait_ends_after_the_longest_that_the_scenario_has(void **state)
+{
+        struct sim *sim = *state;
+        nvmlEventData_t event;
+
+        sim_start(sim, "longestWait: 5ms\ngpus: [{model: T4}]\n");
+        assert_nvml(NVML_ERROR_TIMEOUT, sim->nvmlEventSetWait_v2(new_set(sim, 1), &event, UINT_MAX));
 }
 
 static int64_t now_us(void)
@@ -234,6 +244,7 @@ int main(void)
                 SIM_TEST(test_an_appended_xid_comes_once_to_every_set),
                 SIM_TEST(test_only_what_is_registered_comes),
                 SIM_TEST(test_a_shorter_list_starts_anew_where_it_differs),
+                SIM_TEST(test_a_wait_ends_after_the_longest_that_the_scenario_has),
                 SIM_TEST(test_a_blocked_wait_wakes_for_an_edit),
                 SIM_TEST(test_a_blocked_wait_wakes_for_a_replaced_file),
                 SIM_TEST(test_freeing_a_set_ends_the_wait_on_it),

@@ -70,6 +70,29 @@ static void test_a_refusal_names_its_setting(void **state UNUSED)
         assert_null(plan_refusal(&any, 1000));
 }
 
+static void test_devices_exclude_each_other_when_they_need_more_than_their_gpu_has(void **state UNUSED)
+{
+        static const struct dra_counter all[] = {{"memory-slice-0", 1}, {"memory-slice-1", 1}, {"multiprocessors", 14}};
+        static const struct dra_counter first[] = {{"memory-slice-0", 1}, {"multiprocessors", 7}};
+        static const struct dra_counter second[] = {{"memory-slice-1", 1}, {"multiprocessors", 7}};
+        static const struct dra_counter large[] = {{"memory-slice-1", 1}, {"multiprocessors", 8}};
+        static const struct dra_counter_set sets[] = {{"gpu-0-counters", all, 3}, {"gpu-1-counters", all, 3}};
+        const struct dra_device a = {.name = "a", .counter_set = &sets[0], .consumes = first, .n_consumes = 2};
+        const struct dra_device b = {.name = "b", .counter_set = &sets[0], .consumes = second, .n_consumes = 2};
+        const struct dra_device c = {.name = "c", .counter_set = &sets[0], .consumes = large, .n_consumes = 2};
+        const struct dra_device elsewhere = {.name = "d", .counter_set = &sets[1], .consumes = all, .n_consumes = 3};
+        const struct dra_device free_of_all = {.name = "e"};
+
+        assert_false(plan_dra_excludes(&a, &b)); /* all that there is, and no more */
+        assert_true(plan_dra_excludes(&a, &c));
+        assert_true(plan_dra_excludes(&c, &a));
+        assert_true(plan_dra_excludes(&b, &c));
+        assert_false(plan_dra_excludes(&a, &a));
+        assert_false(plan_dra_excludes(&a, &elsewhere));
+        assert_false(plan_dra_excludes(&a, &free_of_all));
+        assert_false(plan_dra_excludes(&free_of_all, &free_of_all));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -77,6 +100,7 @@ int main(void)
                 cmocka_unit_test(test_half_of_one_replica_is_none),
                 cmocka_unit_test(test_what_is_no_count_is_named),
                 cmocka_unit_test(test_a_refusal_names_its_setting),
+                cmocka_unit_test(test_devices_exclude_each_other_when_they_need_more_than_their_gpu_has),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

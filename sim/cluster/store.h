@@ -1,0 +1,32 @@
+/*
+ * The objects of the stand-in, and what is asked of them: a request in, an answer out. It knows no connections.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct store {
+        json_t *collections; /* path: {name: object} */
+        json_t *log; /* [{"collection": path, "version": n, "event": {"type", "object"}}] in the order of the writes */
+        json_int_t version;
+};
+
+struct store_request {
+        const char *method;
+        const char *path;
+        const char *query;  /* "" for none */
+        const json_t *body; /* NULL: none */
+};
+
+void store_init(struct store *store);
+void store_done(struct store *store);
+
+/* The status of HTTP; *ret_answer is for the caller to release. */
+unsigned int store_serve(struct store *store, const struct store_request *request, json_t **ret_answer);
+
+/* Whether a request is for a watch; then the collection, for the caller to free, and the version after which it begins. */
+bool store_is_watch(const struct store_request *request, char **ret_collection, json_int_t *ret_version);
+
+/* As whoever may do everything; |object| is taken over. */
+const json_t *store_put(struct store *store, const char *collection, json_t *object);

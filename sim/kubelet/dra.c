@@ -1,0 +1,353 @@
+#include "sim/kubelet/dra.h"
+
+#include <dirent.h>
+#include <string.h>
+
+#include <dra.pb-c.h>
+#include <pluginregistration.pb-c.h>
+
+#include "io/dirwatch.h"
+#include "sim/kubelet/internal.h"
+
+#define POLL_MS UINT64_C(1000)
+#define INFO_TIMEOUT_MS UINT64_C(10000) /* kubelet gives it one second; this machine may be slower */
+#define CALL_TIMEOUT_MS UINT64_C(45000)
+#define SUFFIX "-reg.sock"
+
+/* A socket in the registry. */
+struct instance {
+        struct list link;
+        char *path;
+        struct file_identity identity;
+        struct rpc_client *client; /* while it is being registered */
+        char *driver;              /* NULL: it has not said it */
+        char *endpoint;
+        const char *service; /* NULL: no version that is spoken here */
+        bool is_registered;
+};
+
+struct kubelet_dra {
+        uv_loop_t *loop;
+        char *registry;
+        struct dirwatch *watch;
+        struct list instances; /* the newest last */
+        struct list calls;
+};
+
+/* ---- registration ---- */
+
+static void instance_free(struct instance *instance)
+{
+        list_remove(&instance->link);
+        rpc_client_close(TAKE_PTR(instance->client));
+        free(instance->path);
+        free(instance->driver);
+        free(instance->endpoint);
+        free(instance);
+}
+
+static void on_notified(struct rpc_call *call UNUSED, enum rpc_status status, const char *text UNUSED, void *data)
+{
+        struct instance *instance = data;
+
+        instance->is_registered = status == RPC_OK && instance->service;
+        rpc_client_close(TAKE_PTR(instance->client));
+}
+
+static void notify(struct instance *instance)
+{
+        static const struct rpc_handlers handlers = {.ended = on_notified};
+        Pluginregistration__RegistrationStatus status = PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
+        char refusal[] = "none of its versions is supported";
+        struct rpc_message *message;
+
+        status.plugin_registered = instance->service != NULL;
+        if (!instance->service)
+                status.error = refusal;
+        message = message_pack(&status.base);
+        rpc_client_call(instance->client, NULL, "/pluginregistration.Registration/NotifyRegistrationStatus", message,
+                INFO_TIMEOUT_MS, &handlers, instance);
+        rpc_message_unref(message);
+}
+
+static const char *service_of(const char *version)
+{
+        return strcmp(version, "v1.DRAPlugin") == 0        ? "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
+               : strcmp(version, "v1beta1.DRAPlugin") == 0 ? "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
+                                                           : NULL;
+}
+
+static void on_info(struct rpc_call *call UNUSED, const uint8_t *bytes, size_t size, void *data)
+{
+        struct instance *instance = data;
+        Pluginregistration__PluginInfo *info = pluginregistration__plugin_info__unpack(NULL, size, bytes);
+
+        if (!info || instance->driver)
+                return;
+        instance->driver = xstrdup(info->name);
+        instance->endpoint = xstrdup(info->endpoint);
+        for (size_t i = 0; i < info->n_supported_versions && !instance->service; i++)
+                instance->service = service_of(info->supported_versions[i]);
+        if (strcmp(info->type, "DRAPlugin") != 0)
+                instance->service = NULL;
+        pluginregistration__plugin_info__free_unpacked(info, NULL);
+}
+
+static void on_info_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text UNUSED, void *data)
+{
+        struct instance *instance = data;
+
+        if (status == RPC_OK && instance->driver)
+                notify(instance);
+        else
+                rpc_client_close(TAKE_PTR(instance->client));
+}
+
+static void add_instance(struct kubelet_dra *dra, const char *path, const struct file_identity *identity)
+{
+        static const struct rpc_handlers handlers = {.message = on_info, .ended = on_info_ended};
+        struct instance *instance = xcalloc(1, sizeof(*instance));
+        struct rpc_message *empty = rpc_message_new(0);
+        struct error err;
+
+        instance->path = xstrdup(path);
+        instance->identity = *identity;
+        list_append(&dra->instances, &instance->link);
+        if (rpc_client_new(&instance->client, dra->loop, path, &(struct rpc_client_options){0}, &err) == 0)
+                rpc_client_call(instance->client, NULL, "/pluginregistration.Registration/GetInfo", empty,
+                        INFO_TIMEOUT_MS, &handlers, instance);
+        rpc_message_unref(empty);
+}
+
+/* ---- the registry ---- */
+
+static struct instance *instance_of(const struct kubelet_dra *dra, const char *path)
+{
+        LIST_FOR_EACH(link, &dra->instances) {
+                struct instance *instance = container_of(link, struct instance, link);
+
+                if (strcmp(instance->path, path) == 0)
+                        return instance;
+        }
+        return NULL;
+}
+
+/* True: another socket is in its place, none, or one that did not answer: it may do so now. */
+static bool is_outdated(const struct instance *instance)
+{
+        const struct file_identity now = file_identity_of(instance->path);
+
+        return !file_identity_is_same(&now, &instance->identity) || (!instance->client && !instance->is_registered);
+}
+
+static void drop_outdated(struct kubelet_dra *dra)
+{
+        struct list *next;
+
+        for (struct list *link = dra->instances.next; link != &dra->instances; link = next) {
+                struct instance *instance = container_of(link, struct instance, link);
+
+                next = link->next;
+                if (is_outdated(instance))
+                        instance_free(instance);
+        }
+}
+
+static void look(void *data)
+{
+        struct kubelet_dra *dra = data;
+        DIR *folder = opendir(dra->registry);
+        const struct dirent *entry;
+
+        drop_outdated(dra);
+        while (folder && (entry = readdir(folder))) {
+                _free_ char *path = xasprintf("%s/%s", dra->registry, entry->d_name);
+                const struct file_identity identity = file_identity_of(path);
+                size_t length = strlen(entry->d_name);
+
+                if (length > strlen(SUFFIX) && strcmp(entry->d_name + length - strlen(SUFFIX), SUFFIX) == 0 &&
+                        file_identity_exists(&identity) && !instance_of(dra, path))
+                        add_instance(dra, path, &identity);
+        }
+        if (folder)
+                closedir(folder);
+}
+
+static const struct instance *find(const struct kubelet_dra *dra, const char *driver)
+{
+        const struct instance *found = NULL;
+
+        LIST_FOR_EACH(link, &dra->instances) {
+                const struct instance *instance = container_of(link, struct instance, link);
+
+                if (instance->is_registered && strcmp(instance->driver, driver) == 0)
+                        found = instance;
+        }
+        return found;
+}
+
+/* ---- calls ---- */
+
+struct call {
+        struct list link;
+        struct rpc_client *client; /* one each: a connection that ended is no connection of the next call */
+        struct arena arena;
+        const char *uid;
+        const char **cdi_ids;
+        size_t n_cdi_ids;
+        const char *error; /* of the claim */
+        bool is_answered;  /* the claim is in the answer */
+        kubelet_dra_answer_fn *answered;
+        void *data;
+};
+
+static void call_done(struct call *call, const char *error)
+{
+        list_remove(&call->link);
+        call->answered(call->cdi_ids, error ? 0 : call->n_cdi_ids, error, call->data);
+        arena_done(&call->arena);
+        free(call);
+}
+
+static void on_prepared(struct rpc_call *rpc UNUSED, const uint8_t *bytes, size_t size, void *data)
+{
+        struct call *call = data;
+        Dra__PrepareResponse *response = dra__prepare_response__unpack(NULL, size, bytes);
+
+        for (size_t i = 0; response && i < response->n_claims; i++) {
+                const Dra__PrepareResult *result = response->claims[i]->value;
+
+                if (!result || strcmp(response->claims[i]->key, call->uid) != 0)
+                        continue;
+                call->is_answered = true;
+                call->error = *result->error ? arena_strdup(&call->arena, result->error) : NULL;
+                for (size_t j = 0; j < result->n_devices; j++) {
+                        const Dra__Device *device = result->devices[j];
+                        const char **ids =
+                                ARENA_ARRAY(&call->arena, const char *, call->n_cdi_ids + device->n_cdi_device_ids);
+
+                        if (call->n_cdi_ids)
+                                memcpy(ids, call->cdi_ids, call->n_cdi_ids * sizeof(*ids));
+                        for (size_t k = 0; k < device->n_cdi_device_ids; k++)
+                                ids[call->n_cdi_ids++] = arena_strdup(&call->arena, device->cdi_device_ids[k]);
+                        call->cdi_ids = ids;
+                }
+        }
+        dra__prepare_response__free_unpacked(response, NULL);
+}
+
+static void on_unprepared(struct rpc_call *rpc UNUSED, const uint8_t *bytes, size_t size, void *data)
+{
+        struct call *call = data;
+        Dra__UnprepareResponse *response = dra__unprepare_response__unpack(NULL, size, bytes);
+
+        for (size_t i = 0; response && i < response->n_claims; i++) {
+                const Dra__UnprepareResult *result = response->claims[i]->value;
+
+                if (!result || strcmp(response->claims[i]->key, call->uid) != 0)
+                        continue;
+                call->is_answered = true;
+                call->error = *result->error ? arena_strdup(&call->arena, result->error) : NULL;
+        }
+        dra__unprepare_response__free_unpacked(response, NULL);
+}
+
+static void on_call_ended(struct rpc_call *rpc UNUSED, enum rpc_status status, const char *text, void *data)
+{
+        struct call *call = data;
+        struct rpc_client *client = TAKE_PTR(call->client);
+
+        if (status != RPC_OK)
+                call_done(call, text);
+        else
+                call_done(call, call->is_answered ? call->error : "the driver left out the claim");
+        rpc_client_close(client); /* NULL: it is being closed */
+}
+
+static void start_call(struct kubelet_dra *dra, const char *driver, const char *method,
+        const struct rpc_handlers *handlers, const struct kubelet_dra_claim *claim, kubelet_dra_answer_fn *answered,
+        void *data)
+{
+        const struct instance *instance = find(dra, driver);
+        struct call *call = xcalloc(1, sizeof(*call));
+        Dra__ClaimsRequest request = DRA__CLAIMS_REQUEST__INIT;
+        Dra__Claim asked = DRA__CLAIM__INIT;
+        Dra__Claim *claims[] = {&asked};
+        struct rpc_message *message;
+        struct error err;
+
+        call->uid = arena_strdup(&call->arena, claim->uid);
+        call->answered = answered;
+        call->data = data;
+        list_append(&dra->calls, &call->link);
+        asked.namespace_ = arena_strdup(&call->arena, claim->namespace);
+        asked.uid = arena_strdup(&call->arena, claim->uid);
+        asked.name = arena_strdup(&call->arena, claim->name);
+        request.claims = claims;
+        request.n_claims = 1;
+        if (!instance)
+                error_raise(&err, ERROR_UNAVAILABLE, "DRA driver %s is not registered", driver);
+        if (!instance || rpc_client_new(&call->client, dra->loop, instance->endpoint, &(struct rpc_client_options){0},
+                                 &err) < 0) {
+                call_done(call, err.text);
+                return;
+        }
+        message = message_pack(&request.base);
+        rpc_client_call(call->client, NULL, arena_printf(&call->arena, "%s%s", instance->service, method), message,
+                CALL_TIMEOUT_MS, handlers, call);
+        rpc_message_unref(message);
+}
+
+/* ---- public ---- */
+
+int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *registry, struct error *err)
+{
+        struct kubelet_dra *dra = xcalloc(1, sizeof(*dra));
+
+        dra->loop = loop;
+        dra->registry = xstrdup(registry);
+        list_init(&dra->instances);
+        list_init(&dra->calls);
+        if (dirwatch_new(&dra->watch, loop, registry, POLL_MS, look, dra, err) < 0) {
+                kubelet_dra_close(dra);
+                return -1;
+        }
+        look(dra);
+        *ret = dra;
+        return 0;
+}
+
+struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra)
+{
+        if (!dra)
+                return NULL;
+        dirwatch_close(dra->watch);
+        while (!list_is_empty(&dra->calls))
+                rpc_client_close(TAKE_PTR(container_of(dra->calls.next, struct call, link)->client));
+        while (!list_is_empty(&dra->instances))
+                instance_free(container_of(dra->instances.next, struct instance, link));
+        free(dra->registry);
+        free(dra);
+        return NULL;
+}
+
+bool kubelet_dra_has(const struct kubelet_dra *dra, const char *driver)
+{
+        return find(dra, driver) != NULL;
+}
+
+void kubelet_dra_prepare(struct kubelet_dra *dra, const char *driver, const struct kubelet_dra_claim *claim,
+        kubelet_dra_answer_fn *answered, void *data)
+{
+        static const struct rpc_handlers handlers = {.message = on_prepared, .ended = on_call_ended};
+
+        start_call(dra, driver, "NodePrepareResources", &handlers, claim, answered, data);
+}
+
+void kubelet_dra_unprepare(struct kubelet_dra *dra, const char *driver, const struct kubelet_dra_claim *claim,
+        kubelet_dra_answer_fn *answered, void *data)
+{
+        static const struct rpc_handlers handlers = {.message = on_unprepared, .ended = on_call_ended};
+
+        start_call(dra, driver, "NodeUnprepareResources", &handlers, claim, answered, data);
+}
