@@ -49,6 +49,8 @@ struct dra_driver {
         struct complaint bad_slices;
         uv_timer_t turn_timer; /* to the end of the turn */
         bool health_is_new;
+        bool is_registered;
+        bool has_slices;
         bool is_closing; /* the ledger may be gone: calls that still come are refused */
         bool is_registration_closed;
         bool is_timer_closed;
@@ -560,6 +562,7 @@ static void on_slices(const struct error *error, void *data)
 {
         struct dra_driver *driver = data;
 
+        driver->has_slices = !error;
         if (error) {
                 complain(&driver->bad_slices, "the ResourceSlices are not as they should be, will try again", error);
                 return;
@@ -567,6 +570,27 @@ static void on_slices(const struct error *error, void *data)
         complaint_settle(&driver->bad_slices);
         log_info("the ResourceSlices are as they should be",
                 LOG_UINT("devices", dra_publisher_layout(driver->publisher)->n_devices));
+}
+
+static void on_registered(const char *error, void *data)
+{
+        struct dra_driver *driver = data;
+
+        driver->is_registered = !error;
+}
+
+struct dra_measures dra_driver_measure(const struct dra_driver *driver)
+{
+        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+
+        return (struct dra_measures){
+                .is_registered = driver->is_registered,
+                .has_slices = driver->has_slices,
+                .knows_features = layout,
+                .features = dra_publisher_features(driver->publisher),
+                .layout = layout,
+                .calls = dra_prepare_counts(driver->prepare),
+        };
 }
 
 /* ---- health ---- */
@@ -748,6 +772,8 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .plugins = dra->plugins,
                 .driver = driver->name,
                 .instance = dra->instance,
+                .on_status = on_registered,
+                .data = driver,
         };
 
         if (open_record(driver, folder, err) < 0) {

@@ -15,6 +15,7 @@ struct dra_preparing {
         struct dra_prepare *prepare;
         struct arena arena;
         enum preparing_state state;
+        bool is_unprepare;
         struct dra_service_claim claim;
         struct dra_prepared_claim made; /* once it is checked: what is or will be recorded */
         struct error failure; /* why a Prepare is taken back; kind ERROR_NONE: it is an Unprepare, or goes well */
@@ -27,6 +28,7 @@ struct dra_prepare {
         struct arena arena;
         struct dra_wanted_rules rules;
         struct list calls;
+        struct dra_prepare_counts counts;
 };
 
 static const struct dra_prepare_node *node_of(const struct dra_preparing *preparing)
@@ -45,6 +47,12 @@ static void preparing_free(struct dra_preparing *preparing)
 static void finish(struct dra_preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
         const struct error *err)
 {
+        struct dra_prepare_counts *counts = &preparing->prepare->counts;
+
+        if (preparing->is_unprepare)
+                ++*(err ? &counts->unprepare_refused : &counts->unprepared);
+        else
+                ++*(err ? &counts->prepare_refused : &counts->prepared);
         list_remove(&preparing->link);
         preparing->done(devices, n_devices, err, preparing->data);
         preparing_free(preparing);
@@ -261,8 +269,8 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
  * While a call of ours runs this process has the lock, and nobody else changes the record (dra/service.h). NULL, and the call is answered,
  * when the record cannot be read.
  */
-static struct dra_preparing *begin(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+static struct dra_preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
+        bool is_unprepare, dra_prepare_done_fn *done, void *data)
 {
         struct dra_preparing *preparing = xcalloc(1, sizeof(*preparing));
         bool is_alone = list_is_empty(&prepare->calls);
@@ -273,6 +281,7 @@ static struct dra_preparing *begin(
                 assert(strcmp(container_of(link, struct dra_preparing, link)->claim.uid, claim->uid) != 0);
         }
         preparing->prepare = prepare;
+        preparing->is_unprepare = is_unprepare;
         preparing->claim.namespace = arena_strdup(&preparing->arena, claim->namespace);
         preparing->claim.uid = arena_strdup(&preparing->arena, claim->uid);
         preparing->claim.name = arena_strdup(&preparing->arena, claim->name);
@@ -294,7 +303,7 @@ void dra_prepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         const struct dra_prepare_node *node = &prepare->options.node;
-        struct dra_preparing *preparing = begin(prepare, claim, done, data);
+        struct dra_preparing *preparing = begin(prepare, claim, false, done, data);
         const struct dra_prepared_claim *recorded;
         struct error err;
 
@@ -313,7 +322,7 @@ void dra_prepare_claim(
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        struct dra_preparing *preparing = begin(prepare, claim, done, data);
+        struct dra_preparing *preparing = begin(prepare, claim, true, done, data);
 
         if (preparing)
                 take_back(preparing);
@@ -344,6 +353,11 @@ struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare)
 void dra_prepare_set_rules(struct dra_prepare *prepare, const struct dra_wanted_rules *rules)
 {
         prepare->rules = *rules;
+}
+
+struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare)
+{
+        return prepare->counts;
 }
 
 size_t dra_prepare_calls(const struct dra_prepare *prepare)

@@ -99,6 +99,15 @@ void dra_prepare_claim(
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
 
+/* Calls that are answered, by what was asked and how it ended. */
+struct dra_prepare_counts {
+        uint64_t prepared;
+        uint64_t prepare_refused;
+        uint64_t unprepared;
+        uint64_t unprepare_refused;
+};
+struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare);
+
 /* Calls that are not answered. */
 size_t dra_prepare_calls(const struct dra_prepare *prepare);
 
