@@ -1,7 +1,8 @@
 /*
  * The time from kubelet's request to its answer when it asks for 50 claims at once, and that of one alone: Prepare with the record and the CDI
- * files on disk. API server, ledger and MPS daemon answer at once; what they take comes on top. Then what 1,000 cycles leave behind.
- * usage: bench-prepare [FOLDER]
+ * files where they are on a node: on disk, and in memory as /run is. API server, ledger and MPS daemon answer at once; what they take comes on
+ * top. Then what 1,000 cycles leave behind.
+ * usage: bench-prepare
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,9 @@
 #define GIB (UINT64_C(1) << 30)
 
 struct bench {
-        char folder[128];
-        char record[160];
+        char folder[64];
+        char cdi[64];
+        char record[96];
         struct dra_prepare *prepare;
         struct figure *figure; /* NULL: nothing is measured */
         int64_t started;
@@ -82,12 +84,12 @@ static void release(struct dra_preparing *preparing, const char *uid, void *data
 
 static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct error *err)
 {
-        return dra_claim_cdi_write(((struct bench *)data)->folder, DRIVER, claim, err);
+        return dra_claim_cdi_write(((struct bench *)data)->cdi, DRIVER, claim, err);
 }
 
 static int remove_cdi(const char *uid, void *data, struct error *err)
 {
-        return dra_claim_cdi_remove(((struct bench *)data)->folder, DRIVER, uid, err);
+        return dra_claim_cdi_remove(((struct bench *)data)->cdi, DRIVER, uid, err);
 }
 
 static void show_prepared(const struct dra_prepared_claim *claim, void *data)
@@ -181,7 +183,7 @@ static const struct dra_layout *make_layout(struct arena *arena)
         return layout;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct figure together = {.name = "prepare_50_claims", .unit = "us"};
@@ -201,9 +203,10 @@ int main(int argc, char **argv)
                 .layout = make_layout(&arena), .kinds = 1U << DRA_DEVICE_SHARED, .driver = DRIVER};
         double before;
 
-        snprintf(bench.folder, sizeof(bench.folder), "%s/ws-bench-XXXXXX", argc > 1 ? argv[1] : "/var/tmp");
-        if (!mkdtemp(bench.folder)) {
-                perror(bench.folder);
+        strcpy(bench.folder, "/var/tmp/ws-bench-XXXXXX");
+        strcpy(bench.cdi, "/dev/shm/ws-bench-XXXXXX");
+        if (!mkdtemp(bench.folder) || !mkdtemp(bench.cdi)) {
+                perror("bench-prepare: mkdtemp");
                 return 1;
         }
         snprintf(bench.record, sizeof(bench.record), "%s/prepared.json", bench.folder);
@@ -231,5 +234,6 @@ int main(int argc, char **argv)
         dra_record_free(options.record);
         unlink(bench.record);
         rmdir(bench.folder);
+        rmdir(bench.cdi);
         return 0;
 }
