@@ -1,15 +1,13 @@
 /* doctor's checks for DRA: whether kubelet can find the driver, and whether the API server has what the node offers. */
 #include <dirent.h>
-#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cmd/doctor/doctor.h"
+#include "cmd/doctor/ask.h"
 #include "dra/slices.h"
 #include "io/reach.h"
 #include "kube/object.h"
-#include "node/visit.h"
 
 static const char no_pods[] = "no pod with a claim of this driver starts on this node";
 static const char no_offer[] = "the scheduler gives no claim anything of this node";
@@ -64,37 +62,6 @@ static void check_registry(struct doctor *doctor)
 
 /* ---- the API server ---- */
 
-struct question {
-        unsigned int status;
-        struct error error;
-        json_t *object;
-        bool is_over;
-};
-
-static void on_dra_answer(const struct kube_answer *answer, void *data)
-{
-        struct question *question = data;
-
-        question->status = answer->status;
-        if (answer->error)
-                question->error = *answer->error;
-        else
-                question->object = json_incref(answer->object);
-        question->is_over = true;
-}
-
-static void ask(struct api_visit *visit, const char *path, const char *query, struct question *ret)
-{
-        *ret = (struct question){0};
-        kube_client_send(visit->client, &(struct kube_request){.method = KUBE_GET,
-                                                .path = path,
-                                                .query = query,
-                                                .timeout_ms = 5000,
-                                                .done = on_dra_answer,
-                                                .data = ret});
-        api_visit_wait(visit, &ret->is_over);
-}
-
 /* The newest version that both know; NULL: none. */
 static const char *find_version(const json_t *group)
 {
@@ -147,37 +114,37 @@ static void check_slices(struct doctor *doctor, struct api_visit *visit, const c
         _free_ char *path = xasprintf("/apis/resource.k8s.io/%s/resourceslices", version);
         _free_ char *query = xasprintf("fieldSelector=spec.driver=%s,spec.nodeName=%s", doctor->config->dra.driver_name,
                 doctor->config->node_name);
-        struct question question;
+        struct doctor_answer answer;
 
-        ask(visit, path, query, &question);
-        if (question.status == 200)
-                report_slices(doctor, question.object);
+        doctor_ask(visit, path, query, &answer);
+        if (answer.status == 200)
+                report_slices(doctor, answer.object);
         else
                 doctor_report(doctor, DOCTOR_WRONG, no_offer,
-                        question.status == 403 ? "give the agent's account the rights of dra.enabled: true in the chart"
-                                               : "make the API server answer",
-                        "ResourceSlices cannot be read: %s", question.error.text);
-        json_decref(question.object);
+                        answer.status == 403 ? "give the agent's account the rights of dra.enabled: true in the chart"
+                                             : "make the API server answer",
+                        "ResourceSlices cannot be read: %s", answer.error.text);
+        json_decref(answer.object);
 }
 
 static void check_api(struct doctor *doctor, struct api_visit *visit)
 {
-        struct question question;
+        struct doctor_answer answer;
         const char *version;
 
-        ask(visit, "/apis/resource.k8s.io", NULL, &question);
-        version = find_version(question.object);
+        doctor_ask(visit, "/apis/resource.k8s.io", NULL, &answer);
+        version = find_version(answer.object);
         if (version)
                 check_slices(doctor, visit, version);
-        else if (question.status == 200 || question.status == 404)
+        else if (answer.status == 200 || answer.status == 404)
                 doctor_report(doctor, DOCTOR_WRONG, no_offer,
                         "Kubernetes 1.34 and newer serve it; before, the feature gate DynamicResourceAllocation and "
                         "--runtime-config have to",
                         "the API server serves no version of resource.k8s.io that is known here");
         else
                 doctor_report(doctor, DOCTOR_WRONG, no_offer, "make the API server answer",
-                        "the API server does not say what it serves: %s", question.error.text);
-        json_decref(question.object);
+                        "the API server does not say what it serves: %s", answer.error.text);
+        json_decref(answer.object);
 }
 
 /* ---- both ---- */
@@ -191,12 +158,7 @@ void doctor_check_dra(struct doctor *doctor)
                 return;
         }
         check_registry(doctor);
-        api_visit_begin(&visit, doctor->config);
-        if (visit.client)
+        if (doctor_visit(doctor, &visit, no_offer))
                 check_api(doctor, &visit);
-        else
-                doctor_report(doctor, DOCTOR_WRONG, no_offer,
-                        "set --node-name, and credentials: a service account, or --kubeconfig",
-                        "the API server is not used: %s", visit.why.text);
         api_visit_end(&visit);
 }
