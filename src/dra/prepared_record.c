@@ -105,6 +105,7 @@ static const struct json_field result_fields[] = {
         JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
         JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
         JSON_TEXT("shareID", struct dra_prepared_result, share_id, some_text),
+        JSON_BOOL("adminAccess", struct dra_prepared_result, is_admin),
         JSON_UINT("memoryBytes", struct dra_prepared_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
         JSON_UINT("threadPercentage", struct dra_prepared_result, thread_percentage, 0, 100, .is_needed = true),
         JSON_TEXT("tier", struct dra_prepared_result, tier, some_text),

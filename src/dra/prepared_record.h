@@ -5,7 +5,7 @@
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
  *          {"request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
  *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
- *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…",
+ *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
@@ -59,6 +59,7 @@ struct dra_prepared_result {
         const char *device;
         const char *unit;               /* UUID */
         const char *share_id;           /* NULL: none */
+        bool is_admin;                  /* by admin access: others use it, and it is not in the ledger */
         uint64_t memory_bytes;          /* 0: no limit */
         unsigned int thread_percentage; /* 0: no limit */
         const char *tier;               /* how the limits are enforced; NULL: not */

@@ -1,6 +1,4 @@
-/*
- * The doctor on provisioning declared: what it takes to know what a container declares.
- */
+/* doctor's checks for provisioning: declared: whether the agent can read what a container declares. */
 #include <unistd.h>
 
 #include "cmd/doctor/doctor.h"
@@ -26,7 +24,7 @@ static void on_declared_answer(const struct kube_answer *answer, void *data)
         question->is_over = true;
 }
 
-/* That there is no such pod is an answer, too: whoever may not read pods does not hear that. */
+/* "Not found" also proves the right to read pods; without it the answer is a denial. */
 static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
 {
         struct question question = {0};

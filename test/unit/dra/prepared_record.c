@@ -30,7 +30,11 @@ static const struct dra_prepared_result results[] = {
                 .daemon = "GPU-0",
                 .cdi_id = "gpu.warpshare.dev/claim=a",
                 .edits = {env, 2, nodes, 2, mounts, 2}},
-        {.request = "other", .device = "gpu-1", .unit = "GPU-1", .cdi_id = "gpu.warpshare.dev/claim=b"},
+        {.request = "other",
+                .device = "gpu-1",
+                .unit = "GPU-1",
+                .is_admin = true,
+                .cdi_id = "gpu.warpshare.dev/claim=b"},
 };
 
 static const struct dra_prepared_claim claim_a = {.uid = UID_A,
@@ -103,6 +107,7 @@ static void expect_claim(const struct dra_prepared_claim *claim, const struct dr
                 assert_string_equal(one->device, other->device);
                 assert_string_equal(one->unit, other->unit);
                 expect_text(one->share_id, other->share_id);
+                assert_int_equal(one->is_admin, other->is_admin);
                 assert_int_equal(one->memory_bytes, other->memory_bytes);
                 assert_int_equal(one->thread_percentage, other->thread_percentage);
                 expect_text(one->tier, other->tier);
