@@ -1,0 +1,354 @@
+#include "unit.h"
+
+#include "gpu/mig_instances.h"
+#include "reading.h"
+
+#define A100 "GPU-a100"
+
+/* A node, its NVML, and its first GPU. */
+struct rig {
+        struct arena arena;
+        struct nvml *nvml;
+        struct mig_gpu gpu;
+        struct mig_geometry geometry;
+};
+
+static void rig_read(struct rig *rig)
+{
+        struct error err;
+
+        assert_ok(mig_instances_read(&rig->geometry, &rig->arena, &rig->gpu, &err), &err);
+}
+
+static void rig_init(struct rig *rig, const char *scenario, const char *uuid)
+{
+        struct error err;
+
+        *rig = (struct rig){0};
+        scenario_write(scenario);
+        assert_ok(nvml_open(&rig->nvml, scenario_library(), "", &err), &err);
+        assert_ok(mig_gpu_open(&rig->gpu, rig->nvml, uuid, &err), &err);
+}
+
+static void rig_done(struct rig *rig)
+{
+        nvml_close(rig->nvml);
+        arena_done(&rig->arena);
+}
+
+static const struct mig_gpu_profile *profile(const struct rig *rig, const char *name)
+{
+        for (size_t i = 0; i < rig->geometry.n_profiles; i++)
+                if (strcmp(rig->geometry.profiles[i].name, name) == 0)
+                        return &rig->geometry.profiles[i];
+        fail_msg("no profile %s", name);
+        return NULL;
+}
+
+static void create(struct rig *rig, const char *name, unsigned int start)
+{
+        struct error err;
+        unsigned int id;
+
+        assert_ok(mig_instances_create(&rig->gpu, profile(rig, name), start, &id, &err), &err);
+        rig_read(rig);
+}
+
+static void assert_create_fails(struct rig *rig, const char *name, unsigned int start, struct error *err)
+{
+        size_t before;
+        unsigned int id;
+
+        rig_read(rig);
+        before = rig->geometry.n_instances;
+        assert_int_equal(mig_instances_create(&rig->gpu, profile(rig, name), start, &id, err), -1);
+        rig_read(rig);
+        assert_int_equal(rig->geometry.n_instances, before);
+}
+
+static void test_profiles_are_listed_with_their_placements(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        const struct mig_gpu_profile *two;
+
+        rig_init(&rig, "driverVersion: 550.163.01\ngpus: [{model: H100-80GB, uuid: GPU-h100}]", "GPU-h100");
+        rig_read(&rig);
+        assert_false(rig.geometry.is_enabled);
+        assert_false(rig.geometry.is_pending_enabled);
+        assert_int_equal(rig.geometry.n_profiles, 7);
+        assert_int_equal(rig.geometry.n_instances, 0);
+        two = profile(&rig, "2g.20gb");
+        assert_string_equal(two->driver_name, "2g.20gb");
+        assert_int_equal(two->id, 14);
+        assert_int_equal(two->slices, 2);
+        assert_int_equal(two->max, 3);
+        assert_int_equal(two->memory_mib, 20096);
+        assert_int_equal(two->n_placements, 3);
+        for (unsigned int i = 0; i < 3; i++) {
+                assert_int_equal(two->placements[i].start, 2 * i);
+                assert_int_equal(two->placements[i].size, 2);
+        }
+        assert_int_equal(profile(&rig, "1g.10gb+me")->max, 1);
+}
+
+static void test_an_old_driver_lists_no_profiles_while_mig_is_disabled(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+
+        rig_init(&rig, "driverVersion: 535.261.03\ngpus: [{model: A30, uuid: GPU-a30}]", "GPU-a30");
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.n_profiles, 0);
+}
+
+static void test_instances_are_listed_with_their_mig_devices(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        const struct mig_gpu_instance *shared;
+        const struct mig_gpu_instance *small;
+
+        rig_init(&rig,
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig:\n    devices:\n"
+                "    - {profile: 1c.3g.20gb, gi: 2, uuid: MIG-a}\n    - {profile: 2c.3g.20gb, gi: 2, uuid: MIG-b}\n"
+                "    - {profile: 1g.5gb, start: 0, uuid: MIG-c}\n",
+                A100);
+        rig_read(&rig);
+        assert_true(rig.geometry.is_enabled);
+        assert_int_equal(rig.geometry.n_instances, 2);
+        small = &rig.geometry.instances[0];
+        shared = &rig.geometry.instances[1];
+        assert_ptr_equal(small->profile, profile(&rig, "1g.5gb"));
+        assert_int_equal(small->placement.start, 0);
+        assert_int_equal(small->placement.size, 1);
+        assert_int_equal(small->n_devices, 1);
+        assert_string_equal(small->devices[0].uuid, "MIG-c");
+        assert_ptr_equal(shared->profile, profile(&rig, "3g.20gb"));
+        assert_int_equal(shared->id, 2);
+        assert_int_equal(shared->placement.start, 4);
+        assert_int_equal(shared->n_devices, 2);
+        assert_string_equal(shared->devices[0].uuid, "MIG-a");
+        assert_int_equal(shared->devices[0].slices, 1);
+        assert_string_equal(shared->devices[1].uuid, "MIG-b");
+        assert_int_equal(shared->devices[1].compute_instance, 1);
+        assert_int_equal(shared->devices[1].slices, 2);
+}
+
+static void test_an_instance_is_created_where_it_is_to_be_and_has_one_device_of_all_slices(void **state UNUSED)
+{
+        static const char *const names[] = {
+                "1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"};
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {enabled: true}}]", A100);
+        rig_read(&rig);
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                const struct mig_gpu_profile *wanted = profile(&rig, names[i]);
+
+                for (size_t j = 0; j < wanted->n_placements; j++) {
+                        const struct mig_gpu_instance *made;
+                        unsigned int id;
+
+                        assert_ok(mig_instances_create(&rig.gpu, wanted, wanted->placements[j].start, &id, &err), &err);
+                        rig_read(&rig);
+                        assert_int_equal(rig.geometry.n_instances, 1);
+                        made = &rig.geometry.instances[0];
+                        assert_int_equal(made->id, id);
+                        assert_string_equal(made->profile->name, names[i]);
+                        assert_int_equal(made->placement.start, wanted->placements[j].start);
+                        assert_int_equal(made->n_devices, 1);
+                        assert_int_equal(made->devices[0].slices, wanted->slices);
+                        assert_ok(mig_instances_destroy(&rig.gpu, made, &err), &err);
+                        rig_read(&rig);
+                        assert_int_equal(rig.geometry.n_instances, 0);
+                }
+        }
+}
+
+static void test_a_placement_that_is_taken_is_refused_with_the_way_out(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {enabled: true}}]", A100);
+        rig_read(&rig);
+        create(&rig, "1g.5gb", 5);
+        assert_create_fails(&rig, "3g.20gb", 4, &err);
+        assert_int_equal(err.kind, ERROR_EXHAUSTED);
+        assert_string_equal(err.text,
+                "GPU " A100 ": create 3g.20gb at 4: nvmlDeviceCreateGpuInstanceWithPlacement: Insufficient Resources "
+                "(INSUFFICIENT_RESOURCES); another instance has these slices, or the GPU has no more engines for this "
+                "profile: destroy the instances that overlap it ('nvidia-smi mig -lgi' lists them)");
+        create(&rig, "3g.20gb", 0);
+}
+
+static void test_a_start_that_the_profile_does_not_have_is_refused_without_a_call(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {enabled: true}}]", A100);
+        assert_create_fails(&rig, "3g.20gb", 2, &err);
+        assert_int_equal(err.kind, ERROR_INVALID);
+        assert_string_equal(err.text, "GPU " A100 ": create 3g.20gb at 2: it can start at 0, 4 only");
+}
+
+static void test_nothing_is_created_while_mig_is_disabled(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig, "driverVersion: 550.163.01\ngpus: [{model: A100-40GB, uuid: " A100 "}]", A100);
+        assert_create_fails(&rig, "7g.40gb", 0, &err);
+        assert_int_equal(err.kind, ERROR_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "'nvidia-smi -mig 1' enables it"));
+}
+
+/* No GPU instance is left that nobody can use. */
+static void test_an_instance_without_its_compute_instance_is_taken_back(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig,
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig: {enabled: true}\n"
+                "  errors: {nvmlGpuInstanceCreateComputeInstance: UNKNOWN}\n",
+                A100);
+        assert_create_fails(&rig, "2g.10gb", 2, &err);
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(err.text,
+                "GPU " A100 ": create 2g.10gb at 2: nvmlGpuInstanceCreateComputeInstance: Unknown Error (UNKNOWN); the "
+                "kernel's log may say more ('dmesg | grep NVRM')");
+}
+
+static void test_what_cannot_be_taken_back_is_said(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+        unsigned int id;
+
+        rig_init(&rig,
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig: {enabled: true}\n"
+                "  errors: {nvmlGpuInstanceCreateComputeInstance: UNKNOWN, nvmlGpuInstanceDestroy: IN_USE}\n",
+                A100);
+        rig_read(&rig);
+        assert_int_equal(mig_instances_create(&rig.gpu, profile(&rig, "2g.10gb"), 2, &id, &err), -1);
+        assert_string_equal(err.text,
+                "GPU " A100 ": create 2g.10gb at 2: nvmlGpuInstanceCreateComputeInstance: Unknown Error (UNKNOWN); the "
+                "kernel's log may say more ('dmesg | grep NVRM'); its GPU instance 4 is left without a compute instance "
+                "(nvmlGpuInstanceDestroy: In use by another client (IN_USE)): 'nvidia-smi mig -dgi' destroys it");
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.n_instances, 1);
+        assert_int_equal(rig.geometry.instances[0].n_devices, 0);
+}
+
+static void test_an_instance_that_a_process_uses_stays(void **state UNUSED)
+{
+        static const char idle[] =
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig: {devices: [{profile: 3g.20gb, gi: 2}]}\n";
+        _free_ char *busy = xasprintf("%s  processes: [{pid: 5, memory: 1GiB, gi: 2, ci: 0}]\n", idle);
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig, busy, A100);
+        rig_read(&rig);
+        assert_int_equal(mig_instances_destroy(&rig.gpu, &rig.geometry.instances[0], &err), -1);
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(err.text,
+                "GPU " A100 ": destroy 3g.20gb at 4: nvmlComputeInstanceDestroy: In use by another client (IN_USE); a "
+                "process uses it: end the processes that 'nvidia-smi' lists on it, then try again");
+        scenario_write(idle);
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.instances[0].n_devices, 1);
+        assert_ok(mig_instances_destroy(&rig.gpu, &rig.geometry.instances[0], &err), &err);
+}
+
+static void test_all_compute_instances_go_with_their_gpu_instance(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig,
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig:\n    devices:\n"
+                "    - {profile: 1c.3g.20gb, gi: 2}\n    - {profile: 2c.3g.20gb, gi: 2}\n    - {profile: 1g.5gb}\n",
+                A100);
+        rig_read(&rig);
+        assert_ok(mig_instances_destroy(&rig.gpu, &rig.geometry.instances[1], &err), &err);
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.n_instances, 1);
+        assert_string_equal(rig.geometry.instances[0].profile->name, "1g.5gb");
+}
+
+/* The same id may be another instance by now: 3g.20gb at 0 after 4g.20gb at 0. */
+static void test_an_instance_that_is_another_one_by_now_is_not_destroyed(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct mig_gpu_instance before;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {enabled: true}}]", A100);
+        rig_read(&rig);
+        create(&rig, "4g.20gb", 0);
+        before = rig.geometry.instances[0];
+        assert_ok(mig_instances_destroy(&rig.gpu, &before, &err), &err);
+        create(&rig, "3g.20gb", 0);
+        assert_int_equal(rig.geometry.instances[0].id, before.id);
+        assert_int_equal(mig_instances_destroy(&rig.gpu, &before, &err), -1);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        assert_string_equal(err.text,
+                "GPU " A100
+                ": destroy 4g.20gb at 0: another program has changed GPU instance 1 since it was read: read "
+                "the geometry again");
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.n_instances, 1);
+}
+
+static void test_who_may_not_change_the_geometry_hears_what_it_takes(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+
+        rig_init(&rig,
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig: {enabled: true}\n"
+                "  errors: {nvmlDeviceCreateGpuInstanceWithPlacement: NO_PERMISSION}\n",
+                A100);
+        assert_create_fails(&rig, "7g.40gb", 0, &err);
+        assert_int_equal(err.kind, ERROR_DENIED);
+        assert_non_null(strstr(err.text, "NVIDIA_MIG_CONFIG_DEVICES=all"));
+}
+
+static void test_a_gpu_without_mig_has_no_geometry(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        struct mig_gpu gpu;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: T4, uuid: GPU-t4}]", "GPU-t4");
+        assert_int_equal(mig_instances_read(&rig.geometry, &rig.arena, &rig.gpu, &err), -1);
+        assert_int_equal(err.kind, ERROR_UNSUPPORTED);
+        assert_string_equal(err.text, "GPU GPU-t4 has no MIG");
+        assert_int_equal(mig_gpu_open(&gpu, rig.nvml, "GPU-none", &err), -1);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        assert_string_equal(err.text, "GPU GPU-none: nvmlDeviceGetHandleByUUID: Not Found (NOT_FOUND)");
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_profiles_are_listed_with_their_placements),
+                cmocka_unit_test(test_an_old_driver_lists_no_profiles_while_mig_is_disabled),
+                cmocka_unit_test(test_instances_are_listed_with_their_mig_devices),
+                cmocka_unit_test(test_an_instance_is_created_where_it_is_to_be_and_has_one_device_of_all_slices),
+                cmocka_unit_test(test_a_placement_that_is_taken_is_refused_with_the_way_out),
+                cmocka_unit_test(test_a_start_that_the_profile_does_not_have_is_refused_without_a_call),
+                cmocka_unit_test(test_nothing_is_created_while_mig_is_disabled),
+                cmocka_unit_test(test_an_instance_without_its_compute_instance_is_taken_back),
+                cmocka_unit_test(test_what_cannot_be_taken_back_is_said),
+                cmocka_unit_test(test_an_instance_that_a_process_uses_stays),
+                cmocka_unit_test(test_all_compute_instances_go_with_their_gpu_instance),
+                cmocka_unit_test(test_an_instance_that_is_another_one_by_now_is_not_destroyed),
+                cmocka_unit_test(test_who_may_not_change_the_geometry_hears_what_it_takes),
+                cmocka_unit_test(test_a_gpu_without_mig_has_no_geometry),
+        };
+
+        return cmocka_run_group_tests_name("gpu/mig_instances", tests, scenario_setup, scenario_teardown);
+}
