@@ -331,6 +331,130 @@ static void test_a_gpu_without_mig_has_no_geometry(void **state UNUSED)
         assert_string_equal(err.text, "GPU GPU-none: nvmlDeviceGetHandleByUUID: Not Found (NOT_FOUND)");
 }
 
+/* ---- any sequence of changes ---- */
+
+#define SEQUENCE_STEPS 150U
+
+static unsigned int pick(uint32_t *seed, size_t count)
+{
+        *seed = *seed * 1664525U + 1013904223U;
+        return (unsigned int)((*seed >> 8) % count);
+}
+
+static bool is_placement_of(const struct mig_gpu_profile *of, struct mig_placement placement)
+{
+        for (size_t i = 0; i < of->n_placements; i++)
+                if (of->placements[i].start == placement.start && of->placements[i].size == placement.size)
+                        return true;
+        return false;
+}
+
+static void assert_geometry_is_sound(const struct mig_geometry *geometry)
+{
+        unsigned int compute_slices = 0;
+        unsigned int all_compute_slices = 0;
+        uint32_t memory_slices = 0;
+
+        for (size_t i = 0; i < geometry->n_profiles; i++)
+                all_compute_slices = MAX(all_compute_slices, geometry->profiles[i].slices);
+        for (size_t i = 0; i < geometry->n_instances; i++) {
+                const struct mig_gpu_instance *instance = &geometry->instances[i];
+                uint32_t taken = ((1U << instance->placement.size) - 1) << instance->placement.start;
+                size_t same = 0;
+
+                assert_int_equal(memory_slices & taken, 0);
+                assert_true(is_placement_of(instance->profile, instance->placement));
+                memory_slices |= taken;
+                compute_slices += instance->profile->slices;
+                for (size_t j = 0; j < geometry->n_instances; j++)
+                        same += geometry->instances[j].profile == instance->profile;
+                assert_true(same <= instance->profile->max);
+                assert_int_equal(instance->n_devices, 1);
+                assert_int_equal(instance->devices[0].slices, instance->profile->slices);
+        }
+        assert_true(compute_slices <= all_compute_slices);
+}
+
+static const struct mig_gpu_instance *find_device(const struct mig_geometry *geometry, const char *uuid)
+{
+        for (size_t i = 0; i < geometry->n_instances; i++)
+                if (strcmp(geometry->instances[i].devices[0].uuid, uuid) == 0)
+                        return &geometry->instances[i];
+        return NULL;
+}
+
+/* Every instance of |before| but |destroyed| is there, the same as it was. */
+static void assert_others_stay(
+        const struct mig_geometry *before, const struct mig_geometry *now, const struct mig_gpu_instance *destroyed)
+{
+        for (size_t i = 0; i < before->n_instances; i++) {
+                const struct mig_gpu_instance *was = &before->instances[i];
+                const struct mig_gpu_instance *is = find_device(now, was->devices[0].uuid);
+
+                if (was == destroyed) {
+                        assert_null(is);
+                        continue;
+                }
+                assert_non_null(is);
+                assert_int_equal(is->id, was->id);
+                assert_int_equal(is->placement.start, was->placement.start);
+                assert_int_equal(is->profile->id, was->profile->id);
+        }
+}
+
+/* A step that creates fails only if something is in its way. */
+static void take_step(struct rig *rig, uint32_t *seed)
+{
+        struct mig_geometry before = rig->geometry;
+        const struct mig_gpu_instance *destroyed = NULL;
+        size_t expected = before.n_instances;
+        struct error err;
+
+        if (before.n_instances && pick(seed, 3) == 0) {
+                destroyed = &before.instances[pick(seed, before.n_instances)];
+                assert_ok(mig_instances_destroy(&rig->gpu, destroyed, &err), &err);
+                expected--;
+        } else {
+                const struct mig_gpu_profile *made = &before.profiles[pick(seed, before.n_profiles)];
+                unsigned int start = made->placements[pick(seed, made->n_placements)].start;
+                unsigned int id;
+
+                if (mig_instances_create(&rig->gpu, made, start, &id, &err) == 0) {
+                        expected++;
+                } else {
+                        assert_int_equal(err.kind, ERROR_EXHAUSTED);
+                        assert_int_not_equal(before.n_instances, 0);
+                }
+        }
+        rig_read(rig);
+        assert_int_equal(rig->geometry.n_instances, expected);
+        assert_geometry_is_sound(&rig->geometry);
+        assert_others_stay(&before, &rig->geometry, destroyed);
+}
+
+static void test_no_sequence_of_changes_lets_instances_overlap(void **state UNUSED)
+{
+        static const char *const models[] = {
+                "A30", "A100-40GB", "A100-80GB", "H100-80GB", "H200", "GB200", "RTX-PRO-6000"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+                _free_ char *scenario =
+                        xasprintf("gpus: [{model: %s, uuid: GPU-%zu, mig: {enabled: true}}]", models[i], i);
+                _free_ char *uuid = xasprintf("GPU-%zu", i);
+                _cleanup_(rig_done) struct rig rig;
+                uint32_t seed = (uint32_t)i + 1;
+                size_t most = 0;
+
+                rig_init(&rig, scenario, uuid);
+                rig_read(&rig);
+                for (unsigned int step = 0; step < SEQUENCE_STEPS; step++) {
+                        take_step(&rig, &seed);
+                        most = MAX(most, rig.geometry.n_instances);
+                }
+                assert_true(most > 2); /* the sequence got somewhere */
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -348,6 +472,7 @@ int main(void)
                 cmocka_unit_test(test_an_instance_that_is_another_one_by_now_is_not_destroyed),
                 cmocka_unit_test(test_who_may_not_change_the_geometry_hears_what_it_takes),
                 cmocka_unit_test(test_a_gpu_without_mig_has_no_geometry),
+                cmocka_unit_test(test_no_sequence_of_changes_lets_instances_overlap),
         };
 
         return cmocka_run_group_tests_name("gpu/mig_instances", tests, scenario_setup, scenario_teardown);
