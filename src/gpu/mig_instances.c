@@ -242,6 +242,26 @@ int mig_instances_read(struct mig_geometry *ret, struct arena *arena, const stru
 
 /* ---- changes ---- */
 
+int mig_gpu_set_mode(const struct mig_gpu *gpu, bool is_enabled, enum mig_activation *ret, struct error *err)
+{
+        unsigned int mode = is_enabled ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
+        nvmlReturn_t activation = NVML_SUCCESS;
+        nvmlReturn_t code = NVML_CALL(gpu->nvml, device_set_mig_mode, gpu->device, mode, &activation);
+
+        if (code == NVML_SUCCESS && activation == NVML_SUCCESS)
+                *ret = MIG_MODE_ACTIVE;
+        else if (code == NVML_SUCCESS && activation == NVML_ERROR_RESET_REQUIRED)
+                *ret = MIG_MODE_NEEDS_RESET;
+        else if (code == NVML_SUCCESS && activation == NVML_ERROR_IN_USE)
+                *ret = MIG_MODE_IN_USE;
+        else if (code == NVML_ERROR_NOT_SUPPORTED)
+                return error_set(err, ERROR_UNSUPPORTED, "GPU %s has no MIG", gpu->uuid);
+        else
+                return raise_code(gpu, is_enabled ? "enable MIG" : "disable MIG", code ? code : activation,
+                        "nvmlDeviceSetMigMode", err);
+        return 0;
+}
+
 /* "create 3g.20gb at 4" */
 static void describe(char what[WHAT_SIZE], const char *verb, const struct mig_gpu_profile *profile, unsigned int start)
 {

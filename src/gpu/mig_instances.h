@@ -1,5 +1,5 @@
 /*
- * The MIG geometry of one GPU: its profiles with their placements, its GPU instances, creating one and destroying one.
+ * The MIG geometry of one GPU: its mode, its profiles with their placements, its GPU instances, creating and destroying one.
  *
  * Every function calls the driver and blocks: creating and destroying may take seconds, and a call may hang
  * (gpu/call_trace.h). Only the thread that owns |nvml| calls them, never the loop's thread. Programs other than ours may
@@ -72,6 +72,15 @@ struct mig_geometry {
 
 /* |nvml| and |uuid| outlive |ret|. There is nothing to close. */
 int mig_gpu_open(struct mig_gpu *ret, const struct nvml *nvml, const char *uuid, struct error *err) MUST_USE;
+
+/* What became of a mode that was set: in force, pending until the GPU is reset, or pending because the GPU is in use. */
+enum mig_activation { MIG_MODE_ACTIVE, MIG_MODE_NEEDS_RESET, MIG_MODE_IN_USE };
+
+/*
+ * A mode that is pending because the GPU is in use becomes active when it is set again on the idle GPU, or by a reset. The
+ * driver may unbind the GPU meanwhile: open it again, and expect another index and minor. Destroy its instances first.
+ */
+int mig_gpu_set_mode(const struct mig_gpu *gpu, bool is_enabled, enum mig_activation *ret, struct error *err) MUST_USE;
 
 /* Everything that |ret| points to is in |arena|. */
 int mig_instances_read(

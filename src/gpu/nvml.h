@@ -50,6 +50,8 @@
                 "nvmlDeviceGetMemoryAffinity")                                                                         \
         MAY(device_get_mig_mode, (nvmlDevice_t device, unsigned int *current, unsigned int *pending),                  \
                 "nvmlDeviceGetMigMode")                                                                                \
+        MAY(device_set_mig_mode, (nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation),                   \
+                "nvmlDeviceSetMigMode")                                                                                \
         MAY(device_get_mig_max, (nvmlDevice_t device, unsigned int *count), "nvmlDeviceGetMaxMigDeviceCount")          \
         MAY(device_get_mig_by_index, (nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig),                     \
                 "nvmlDeviceGetMigDeviceHandleByIndex")                                                                 \

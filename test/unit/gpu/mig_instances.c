@@ -331,6 +331,65 @@ static void test_a_gpu_without_mig_has_no_geometry(void **state UNUSED)
         assert_string_equal(err.text, "GPU GPU-none: nvmlDeviceGetHandleByUUID: Not Found (NOT_FOUND)");
 }
 
+static void set_mode(struct rig *rig, bool is_enabled, enum mig_activation expected)
+{
+        enum mig_activation activation;
+        struct error err;
+
+        assert_ok(mig_gpu_set_mode(&rig->gpu, is_enabled, &activation, &err), &err);
+        assert_int_equal(activation, expected);
+        rig_read(rig);
+}
+
+static void test_a_mode_is_in_force_at_once_or_pending(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+
+        rig_init(&rig, "gpus: [{model: H100-80GB, uuid: GPU-h100, processes: [{pid: 5, memory: 1GiB}]}]", "GPU-h100");
+        set_mode(&rig, true, MIG_MODE_IN_USE);
+        assert_false(rig.geometry.is_enabled);
+        assert_true(rig.geometry.is_pending_enabled);
+        scenario_write("gpus: [{model: H100-80GB, uuid: GPU-h100}]");
+        set_mode(&rig, true, MIG_MODE_ACTIVE);
+        assert_true(rig.geometry.is_enabled);
+        set_mode(&rig, false, MIG_MODE_ACTIVE);
+        assert_false(rig.geometry.is_enabled);
+}
+
+static void test_the_mode_of_ampere_needs_a_reset(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 "}]", A100);
+        set_mode(&rig, true, MIG_MODE_NEEDS_RESET);
+        assert_false(rig.geometry.is_enabled);
+        assert_true(rig.geometry.is_pending_enabled);
+        scenario_write("gpus: [{model: A100-40GB, uuid: " A100 ", resets: 1}]");
+        rig_read(&rig);
+        assert_true(rig.geometry.is_enabled);
+}
+
+static void test_a_mode_that_cannot_be_set_says_why(void **state UNUSED)
+{
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_activation activation;
+        struct mig_gpu other;
+        struct error err;
+
+        rig_init(&rig,
+                "gpus:\n- {model: T4, uuid: GPU-t4}\n- model: A30\n  uuid: GPU-a30\n"
+                "  errors: {nvmlDeviceSetMigMode: NO_PERMISSION}\n",
+                "GPU-t4");
+        assert_int_equal(mig_gpu_set_mode(&rig.gpu, true, &activation, &err), -1);
+        assert_int_equal(err.kind, ERROR_UNSUPPORTED);
+        assert_string_equal(err.text, "GPU GPU-t4 has no MIG");
+        assert_ok(mig_gpu_open(&other, rig.nvml, "GPU-a30", &err), &err);
+        assert_int_equal(mig_gpu_set_mode(&other, true, &activation, &err), -1);
+        assert_int_equal(err.kind, ERROR_DENIED);
+        assert_non_null(strstr(err.text,
+                "GPU GPU-a30: enable MIG: nvmlDeviceSetMigMode: Insufficient Permissions (NO_PERMISSION); changing"));
+}
+
 /* ---- any sequence of changes ---- */
 
 #define SEQUENCE_STEPS 150U
@@ -472,6 +531,9 @@ int main(void)
                 cmocka_unit_test(test_an_instance_that_is_another_one_by_now_is_not_destroyed),
                 cmocka_unit_test(test_who_may_not_change_the_geometry_hears_what_it_takes),
                 cmocka_unit_test(test_a_gpu_without_mig_has_no_geometry),
+                cmocka_unit_test(test_a_mode_is_in_force_at_once_or_pending),
+                cmocka_unit_test(test_the_mode_of_ampere_needs_a_reset),
+                cmocka_unit_test(test_a_mode_that_cannot_be_set_says_why),
                 cmocka_unit_test(test_no_sequence_of_changes_lets_instances_overlap),
         };
 
