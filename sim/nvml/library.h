@@ -34,8 +34,8 @@ struct call call_compute(const char *name, nvmlComputeInstance_t handle, struct 
 void call_end(struct call *call);
 
 /*
- * Before a call changes the MIG geometry: from here to its end no other process does. What others did before may have ended
- * instances and computes: look them up again. False: |result| is set.
+ * Begins a change of the MIG geometry: no other process changes it before this call ends. Look up instances again
+ * afterwards, since another process may have destroyed them. False: |result| is set.
  */
 bool call_change(struct call *call);
 

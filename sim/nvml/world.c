@@ -191,8 +191,8 @@ int world_end_change(struct world *world, int lock, struct error *err)
 }
 
 /*
- * The scenario is read again with the lock, lest an older one be put together with a newer geometry; of one that is bad, the last
- * good one stays.
+ * Reads the scenario again under the lock, so that an old scenario is never combined with a newer geometry. If it is bad,
+ * the last good one stays.
  */
 int world_begin_change(struct world *world, int *lock, struct error *err)
 {
@@ -213,7 +213,7 @@ int world_begin_change(struct world *world, int *lock, struct error *err)
         return 0;
 }
 
-/* What other programs made of the geometry, and what a new scenario makes of it. */
+/* Takes over what other programs changed, and writes what a new scenario changes. */
 static int world_follow_geometry(struct world *world, struct error *err)
 {
         int lock;

@@ -110,8 +110,8 @@ struct world *world_free(struct world *world); /* accepts NULL, returns NULL */
 void world_refresh(struct world *world);
 
 /*
- * Around a change of the MIG geometry by a program: what others changed is read first, and what this one changed is written.
- * |lock| is a descriptor, or -1 where the geometry is not shared.
+ * Begin and end a change of the MIG geometry by a program. The first reads what other programs changed, the second writes
+ * the change. |lock| is a descriptor, or -1 if the geometry is not shared.
  */
 int world_begin_change(struct world *world, int *lock, struct error *err) MUST_USE;
 int world_end_change(struct world *world, int lock, struct error *err) MUST_USE;
@@ -156,7 +156,10 @@ void world_remove_instance(struct world *world, struct nvmlGpuInstance_st *insta
 void world_remove_compute(struct nvmlComputeInstance_st *compute);
 void world_set_layout(struct world *world, struct gpu *gpu, const struct mig_layout *layout);
 
-/* The mode that is pending becomes current, and no instance survives. Of a |reboot|, a mode that needs no reset does not either. */
+/*
+ * Makes the pending mode current and removes all instances. After a |reboot|, a GPU whose mode needs no reset has MIG
+ * disabled.
+ */
 void world_reset_gpu(struct world *world, struct gpu *gpu, bool reboot);
 
 /* Puts what is new in |now| against |before| into the event sets (world_events.c). */

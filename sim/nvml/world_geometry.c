@@ -157,7 +157,7 @@ static void take_entry(struct world *world, const struct entry *entry, bool *kno
                 world_reset_gpu(world, gpu, config->boots > entry->boots);
 }
 
-/* What the file says of each GPU; |known| by position. An entry that cannot be read is as none. */
+/* Sets each GPU as the file says, and |known| by its position. An entry that cannot be read is ignored. */
 static void read_entries(struct world *world, char *text, bool *known)
 {
         struct entry entry = {0};
@@ -212,7 +212,7 @@ static int read_file(const struct world *world, struct strbuf *text, struct erro
 bool world_geometry_changed(const struct world *world)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct error ignored; /* told by whoever reads it next, with the lock */
+        struct error ignored; /* reported by the next read, under the lock */
 
         if (!world->scenario || !world->scenario->geometry_file)
                 return false;
