@@ -373,6 +373,7 @@ static int destroy_computes(
 
 int mig_instances_destroy(const struct mig_gpu *gpu, const struct mig_gpu_instance *instance, struct error *err)
 {
+        const char *call = "nvmlDeviceGetGpuInstanceById";
         nvmlGpuInstanceInfo_t info = {0};
         nvmlGpuInstance_t handle = NULL;
         char what[WHAT_SIZE];
@@ -380,10 +381,12 @@ int mig_instances_destroy(const struct mig_gpu *gpu, const struct mig_gpu_instan
 
         describe(what, "destroy", instance->profile, instance->placement.start);
         code = NVML_CALL(gpu->nvml, device_get_instance, gpu->device, instance->id, &handle);
-        if (code == NVML_SUCCESS)
+        if (code == NVML_SUCCESS) {
+                call = "nvmlGpuInstanceGetInfo";
                 code = NVML_CALL(gpu->nvml, instance_get_info, handle, &info);
+        }
         if (code != NVML_SUCCESS && code != NVML_ERROR_NOT_FOUND)
-                return raise_code(gpu, what, code, "nvmlDeviceGetGpuInstanceById", err);
+                return raise_code(gpu, what, code, call, err);
         if (code == NVML_ERROR_NOT_FOUND || info.profileId != instance->profile->id ||
                 info.placement.start != instance->placement.start || info.placement.size != instance->placement.size)
                 return error_set(err, ERROR_NOT_FOUND,

@@ -390,6 +390,61 @@ static void test_a_mode_that_cannot_be_set_says_why(void **state UNUSED)
                 "GPU GPU-a30: enable MIG: nvmlDeviceSetMigMode: Insufficient Permissions (NO_PERMISSION); changing"));
 }
 
+/* A GPU with a 3g.20gb at 4, on which |call| fails from now on. */
+static void break_call(const char *call)
+{
+        _free_ char *scenario = xasprintf("gpus:\n- model: A100-40GB\n  uuid: " A100
+                                          "\n  mig: {devices: [{profile: 3g.20gb}]}\n  errors: {%s: UNKNOWN}\n",
+                call);
+
+        scenario_write(scenario);
+}
+
+static void assert_names(const struct error *err, const char *call)
+{
+        _free_ char *expected = xasprintf(": %s: Unknown Error (UNKNOWN); ", call);
+
+        assert_int_equal(err->kind, ERROR_UNAVAILABLE);
+        if (!strstr(err->text, expected))
+                fail_msg("'%s' lacks '%s'", err->text, expected);
+}
+
+static void test_whatever_call_fails_is_named(void **state UNUSED)
+{
+        static const char *const reading[] = {"nvmlDeviceGetMigMode", "nvmlDeviceGetMemoryInfo",
+                "nvmlDeviceGetGpuInstanceProfileInfo", "nvmlDeviceGetGpuInstancePossiblePlacements",
+                "nvmlDeviceGetGpuInstances", "nvmlGpuInstanceGetInfo", "nvmlDeviceGetMaxMigDeviceCount",
+                "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId",
+                "nvmlDeviceGetAttributes", "nvmlDeviceGetUUID"};
+        static const char *const creating[] = {"nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceGetInfo",
+                "nvmlGpuInstanceGetComputeInstanceProfileInfo", "nvmlGpuInstanceCreateComputeInstance"};
+        static const char *const destroying[] = {"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
+                "nvmlGpuInstanceGetComputeInstanceProfileInfo", "nvmlGpuInstanceGetComputeInstances",
+                "nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy"};
+        _cleanup_(rig_done) struct rig rig;
+        struct mig_geometry ignored;
+        struct error err;
+        unsigned int id;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {devices: [{profile: 3g.20gb}]}}]", A100);
+        rig_read(&rig);
+        for (size_t i = 0; i < ARRAY_SIZE(reading); i++) {
+                break_call(reading[i]);
+                assert_int_equal(mig_instances_read(&ignored, &rig.arena, &rig.gpu, &err), -1);
+                assert_names(&err, reading[i]);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(creating); i++) {
+                break_call(creating[i]);
+                assert_int_equal(mig_instances_create(&rig.gpu, profile(&rig, "1g.5gb"), 0, &id, &err), -1);
+                assert_names(&err, creating[i]);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(destroying); i++) {
+                break_call(destroying[i]);
+                assert_int_equal(mig_instances_destroy(&rig.gpu, &rig.geometry.instances[0], &err), -1);
+                assert_names(&err, destroying[i]);
+        }
+}
+
 /* ---- any sequence of changes ---- */
 
 #define SEQUENCE_STEPS 150U
@@ -534,6 +589,7 @@ int main(void)
                 cmocka_unit_test(test_a_mode_is_in_force_at_once_or_pending),
                 cmocka_unit_test(test_the_mode_of_ampere_needs_a_reset),
                 cmocka_unit_test(test_a_mode_that_cannot_be_set_says_why),
+                cmocka_unit_test(test_whatever_call_fails_is_named),
                 cmocka_unit_test(test_no_sequence_of_changes_lets_instances_overlap),
         };
 
