@@ -338,10 +338,15 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
         struct arena arena = ARENA_INIT;
         struct dra_allocated *allocated = ARENA_ARRAY(&arena, struct dra_allocated, wait->n_results);
         const struct ledger_claimed no_daemon = {.daemon = NULL};
+        size_t n_seen = 0; /* of |claimed|, which has none for admin access */
         struct error err = failure ? *failure : (struct error){.kind = ERROR_NONE};
 
-        for (size_t i = 0; i < wait->n_results && err.kind == ERROR_NONE; i++)
-                (void)!make_allocated(wait, i, wait->is_admin[i] ? &no_daemon : claimed++, &arena, &allocated[i], &err);
+        for (size_t i = 0; i < wait->n_results && err.kind == ERROR_NONE; i++) {
+                bool is_booked = !wait->is_admin[i] && n_seen < wait->claim.n_devices;
+
+                (void)!make_allocated(
+                        wait, i, is_booked ? &claimed[n_seen++] : &no_daemon, &arena, &allocated[i], &err);
+        }
         wait_free(wait);
         if (err.kind == ERROR_NONE)
                 dra_prepare_allocated(preparing, allocated);

@@ -11,8 +11,9 @@
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
- * Each change writes the whole file durably (base/file.h), mode 0600, and is in memory only once it is on disk. After a reboot nothing
- * is held any more: the record of another boot is empty. A file that cannot be understood is moved aside to "<path>.broken".
+ * Each change replaces the whole file, mode 0600, and is in memory only once that is done. After a reboot nothing is held any more: the
+ * record of another boot is empty. So nobody waits for the disk, which takes milliseconds: who is killed leaves the kernel what was
+ * written. A file that cannot be understood is moved aside to "<path>.broken"; an empty one is what a power cut leaves, and holds nothing.
  *
  * It knows no claims of the API server, no ledger, and what nothing in it is for.
  */

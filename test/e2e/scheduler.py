@@ -211,7 +211,8 @@ def place(claim, node, driver, slices, classes, others):
             found = [name for name, device in scheduler.devices.items() if meant(device)][:exactly['count']]
             if len(found) < exactly['count']:
                 return None
-            by_admins += [{'request': request['name'], 'driver': driver, 'pool': node, 'device': name, 'adminAccess': True} for name in found]
+            by_admins += [{'request': request['name'], 'driver': driver, 'pool': node, 'device': name, 'adminAccess': True}
+                          for name in found]
         else:
             requests.append(Request(
                 meant, exactly['count'], {name: quantity(text) for name, text in exactly.get('capacity', {}).get('requests', {}).items()},

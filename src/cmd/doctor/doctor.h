@@ -63,6 +63,9 @@ void doctor_check_cdi(struct doctor *doctor);
 /* declared.c */
 void doctor_check_declared(struct doctor *doctor);
 
+/* dra.c */
+void doctor_check_dra(struct doctor *doctor);
+
 /* mps.c */
 
 /*

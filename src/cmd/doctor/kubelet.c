@@ -219,7 +219,8 @@ void doctor_check_cdi(struct doctor *doctor)
         size_t specs;
         DIR *directory;
 
-        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
+        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config) &&
+                !doctor->config->dra.enabled) {
                 doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
                 return;
         }

@@ -35,7 +35,9 @@ bool doctor_is_at_supervisor(const struct doctor *doctor)
 /* True if there is something to check for these checks. */
 static bool is_wanted(struct doctor *doctor)
 {
-        if (doctor->config->sharing.mps || doctor_is_at_supervisor(doctor))
+        const struct config_dra *dra = &doctor->config->dra;
+
+        if (doctor->config->sharing.mps || (dra->enabled && dra->mps) || doctor_is_at_supervisor(doctor))
                 return true;
         doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is shared by MPS");
         return false;

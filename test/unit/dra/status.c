@@ -166,7 +166,7 @@ static void test_texts_stay_within_the_bounds_of_the_api(void **state UNUSED)
         json_t *apply, *device;
         char *data;
 
-        for (size_t i = 0; i + 2 < sizeof(unit); i += 2)
+        for (size_t i = 0; i + 4 < sizeof(unit); i += 2)
                 memcpy(unit + i + 1, "\xc3\xa4", 2);
         unit[0] = 'x';                           /* so that a cut at an even byte would be inside a character */
         memset(daemon, '"', sizeof(daemon) - 1); /* each is two bytes in JSON */
