@@ -50,6 +50,8 @@
                 "nvmlDeviceGetMemoryAffinity")                                                                         \
         MAY(device_get_mig_mode, (nvmlDevice_t device, unsigned int *current, unsigned int *pending),                  \
                 "nvmlDeviceGetMigMode")                                                                                \
+        MAY(device_set_mig_mode, (nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation),                   \
+                "nvmlDeviceSetMigMode")                                                                                \
         MAY(device_get_mig_max, (nvmlDevice_t device, unsigned int *count), "nvmlDeviceGetMaxMigDeviceCount")          \
         MAY(device_get_mig_by_index, (nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig),                     \
                 "nvmlDeviceGetMigDeviceHandleByIndex")                                                                 \
@@ -60,6 +62,29 @@
         MAY(device_get_instance_profile,                                                                               \
                 (nvmlDevice_t device, unsigned int index, nvmlGpuInstanceProfileInfo_t *info),                         \
                 "nvmlDeviceGetGpuInstanceProfileInfo")                                                                 \
+        MAY(device_get_instance_profile_v,                                                                             \
+                (nvmlDevice_t device, unsigned int index, nvmlGpuInstanceProfileInfo_v2_t *info),                      \
+                "nvmlDeviceGetGpuInstanceProfileInfoV")                                                                \
+        MAY(device_get_placements,                                                                                     \
+                (nvmlDevice_t device, unsigned int profile, nvmlGpuInstancePlacement_t *placements,                    \
+                        unsigned int *count),                                                                          \
+                "nvmlDeviceGetGpuInstancePossiblePlacements_v2")                                                       \
+        MAY(device_get_instances,                                                                                      \
+                (nvmlDevice_t device, unsigned int profile, nvmlGpuInstance_t *instances, unsigned int *count),        \
+                "nvmlDeviceGetGpuInstances")                                                                           \
+        MAY(device_create_instance,                                                                                    \
+                (nvmlDevice_t device, unsigned int profile, const nvmlGpuInstancePlacement_t *placement,               \
+                        nvmlGpuInstance_t *instance),                                                                  \
+                "nvmlDeviceCreateGpuInstanceWithPlacement")                                                            \
+        MAY(instance_destroy, (nvmlGpuInstance_t instance), "nvmlGpuInstanceDestroy")                                  \
+        MAY(instance_get_computes,                                                                                     \
+                (nvmlGpuInstance_t instance, unsigned int profile, nvmlComputeInstance_t *computes,                    \
+                        unsigned int *count),                                                                          \
+                "nvmlGpuInstanceGetComputeInstances")                                                                  \
+        MAY(instance_create_compute,                                                                                   \
+                (nvmlGpuInstance_t instance, unsigned int profile, nvmlComputeInstance_t *compute),                    \
+                "nvmlGpuInstanceCreateComputeInstance")                                                                \
+        MAY(compute_destroy, (nvmlComputeInstance_t compute), "nvmlComputeInstanceDestroy")                            \
         MAY(device_get_instance, (nvmlDevice_t device, unsigned int id, nvmlGpuInstance_t *instance),                  \
                 "nvmlDeviceGetGpuInstanceById")                                                                        \
         MAY(instance_get_info, (nvmlGpuInstance_t instance, nvmlGpuInstanceInfo_t * info), "nvmlGpuInstanceGetInfo")   \
